@@ -1,0 +1,39 @@
+# Every command of the project. `make help` lists them.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PY     := $(BIN)/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup generate generate-check lint types test demo broker bench check clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --upgrade pip
+	$(PY) -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+setup: $(VENV)/.installed ## build the virtual environment (.venv) with everything in it
+
+generate: setup ## compile specs/ into generated/
+	$(PY) -m codegen specs generated/kproducer_messages
+
+generate-check: setup ## fail when generated/ is not what specs/ and codegen/ say
+	$(PY) -m codegen --check specs generated/kproducer_messages
+
+lint: setup ## style and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: setup ## mypy, strict
+	$(BIN)/mypy
+
+test: setup ## every test, real brokers included (KPRODUCER_REQUIRE_KAFKA=1 makes their absence a failure)
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+clean: ## remove what was built (not the cache of broker artifacts)
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

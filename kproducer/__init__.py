@@ -1,0 +1,1 @@
+"""kproducer: a Kafka producer for Python and PySpark. Public names only, no logic."""

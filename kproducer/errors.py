@@ -1,0 +1,148 @@
+"""The exception tree, with one branch for each thing a caller can do about a failure.
+
+    KafkaError
+    |-- ConfigError                  fix the configuration (raised before anything runs)
+    |-- SerializationError           fix the record
+    |-- IllegalStateError            fix the calling code
+    |   `-- ProducerClosedError
+    |-- LocalProtocolError           we would have written a wrong message; nothing was sent
+    |-- RemoteProtocolError          the peer's bytes make no sense
+    |-- NetworkError                 connection trouble; retriable
+    |   |-- DisconnectedError
+    |   `-- NoBrokersAvailableError
+    |-- AuthenticationError          wrong credentials; not retriable
+    |-- KafkaTimeoutError            also a builtin TimeoutError; names stage, broker, cause, setting
+    |   |-- MetadataTimeoutError
+    |   |-- BufferExhaustedError
+    |   |-- RequestTimeoutError
+    |   |-- DeliveryTimeoutError
+    |   `-- CloseTimeoutError
+    `-- BrokerError                  the broker answered with an error code (kproducer.broker_errors)
+
+This is the lowest module of the package: it imports nothing of ours.
+Source of the retriable and invalid-metadata flags: Apache Kafka's ``Errors`` table.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar
+
+
+class Outcome(enum.Enum):
+    """What is known about a record whose delivery failed.
+
+    ``NOT_SENT``: no byte of it left this process, or it certainly never reached a log.
+    ``REJECTED``: a broker refused it; it is not in the log.
+    ``UNKNOWN``: it may have been written (for instance: the answer got lost).
+    """
+
+    NOT_SENT = "not_sent"
+    REJECTED = "rejected"
+    UNKNOWN = "unknown"
+
+
+class KafkaError(Exception):
+    """Root of every error this package raises.
+
+    Attributes:
+        retriable: whether the same operation may succeed when tried again (class-wide).
+        refreshes_metadata: whether the cause is likely to be stale metadata (class-wide).
+        outcome: for a failed delivery, what is known about the record; ``None`` elsewhere.
+    """
+
+    retriable: ClassVar[bool] = False
+    refreshes_metadata: ClassVar[bool] = False
+    outcome: Outcome | None = None
+
+    def with_outcome(self, outcome: Outcome) -> KafkaError:
+        """Note what is known about the record and return this same error."""
+        self.outcome = outcome
+        return self
+
+
+class ConfigError(KafkaError, ValueError):
+    """A setting is unknown, out of range, of the wrong type, or contradicts another."""
+
+
+class SerializationError(KafkaError, ValueError):
+    """A key, value or header could not be turned into bytes."""
+
+
+class IllegalStateError(KafkaError, RuntimeError):
+    """The call is not legal in the object's present state."""
+
+
+class ProducerClosedError(IllegalStateError):
+    """The producer was closed before or while the call ran."""
+
+
+class LocalProtocolError(KafkaError):
+    """We would have sent a message that the protocol forbids; nothing was sent."""
+
+
+class RemoteProtocolError(KafkaError):
+    """The peer sent bytes that are no valid answer."""
+
+
+class NetworkError(KafkaError):
+    """A connection could not be made or was lost."""
+
+    retriable = True
+    refreshes_metadata = True
+
+
+class DisconnectedError(NetworkError):
+    """The connection closed while a request was in flight."""
+
+
+class NoBrokersAvailableError(NetworkError):
+    """No known broker can be reached."""
+
+
+class AuthenticationError(KafkaError):
+    """The broker refused the credentials, or the peer's identity could not be verified."""
+
+
+class KafkaTimeoutError(KafkaError, TimeoutError):
+    """A deadline passed. The message names the stage, the broker, its last error and the setting."""
+
+
+class MetadataTimeoutError(KafkaTimeoutError):
+    """Topic metadata did not arrive within ``max_block_ms``."""
+
+
+class BufferExhaustedError(KafkaTimeoutError):
+    """No buffer memory came free within ``max_block_ms`` (see ``buffer_memory``)."""
+
+
+class RequestTimeoutError(KafkaTimeoutError):
+    """A broker did not answer within ``request_timeout_ms``."""
+
+    retriable = True
+
+
+class DeliveryTimeoutError(KafkaTimeoutError):
+    """A record was not acknowledged within ``delivery_timeout_ms``."""
+
+
+class CloseTimeoutError(KafkaTimeoutError):
+    """``close(timeout)`` ended with records that were not acknowledged."""
+
+
+class BrokerError(KafkaError):
+    """A broker answered with an error code. One subclass per code: ``kproducer.broker_errors``.
+
+    Attributes:
+        code: Kafka's numeric error code.
+        name: Kafka's name for it, for instance ``NOT_LEADER_OR_FOLLOWER``.
+        description: our one-sentence explanation, used when the broker sends no text of its own.
+    """
+
+    code: ClassVar[int] = -1
+    name: ClassVar[str] = "UNKNOWN_SERVER_ERROR"
+    description: ClassVar[str] = "The broker met an error it did not expect."
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(f"{self.name} (code {self.code}): {message or self.description}")
+        self.broker_message = message
