@@ -3,18 +3,22 @@
     KafkaError
     |-- ConfigError                  fix the configuration (raised before anything runs)
     |-- SerializationError           fix the record
+    |-- RecordTooLargeError          make the record smaller, or raise the limit that the message names
     |-- IllegalStateError            fix the calling code
     |   `-- ProducerClosedError
     |-- LocalProtocolError           we would have written a wrong message; nothing was sent
     |-- RemoteProtocolError          the peer's bytes make no sense
-    |-- NetworkError                 connection trouble; retriable
-    |   |-- DisconnectedError
-    |   `-- NoBrokersAvailableError
+    |-- RetriableError               the same call may succeed later
+    |   `-- InvalidMetadataError     ... after a look at fresh metadata
+    |       `-- NetworkError         connection trouble
+    |           |-- DisconnectedError
+    |           `-- NoBrokersAvailableError
     |-- AuthenticationError          wrong credentials; not retriable
+    |-- AuthorizationError           valid credentials, but not allowed; not retriable
     |-- KafkaTimeoutError            also a builtin TimeoutError; names stage, broker, cause, setting
     |   |-- MetadataTimeoutError
     |   |-- BufferExhaustedError
-    |   |-- RequestTimeoutError
+    |   |-- RequestTimeoutError      (a RetriableError too)
     |   |-- DeliveryTimeoutError
     |   `-- CloseTimeoutError
     `-- BrokerError                  the broker answered with an error code (kproducer.broker_errors)
@@ -69,6 +73,10 @@ class SerializationError(KafkaError, ValueError):
     """A key, value or header could not be turned into bytes."""
 
 
+class RecordTooLargeError(KafkaError, ValueError):
+    """A record exceeds a size limit: ours (``max_request_size``, ``buffer_memory``) or the broker's."""
+
+
 class IllegalStateError(KafkaError, RuntimeError):
     """The call is not legal in the object's present state."""
 
@@ -85,11 +93,20 @@ class RemoteProtocolError(KafkaError):
     """The peer sent bytes that are no valid answer."""
 
 
-class NetworkError(KafkaError):
-    """A connection could not be made or was lost."""
+class RetriableError(KafkaError):
+    """The same operation may succeed when tried again."""
 
     retriable = True
+
+
+class InvalidMetadataError(RetriableError):
+    """Our view of the cluster is probably stale: fetch metadata, then try again."""
+
     refreshes_metadata = True
+
+
+class NetworkError(InvalidMetadataError):
+    """A connection could not be made or was lost."""
 
 
 class DisconnectedError(NetworkError):
@@ -104,6 +121,10 @@ class AuthenticationError(KafkaError):
     """The broker refused the credentials, or the peer's identity could not be verified."""
 
 
+class AuthorizationError(KafkaError):
+    """The authenticated user may not do this."""
+
+
 class KafkaTimeoutError(KafkaError, TimeoutError):
     """A deadline passed. The message names the stage, the broker, its last error and the setting."""
 
@@ -116,10 +137,8 @@ class BufferExhaustedError(KafkaTimeoutError):
     """No buffer memory came free within ``max_block_ms`` (see ``buffer_memory``)."""
 
 
-class RequestTimeoutError(KafkaTimeoutError):
+class RequestTimeoutError(KafkaTimeoutError, RetriableError):
     """A broker did not answer within ``request_timeout_ms``."""
-
-    retriable = True
 
 
 class DeliveryTimeoutError(KafkaTimeoutError):
@@ -139,9 +158,9 @@ class BrokerError(KafkaError):
         description: our one-sentence explanation, used when the broker sends no text of its own.
     """
 
-    code: ClassVar[int] = -1
-    name: ClassVar[str] = "UNKNOWN_SERVER_ERROR"
-    description: ClassVar[str] = "The broker met an error it did not expect."
+    code: int = -1
+    name: str = "UNKNOWN_SERVER_ERROR"
+    description: str = "The broker met an error it did not expect."
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(f"{self.name} (code {self.code}): {message or self.description}")
