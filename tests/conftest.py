@@ -1,0 +1,57 @@
+"""Fixtures that every test directory may use: brokers. Kafka's own are in ``support/kafka_fixtures.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support.mock_cluster import MockCluster, MockClusterProcess
+
+MockClusterFactory = Callable[..., MockCluster]
+
+
+class _MockClusterHost:
+    """Hands out the session's mock process; a new one when a test has taken the last one down."""
+
+    def __init__(self) -> None:
+        self._process: MockClusterProcess | None = None
+
+    def process(self) -> MockClusterProcess:
+        if self._process is not None and not self._process.is_alive:
+            self.close()
+        if self._process is None:
+            self._process = MockClusterProcess()
+        return self._process
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+
+@pytest.fixture(scope="session")
+def _mock_cluster_host() -> Iterator[_MockClusterHost]:
+    host = _MockClusterHost()
+    yield host
+    host.close()
+
+
+@pytest.fixture
+def mock_cluster_factory(_mock_cluster_host: _MockClusterHost) -> Iterator[MockClusterFactory]:
+    """Make mock clusters, ``factory(broker_count=1)``; they end with the test."""
+    clusters: list[MockCluster] = []
+
+    def make(broker_count: int = 1) -> MockCluster:
+        clusters.append(_mock_cluster_host.process().cluster(broker_count))
+        return clusters[-1]
+
+    yield make
+    for cluster in clusters:
+        cluster.close()
+
+
+@pytest.fixture
+def mock_cluster(mock_cluster_factory: MockClusterFactory) -> MockCluster:
+    """A mock cluster of three brokers, for one test (``mock_cluster.create_topic(name, partitions)``)."""
+    return mock_cluster_factory(broker_count=3)
