@@ -155,13 +155,33 @@ class BrokerError(KafkaError):
     Attributes:
         code: Kafka's numeric error code.
         name: Kafka's name for it, for instance ``NOT_LEADER_OR_FOLLOWER``.
-        description: our one-sentence explanation, used when the broker sends no text of its own.
+        description: our one-sentence explanation (a subclass's docstring), used when the broker sends no
+            text of its own.
+        broker_message: the broker's text, or ``None``.
     """
 
     code: int = -1
     name: str = "UNKNOWN_SERVER_ERROR"
     description: str = "The broker met an error it did not expect."
 
+    def __init_subclass__(cls) -> None:
+        # Docstrings are absent under -OO; the inherited description then has to do.
+        if cls.__doc__:
+            cls.description = cls.__doc__
+
     def __init__(self, message: str | None = None) -> None:
         super().__init__(f"{self.name} (code {self.code}): {message or self.description}")
         self.broker_message = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_broker_error, (type(self), self.args, self.__dict__.copy())
+
+
+def _rebuild_broker_error(
+    error_class: type[BrokerError], args: tuple[object, ...], state: dict[str, object]
+) -> BrokerError:
+    # The constructor composes its text, so calling it again on unpickling would compose it twice.
+    error = error_class.__new__(error_class, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
