@@ -1,0 +1,146 @@
+"""One Java process of a test cluster: started, watched for a line in its output, stopped by its own pid.
+
+Output goes to a log file and, line by line, past a watcher thread, so that readiness is an event. The process
+ends with the thread that started it and after a maximum time, whatever happens to this one.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.maven_artifacts import class_path, java_command
+
+STOP_TIMEOUT_SECONDS = 30
+_BOUNDED_EXEC = Path(__file__).with_name("bounded_exec.py")
+
+
+class JavaProcess:
+    """A Java main class in a process of its own. Start and stop it from one thread, a long-lived one."""
+
+    def __init__(
+        self,
+        version: str,
+        main_class: str,
+        arguments: Sequence[str],
+        log_path: Path,
+        ready_pattern: str,
+        *,
+        heap_mb: int,
+        lifetime_seconds: int,
+        options: Sequence[str] = (),
+    ) -> None:
+        self.log_path = log_path
+        self._ready_pattern = re.compile(ready_pattern.encode())
+        self._is_ready = threading.Event()
+        self._has_ended = threading.Event()
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                str(_BOUNDED_EXEC),
+                str(lifetime_seconds),
+                *java_arguments(version, main_class, arguments, heap_mb, options),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self._watcher = threading.Thread(target=self._watch, name=f"watch {log_path.name}", daemon=True)
+        self._watcher.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def await_ready(self, timeout_seconds: float) -> None:
+        """Wait for the line that says it is up.
+
+        Raises:
+            RuntimeError: it ended, or said nothing in time; the message has the end of its log.
+        """
+        if not self._is_ready.wait(timeout_seconds) or self._has_ended.is_set():
+            state = "ended" if self._has_ended.is_set() else f"was not ready after {timeout_seconds} s"
+            tail = "\n".join(self.log_path.read_text(errors="replace").splitlines()[-25:])
+            raise RuntimeError(f"{self.log_path.name} {state}:\n{tail}")
+
+    def stop(self) -> None:
+        """Ask it to shut down, wait, and kill it if it does not."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def request_stop(self) -> None:
+        """Ask it to shut down without waiting; ``stop`` waits."""
+        if self.is_alive:
+            self._process.terminate()
+
+    def _end(self, with_signal: signal.Signals) -> None:
+        if self.is_alive:
+            self._process.send_signal(with_signal)
+        try:
+            self._process.wait(STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        output = self._process.stdout
+        assert output is not None
+        with self.log_path.open("ab") as log, output:
+            for line in output:
+                log.write(line)
+                log.flush()
+                if not self._is_ready.is_set() and self._ready_pattern.search(line):
+                    self._is_ready.set()
+        self._has_ended.set()
+        self._is_ready.set()
+
+
+def java_arguments(
+    version: str, main_class: str, arguments: Sequence[str], heap_mb: int, options: Sequence[str] = ()
+) -> list[str]:
+    """The command line of a main class out of one Kafka version's artifacts."""
+    return [
+        java_command(),
+        f"-Xmx{heap_mb}m",
+        "-XX:+UseSerialGC",
+        "-Djava.awt.headless=true",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dzookeeper.jmx.log4j.disable=true",
+        *options,
+        "-cp",
+        class_path(version),
+        main_class,
+        *arguments,
+    ]
+
+
+def run_java(version: str, main_class: str, arguments: Sequence[str], timeout_seconds: float = 120) -> str:
+    """Run a main class to its end and return its standard output.
+
+    Raises:
+        RuntimeError: it failed; the message has what it printed.
+    """
+    finished = subprocess.run(
+        java_arguments(version, main_class, arguments, 256, ["-XX:TieredStopAtLevel=1"]),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=timeout_seconds,
+        check=False,
+    )
+    output = finished.stdout.decode(errors="replace")
+    if finished.returncode != 0:
+        raise RuntimeError(f"{main_class} failed:\n{output}\n{finished.stderr.decode(errors='replace')}")
+    return output

@@ -1,0 +1,253 @@
+"""Apache Kafka, one node or several, on free loopback ports, with its data in a temporary folder.
+
+``KafkaCluster`` starts them (storage formatted first where KRaft rules, ZooKeeper beside them where it does not),
+waits for their own word that they are up, and stops them by pid. Single nodes can be stopped, killed and started
+again. Not thread-safe: drive it from the thread that made it.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import shutil
+import socket
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+from tests.support.java_process import JavaProcess, run_java
+from tests.support.kafka_properties import (
+    NodeAddress,
+    as_text,
+    broker_properties,
+    uses_kraft,
+    zookeeper_properties,
+)
+from tests.support.log_dump import DumpedBatch, dump_log_files
+
+DEFAULT_LIFETIME_SECONDS = 1800
+START_TIMEOUT_SECONDS = 120
+#: Below the range that the system hands out to outgoing connections, so that nobody else takes them meanwhile.
+PORT_RANGE = (20000, 32000)
+#: Up in less time, slower later: right for tests, wrong for benchmarks.
+QUICK_START_OPTIONS = ("-XX:TieredStopAtLevel=1",)
+_READY_PATTERN = r"Kafka Server started|\[?KafkaServer id=\d+\]? started"
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on 127.0.0.1 that nobody listens on now."""
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(*PORT_RANGE)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in ports:
+            ports.append(port)
+    return ports
+
+
+class KafkaNode:
+    """One broker of a cluster (with KRaft also a controller)."""
+
+    def __init__(self, cluster: KafkaCluster, address: NodeAddress, properties_path: Path) -> None:
+        self.address = address
+        self.node_id = address.node_id
+        self.data_folder = properties_path.parent / "data"
+        self._cluster = cluster
+        self._properties_path = properties_path
+        self._process: JavaProcess | None = None
+
+    @property
+    def log_path(self) -> Path:
+        """What the broker printed, all runs of it."""
+        return self._properties_path.parent / "server.log"
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.is_alive
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    def launch(self) -> None:
+        """Start the process; ``await_ready`` waits for it."""
+        self._process = JavaProcess(
+            self._cluster.version,
+            "kafka.Kafka",
+            [str(self._properties_path)],
+            self.log_path,
+            _READY_PATTERN,
+            heap_mb=self._cluster.heap_mb,
+            lifetime_seconds=self._cluster.lifetime_seconds,
+            options=self._cluster.java_options,
+        )
+
+    def await_ready(self) -> None:
+        assert self._process is not None
+        self._process.await_ready(START_TIMEOUT_SECONDS)
+
+    def start(self) -> None:
+        """Start (again) on the same port with the same data, and wait until it serves."""
+        self.launch()
+        self.await_ready()
+
+    def stop(self) -> None:
+        """A clean shutdown: leadership is handed over first."""
+        if self._process is not None:
+            self._process.stop()
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self._process is not None:
+            self._process.kill()
+
+    def request_stop(self) -> None:
+        if self._process is not None:
+            self._process.request_stop()
+
+
+class KafkaCluster:
+    """A running cluster of ``node_count`` brokers of one version. Ends on ``close`` or after its lifetime.
+
+    Attributes:
+        bootstrap_servers: ``host:port`` of every node, comma-separated.
+        nodes: by node id, which counts from 1.
+    """
+
+    def __init__(
+        self,
+        version: str,
+        node_count: int = 1,
+        *,
+        properties: dict[str, str] | None = None,
+        heap_mb: int = 384,
+        lifetime_seconds: int = DEFAULT_LIFETIME_SECONDS,
+        java_options: Iterable[str] = QUICK_START_OPTIONS,
+    ) -> None:
+        self.version = version
+        self.heap_mb = heap_mb
+        self.lifetime_seconds = lifetime_seconds
+        self.java_options = tuple(java_options)
+        self.folder = Path(tempfile.mkdtemp(prefix=f"kafka-{version}-"))
+        ports = free_ports(2 * node_count + 1)
+        self._zookeeper_port = ports[-1]
+        self._zookeeper: JavaProcess | None = None
+        addresses = [NodeAddress(1 + i, ports[2 * i], ports[2 * i + 1]) for i in range(node_count)]
+        self.bootstrap_servers = ",".join(address.bootstrap for address in addresses)
+        self.nodes = {
+            address.node_id: self._prepare_node(address, addresses, properties or {}) for address in addresses
+        }
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> KafkaCluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop every process and remove the data."""
+        # All at once: the last controller of a quorum would otherwise wait for its peers. Tests are done with
+        # the data, so nobody gains from waiting for a slow farewell.
+        for node in self.nodes.values():
+            node.kill()
+        if self._zookeeper is not None:
+            self._zookeeper.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def dump_log(self, topic: str) -> list[DumpedBatch]:
+        """What Kafka's own dump tool says about every batch of a topic, on every node, oldest first.
+
+        Raises:
+            RuntimeError: the tool failed, or the topic has no log.
+        """
+        files = [
+            path
+            for node in self.nodes.values()
+            for folder in sorted(node.data_folder.glob(f"{topic}-*"))
+            if folder.name.rpartition("-")[0] == topic
+            for path in sorted(folder.glob("*.log"))
+        ]
+        return dump_log_files(files)
+
+    def _prepare_node(
+        self, address: NodeAddress, addresses: list[NodeAddress], extra: dict[str, str]
+    ) -> KafkaNode:
+        folder = self.folder / f"node-{address.node_id}"
+        folder.mkdir()
+        path = folder / "server.properties"
+        zookeeper_port = None if uses_kraft(self.version) else self._zookeeper_port
+        properties = broker_properties(self.version, address, addresses, str(folder / "data"), zookeeper_port)
+        path.write_text(as_text({**properties, **extra}))
+        return KafkaNode(self, address, path)
+
+    def _start(self) -> None:
+        if uses_kraft(self.version):
+            self._format_storage()
+        else:
+            self._start_zookeeper()
+        for node in self.nodes.values():
+            node.launch()
+        for node in self.nodes.values():
+            node.await_ready()
+        self._await_all_in_metadata()
+
+    def _format_storage(self) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        errors: list[BaseException] = []
+
+        def format_one(node: KafkaNode) -> None:
+            path = str(self.folder / f"node-{node.node_id}" / "server.properties")
+            try:
+                run_java(self.version, "kafka.tools.StorageTool", ["format", "-t", cluster_id, "-c", path])
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=format_one, args=(node,)) for node in self.nodes.values()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+
+    def _start_zookeeper(self) -> None:
+        folder = self.folder / "zookeeper"
+        folder.mkdir()
+        path = folder / "zookeeper.properties"
+        path.write_text(as_text(zookeeper_properties(self._zookeeper_port, str(folder / "data"))))
+        self._zookeeper = JavaProcess(
+            self.version,
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            [str(path)],
+            folder / "zookeeper.log",
+            r"binding to port|PrepRequestProcessor \(sid:0\) started",
+            heap_mb=128,
+            lifetime_seconds=self.lifetime_seconds,
+            options=self.java_options,
+        )
+        self._zookeeper.await_ready(START_TIMEOUT_SECONDS)
+
+    def _await_all_in_metadata(self) -> None:
+        # A started broker may still be unknown to the controller for a moment; only asking tells.
+        from tests.support.topics import broker_ids
+
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while broker_ids(self.bootstrap_servers) != set(self.nodes):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"not all of {sorted(self.nodes)} joined the cluster")
+            time.sleep(0.05)

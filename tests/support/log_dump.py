@@ -1,0 +1,69 @@
+"""Kafka's own log dump tool, and its output as values: the judge of what lies on a broker's disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.java_process import run_java
+from tests.support.maven_artifacts import DUMP_TOOL_VERSION
+
+_BATCH_LINE = re.compile(
+    r"baseOffset: (?P<base>\d+) lastOffset: (?P<last>\d+) count: (?P<count>\d+) "
+    r".*magic: (?P<magic>\d) compresscodec: (?P<codec>\S+) .*isvalid: (?P<valid>\w+)"
+)
+_PROBLEM_LINE = re.compile(
+    r"^(Mismatches|Non-consecutive|Found .*(invalid|corrupt)|.*trailing)", re.IGNORECASE
+)
+
+
+class DumpedBatch(NamedTuple):
+    """One record batch as the tool saw it. ``is_valid``: its checksum holds."""
+
+    file: str
+    base_offset: int
+    last_offset: int
+    record_count: int
+    magic: int
+    codec: str
+    is_valid: bool
+
+
+def dump_log_files(paths: Sequence[Path]) -> list[DumpedBatch]:
+    """Run the dump tool, every record decoded, over log segments.
+
+    Raises:
+        RuntimeError: the tool failed or found something wrong that is no matter of one batch.
+    """
+    if not paths:
+        raise RuntimeError("no log files to check")
+    joined = ",".join(str(path) for path in paths)
+    arguments = ["--deep-iteration", "--files", joined]
+    output = run_java(DUMP_TOOL_VERSION, "kafka.tools.DumpLogSegments", arguments)
+    return parse_dump(output)
+
+
+def parse_dump(output: str) -> list[DumpedBatch]:
+    """Read the tool's text; see ``dump_log_files``."""
+    batches = []
+    file = ""
+    for line in output.splitlines():
+        if line.startswith("Dumping "):
+            file = line.removeprefix("Dumping ")
+        elif match := _BATCH_LINE.search(line):
+            batches.append(
+                DumpedBatch(
+                    file,
+                    int(match["base"]),
+                    int(match["last"]),
+                    int(match["count"]),
+                    int(match["magic"]),
+                    match["codec"].lower(),
+                    match["valid"] == "true",
+                )
+            )
+        elif _PROBLEM_LINE.match(line):
+            raise RuntimeError(f"the log dump tool complains: {line}")
+    return batches

@@ -1,0 +1,133 @@
+"""Apache Kafka's jars, resolved by Maven by name into the cache folder, once for each version.
+
+The cache is ``.cache/`` of the project (``KPRODUCER_CACHE`` names another place). Several test runs may share
+it: a file lock guards the one that resolves, and a finished folder appears by rename. A cached version needs
+Java only. Knows nothing of brokers; what runs them is ``kafka_cluster``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+#: One version of each line that the tests talk to, oldest first.
+KAFKA_VERSIONS = ("2.8.2", "3.4.1", "3.9.2", "4.4.0")
+NEWEST_VERSION = KAFKA_VERSIONS[-1]
+#: The log dump tool left the core artifact after this one; it reads the logs of newer brokers as well.
+DUMP_TOOL_VERSION = "3.9.2"
+
+#: A logging back end that writes to standard error, so that failing start-ups are seen, and the log4j 1 classes
+#: that brokers before 4.0 name although their artifact does not bring them.
+_LOGGING = (("org.slf4j", "slf4j-simple", "1.7.36"), ("ch.qos.reload4j", "reload4j", "1.2.25"))
+_RESOLVE_TIMEOUT_SECONDS = 900
+_PROJECT_ROOT = Path(__file__).resolve().parents[2]
+
+
+class KafkaUnavailableError(RuntimeError):
+    """Apache Kafka cannot be run here; the message says what is missing and how to get it."""
+
+
+def cache_folder() -> Path:
+    """Where artifacts are kept; made if need be."""
+    folder = Path(os.environ.get("KPRODUCER_CACHE") or _PROJECT_ROOT / ".cache")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def java_command() -> str:
+    """The ``java`` to run: ``JAVA_HOME``'s, or the one on the path.
+
+    Raises:
+        KafkaUnavailableError: there is none.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        return str(Path(home) / "bin" / "java")
+    found = shutil.which("java")
+    if found is None:
+        raise KafkaUnavailableError(
+            "Apache Kafka needs Java 17 or newer, and no `java` was found "
+            "(Debian: apt-get install openjdk-17-jre-headless maven)"
+        )
+    return found
+
+
+def class_path(version: str) -> str:
+    """Java class path of one Kafka version; resolves it first when it is not in the cache.
+
+    Blocks while another process resolves. Raises ``KafkaUnavailableError``.
+    """
+    java_command()
+    folder = cache_folder() / "kafka" / version
+    if not folder.is_dir():
+        with _locked(cache_folder() / "kafka.lock"):
+            if not folder.is_dir():
+                _resolve(version, folder)
+    return str(folder / "*")
+
+
+def _resolve(version: str, folder: Path) -> None:
+    if shutil.which("mvn") is None:
+        raise KafkaUnavailableError(
+            f"Apache Kafka {version} is resolved by Maven, and no `mvn` was found (Debian: apt-get install maven)"
+        )
+    work = folder.with_name(f"{version}.part")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    (work / "pom.xml").write_text(_pom(version))
+    command = ["mvn", "-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    log_path = folder.with_name(f"{version}.maven.log")
+    with log_path.open("w") as log:
+        finished = subprocess.run(
+            [*command, f"-DoutputDirectory={work / 'jars'}"],
+            cwd=work,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            timeout=_RESOLVE_TIMEOUT_SECONDS,
+            check=False,
+        )
+    if finished.returncode != 0 or not list((work / "jars").glob("kafka_2.13-*.jar")):
+        errors = [line for line in log_path.read_text().splitlines() if line.startswith("[ERROR]")]
+        reason = errors[0] if errors else f"exit code {finished.returncode}"
+        raise KafkaUnavailableError(f"Maven could not resolve Apache Kafka {version}: {reason} ({log_path})")
+    (work / "jars").rename(folder)
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def _pom(version: str) -> str:
+    # kafka-tools-api: the brokers do not load it, and some releases name it without having published it.
+    core = _dependency(
+        "org.apache.kafka",
+        "kafka_2.13",
+        version,
+        exclusions="<exclusions><exclusion><groupId>org.apache.kafka</groupId>"
+        "<artifactId>kafka-tools-api</artifactId></exclusion></exclusions>"
+        if version != DUMP_TOOL_VERSION
+        else "",
+    )
+    logging = "".join(_dependency(*coordinates) for coordinates in _LOGGING)
+    return (
+        "<project><modelVersion>4.0.0</modelVersion>"
+        "<groupId>kproducer.test</groupId><artifactId>broker</artifactId><version>1</version>"
+        f"<dependencies>{core}{logging}</dependencies></project>"
+    )
+
+
+def _dependency(group: str, artifact: str, version: str, exclusions: str = "") -> str:
+    return (
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version>{exclusions}</dependency>"
+    )
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,67 @@
+"""Topics on a real cluster, by an independent admin client (confluent-kafka)."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+TIMEOUT_SECONDS = 30.0
+
+
+def _admin(bootstrap_servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+
+
+def broker_ids(bootstrap_servers: str) -> set[int]:
+    """The nodes that the cluster's metadata lists; empty when nobody answers."""
+    try:
+        return set(_admin(bootstrap_servers).list_topics(timeout=5).brokers)
+    except KafkaException:
+        return set()
+
+
+def create_topic(
+    bootstrap_servers: str,
+    topic: str,
+    partitions: int = 3,
+    replication_factor: int = -1,
+    config: dict[str, str] | None = None,
+) -> None:
+    """Create a topic and wait until each partition has a leader. -1: the cluster's replication factor."""
+    admin = _admin(bootstrap_servers)
+    new_topic = NewTopic(topic, partitions, replication_factor, config=config or {})
+    admin.create_topics([new_topic], operation_timeout=TIMEOUT_SECONDS)[topic].result(TIMEOUT_SECONDS)
+    await_topic(bootstrap_servers, topic, partitions)
+
+
+def await_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
+    """Wait until metadata shows every partition of a topic with a leader."""
+    admin = _admin(bootstrap_servers)
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
+        metadata = admin.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
+        if len(metadata.partitions) == partitions and all(
+            each.leader >= 0 for each in metadata.partitions.values()
+        ):
+            return
+        time.sleep(0.05)
+    raise TimeoutError(f"topic {topic} has no leaders after {TIMEOUT_SECONDS} s")
+
+
+def delete_topic(bootstrap_servers: str, topic: str) -> None:
+    admin = _admin(bootstrap_servers)
+    admin.delete_topics([topic], operation_timeout=TIMEOUT_SECONDS)[topic].result(TIMEOUT_SECONDS)
+
+
+def partition_leader(bootstrap_servers: str, topic: str, partition: int) -> int:
+    """Node id of a partition's leader; -1 when it has none."""
+    metadata = _admin(bootstrap_servers).list_topics(topic, timeout=TIMEOUT_SECONDS)
+    return int(metadata.topics[topic].partitions[partition].leader)
+
+
+def in_sync_count(bootstrap_servers: str, topic: str) -> int:
+    """The smallest number of in-sync replicas over a topic's partitions."""
+    metadata = _admin(bootstrap_servers).list_topics(topic, timeout=TIMEOUT_SECONDS)
+    return min(len(each.isrs) for each in metadata.topics[topic].partitions.values())
