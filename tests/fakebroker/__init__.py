@@ -1,0 +1,27 @@
+"""A strict, scripted Kafka cluster inside the test process, built on the generated messages.
+
+``FakeCluster`` is the door; ``actions`` holds what a script may do with a request and ``faults`` the
+usual scripts. Each API has a module of its own (``key00_produce`` and so on).
+"""
+
+from tests.fakebroker.actions import Bytes, Close, Gate, Hold, Reply, Silence, Stall, steps
+from tests.fakebroker.cluster import FakeCluster
+from tests.fakebroker.connection import RequestContext
+from tests.fakebroker.model import StoredRecord, TopicOptions
+from tests.fakebroker.request_log import LoggedRequest
+
+__all__ = [
+    "Bytes",
+    "Close",
+    "FakeCluster",
+    "Gate",
+    "Hold",
+    "LoggedRequest",
+    "Reply",
+    "RequestContext",
+    "Silence",
+    "Stall",
+    "StoredRecord",
+    "TopicOptions",
+    "steps",
+]

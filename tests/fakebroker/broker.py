@@ -1,0 +1,119 @@
+"""One node of the fake cluster: its port, its listener, its connections, what it offers.
+
+Runs on the cluster's event loop. The port is reserved for the life of the cluster by a second
+socket that is bound but never listens: while the broker is down nobody else can take the port and
+connecting to it is refused, as with a dead broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+from tests.fakebroker.connection import Connection
+
+if TYPE_CHECKING:
+    from tests.fakebroker.cluster import FakeCluster
+
+#: What Apache Kafka 4.1 offers, as far as this cluster has it.
+NEWEST_VERSIONS = {0: (3, 13), 3: (0, 13), 18: (0, 4)}
+HOST = "127.0.0.1"
+
+
+class FakeBroker:
+    """A node. Its attributes are read by handlers; change them through ``FakeCluster`` or its lock.
+
+    Attributes:
+        versions: API key to (oldest, newest) version offered and accepted.
+        advertised: (host, port) that Metadata names; a lie when it differs from the real one.
+        listed_when_down: Metadata goes on naming this broker (and its leaderships) when it is down.
+        leader_hints: name the current leader in NOT_LEADER_OR_FOLLOWER answers (KIP-951).
+        refusal: how an unsupported ApiVersions version is answered; see ``key18_api_versions``.
+        throttle_time_ms: put into every answer that has the field.
+        max_request_bytes: ``socket.request.max.bytes``.
+    """
+
+    def __init__(self, cluster: FakeCluster, node_id: int, rack: str | None) -> None:
+        self.cluster = cluster
+        self.node_id = node_id
+        self.rack = rack
+        self.versions = dict(NEWEST_VERSIONS)
+        self.listed_when_down = False
+        self.leader_hints = True
+        self.refusal = "range"
+        self.throttle_time_ms = 0
+        self.max_request_bytes = 100 * 1024 * 1024
+        self.receive_buffer_bytes: int | None = None
+        self.up = False
+        self.reading = asyncio.Event()
+        self.reading.set()
+        self.accepted_count = 0
+        self.connections: dict[Connection, asyncio.Task[None]] = {}
+        self._server: asyncio.Server | None = None
+        self._reservation = _bound_socket(0)
+        self.port: int = self._reservation.getsockname()[1]
+        self.advertised = (HOST, self.port)
+
+    async def start(self) -> None:
+        assert self._server is None
+        listener = _bound_socket(self.port)
+        if self.receive_buffer_bytes is not None:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
+        self._server = await asyncio.start_server(self._accept, sock=listener)
+        self.up = True
+
+    async def stop(self, *, reset: bool = False) -> None:
+        """Stop listening and drop every connection. Does nothing when the broker is down."""
+        self.up = False
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        await self.drop_connections(reset=reset)
+
+    async def drop_connections(self, *, reset: bool = False) -> None:
+        tasks = list(self.connections.values())
+        for connection in list(self.connections):
+            connection.close(reset=reset)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # lets the transports close their sockets
+
+    async def release(self) -> None:
+        await self.stop()
+        self._reservation.close()
+
+    def stall_reading(self) -> None:
+        self.reading.clear()
+        for connection in self.connections:
+            connection.pause()
+
+    def resume_reading(self) -> None:
+        self.reading.set()
+        for connection in self.connections:
+            connection.resume()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = self.cluster.next_connection_number()
+        connection = Connection(self.cluster, self, number, reader, writer)
+        self.accepted_count += 1
+        if not self.reading.is_set():
+            connection.pause()
+        task = asyncio.get_running_loop().create_task(connection.serve())
+        self.connections[connection] = task
+        task.add_done_callback(lambda done: self._ended(connection, done))
+        self.cluster.notify()
+
+    def _ended(self, connection: Connection, task: asyncio.Task[None]) -> None:
+        self.connections.pop(connection, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.cluster.note_internal_error(error)
+        self.cluster.notify()
+
+
+def _bound_socket(port: int) -> socket.socket:
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind((HOST, port))
+    return bound

@@ -1,0 +1,314 @@
+"""``FakeCluster``: brokers, topics and scripts behind one thread-safe face.
+
+One thread runs an event loop for all brokers of the cluster. State is guarded by the request log's
+lock, which handlers hold while they run and tests hold while their predicates look. Elections,
+replication and authorization are not simulated: tests move leaders and set errors themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import uuid
+from collections.abc import Callable, Coroutine
+from types import ModuleType
+from typing import Any, TypeVar
+
+from tests.fakebroker import key00_produce, key03_metadata, key18_api_versions
+from tests.fakebroker.actions import Action, Control, Gate, Handler
+from tests.fakebroker.broker import FakeBroker
+from tests.fakebroker.connection import Connection, RequestContext
+from tests.fakebroker.model import Partition, StoredRecord, Topic, TopicOptions
+from tests.fakebroker.request_log import LoggedRequest, RequestLog
+
+_Result = TypeVar("_Result")
+_WAIT_S = 15.0
+
+
+class FakeCluster:
+    """A cluster of ``broker_count`` nodes with ids from 1. Thread-safe; close it, or use ``with``.
+
+    Args:
+        broker_count: how many nodes listen.
+        auto_create_partitions: partitions of topics made by Metadata requests; ``None``: not made.
+        cluster_id: what Metadata names.
+
+    Attributes:
+        violations: what clients did that no correct client does; tests end by looking at it.
+    """
+
+    def __init__(
+        self, broker_count: int = 1, *, auto_create_partitions: int | None = None, cluster_id: str = "fake"
+    ) -> None:
+        # Fixed after construction.
+        self.apis: dict[int, ModuleType] = {
+            0: key00_produce,
+            3: key03_metadata,
+            18: key18_api_versions,
+        }
+        self.log = RequestLog()
+        self.cluster_id = cluster_id
+        # Guarded by the log's lock.
+        self.auto_create_partitions = auto_create_partitions
+        self.auto_create_first_error = key03_metadata.LEADER_NOT_AVAILABLE
+        self.topics: dict[str, Topic] = {}
+        self.metadata_errors: dict[str, int] = {}
+        self.violations: list[str] = []
+        self.internal_errors: list[BaseException] = []
+        self._tolerated: list[str] = []
+        self._controls: list[Control] = []
+        self._accept_handlers: list[Callable[[Connection], Action | None]] = []
+        self._connection_count = 0
+        # Event loop.
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(self._loop_error)
+        self._thread = threading.Thread(target=self._run, name="fake-cluster", daemon=True)
+        self.brokers: dict[int, FakeBroker] = {}
+        self._thread.start()
+        for node_id in range(1, broker_count + 1):
+            self.add_broker(node_id)
+
+    # -- life cycle ---------------------------------------------------------------------------------
+
+    def __enter__(self) -> FakeCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop everything. Idempotent. Raises what went wrong inside the fake itself, if anything."""
+        if self._loop.is_closed():
+            return
+        for broker in self.brokers.values():
+            self._call(broker.release())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_WAIT_S)
+        self._loop.close()
+        if self.internal_errors:
+            raise AssertionError("the fake cluster itself failed") from self.internal_errors[0]
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def _call(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_WAIT_S)
+
+    async def _do(self, function: Callable[[], _Result]) -> _Result:
+        return function()
+
+    def _loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.note_internal_error(context.get("exception") or RuntimeError(context["message"]))
+
+    # -- brokers ------------------------------------------------------------------------------------
+
+    def add_broker(self, node_id: int, rack: str | None = None) -> FakeBroker:
+        async def make() -> FakeBroker:
+            broker = FakeBroker(self, node_id, rack)
+            with self.log.changed:
+                self.brokers[node_id] = broker
+            await broker.start()
+            return broker
+
+        return self._call(make())
+
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        return [f"127.0.0.1:{broker.port}" for broker in self.brokers.values()]
+
+    def kill(self, broker_id: int, *, reset: bool = False) -> None:
+        """Take a broker down: its connections end, new ones are refused. Its logs stay."""
+        self._call(self.brokers[broker_id].stop(reset=reset))
+
+    def restart(self, broker_id: int) -> None:
+        """Bring a broker back on the same port."""
+        self._call(self.brokers[broker_id].start())
+
+    def drop_connections(self, broker_id: int, *, reset: bool = False) -> None:
+        """End a broker's connections; it goes on listening."""
+        self._call(self.brokers[broker_id].drop_connections(reset=reset))
+
+    def stall_reading(self, broker_id: int) -> None:
+        """The broker's process is stopped, so to speak: connections live, nothing is read."""
+        self._call(self._do(self.brokers[broker_id].stall_reading))
+
+    def resume_reading(self, broker_id: int) -> None:
+        self._call(self._do(self.brokers[broker_id].resume_reading))
+
+    def set_versions(
+        self, api_key: int, offered: tuple[int, int] | None, broker_id: int | None = None
+    ) -> None:
+        """Offer this range of an API (``None``: do not offer it at all), on one broker or on all."""
+        with self.log.changed:
+            for broker in self.brokers.values():
+                if broker_id in (None, broker.node_id):
+                    if offered is None:
+                        broker.versions.pop(api_key, None)
+                    else:
+                        broker.versions[api_key] = offered
+
+    # -- topics -------------------------------------------------------------------------------------
+
+    def create_topic(
+        self, name: str, partitions: int = 1, *, leaders: list[int] | None = None, **options: Any
+    ) -> Topic:
+        """Make a topic. ``leaders`` names each partition's leader; default: round robin."""
+        with self.log.changed:
+            nodes = sorted(self.brokers)
+            chosen = leaders or [nodes[index % len(nodes)] for index in range(partitions)]
+            topic = Topic(
+                name,
+                uuid.uuid4(),
+                [
+                    Partition(index, leader, 0, _leader_first(leader, nodes), _leader_first(leader, nodes))
+                    for index, leader in enumerate(chosen)
+                ],
+                TopicOptions(**options),
+            )
+            self.topics[name] = topic
+            return topic
+
+    def delete_topic(self, name: str) -> None:
+        with self.log.changed:
+            del self.topics[name]
+
+    def recreate_topic(self, name: str, partitions: int | None = None) -> Topic:
+        """Delete the topic and make it anew: same name and options, new id, empty logs, epoch 0."""
+        with self.log.changed:
+            old = self.topics.pop(name)
+            leaders = [partition.leader_id for partition in old.partitions]
+            topic = self.create_topic(
+                name, partitions or len(leaders), leaders=None if partitions else leaders
+            )
+            topic.options = old.options
+            return topic
+
+    def move_leader(self, topic: str, partition: int, leader_id: int, *, bump_epoch: bool = True) -> None:
+        """Make another broker the leader; -1 makes the partition leaderless."""
+        with self.log.changed:
+            moved = self.topics[topic].partitions[partition]
+            moved.leader_id = leader_id
+            moved.leader_epoch += 1 if bump_epoch else 0
+
+    def records(self, topic: str, partition: int = 0) -> list[StoredRecord]:
+        """Everything in a partition's log, oldest first."""
+        with self.log.changed:
+            return self.topics[topic].partitions[partition].records
+
+    # -- scripts ------------------------------------------------------------------------------------
+
+    def control(
+        self, api_key: int | None, handler: Handler, *, times: int | None = 1, broker_id: int | None = None
+    ) -> Control:
+        """Let ``handler`` decide about requests, before the broker does.
+
+        Args:
+            api_key: which API; ``None`` for all.
+            handler: called under the cluster's lock; returns an action, or ``None`` to stand aside.
+            times: how many requests it may take before it is used up; ``None``: no limit.
+            broker_id: only requests to this broker.
+
+        Handlers are asked in the order of their registration.
+        """
+        control = Control(api_key, handler, broker_id, times)
+        with self.log.changed:
+            self._controls.append(control)
+        return control
+
+    def control_accept(self, handler: Callable[[Connection], Action | None]) -> None:
+        """Ask ``handler`` what to do with each new connection before anything is read from it."""
+        with self.log.changed:
+            self._accept_handlers.append(handler)
+
+    def gate(self) -> Gate:
+        """A closed gate for ``Hold``."""
+
+        async def make() -> Gate:
+            return Gate(self._loop)
+
+        return self._call(make())
+
+    def tolerate(self, pattern: str) -> None:
+        """Do not count violations that match this regular expression."""
+        with self.log.changed:
+            self._tolerated.append(pattern)
+
+    # -- looking ------------------------------------------------------------------------------------
+
+    def requests(self, api_key: int | None = None, broker_id: int | None = None) -> list[LoggedRequest]:
+        return self.log.select(api_key, broker_id)
+
+    def wait_for(
+        self, predicate: Callable[[], Any], timeout_s: float = _WAIT_S, what: str = "condition"
+    ) -> Any:
+        """Wait until ``predicate()`` is true; it is asked after each change of the cluster."""
+        return self.log.wait_for(predicate, timeout_s, what)
+
+    def wait_for_requests(
+        self, api_key: int, count: int, *, broker_id: int | None = None, timeout_s: float = _WAIT_S
+    ) -> list[LoggedRequest]:
+        """Wait until at least ``count`` requests of an API arrived and return all of them."""
+        what = f"{count} requests of API {api_key} at broker {broker_id or 'any'}"
+        self.wait_for(lambda: len(self.requests(api_key, broker_id)) >= count, timeout_s, what)
+        return self.requests(api_key, broker_id)
+
+    def open_connection_count(self, broker_id: int | None = None) -> int:
+        return sum(
+            len(broker.connections)
+            for broker in list(self.brokers.values())
+            if broker_id in (None, broker.node_id)
+        )
+
+    # -- for connections and handlers (event loop) -----------------------------------------------------
+
+    def decide(self, context: RequestContext) -> Action:
+        with self.log.changed:
+            try:
+                for control in list(self._controls):
+                    if control.applies_to(context.api_key, context.broker.node_id):
+                        action = control.handler(context)
+                        if action is not None:
+                            control.note_taken()
+                            return action
+                return context.answer()
+            finally:
+                self.log.changed.notify_all()
+
+    def call_handler(self, handler: Handler, context: RequestContext) -> Action | None:
+        with self.log.changed:
+            try:
+                return handler(context)
+            finally:
+                self.log.changed.notify_all()
+
+    def on_accept(self, connection: Connection) -> Action | None:
+        with self.log.changed:
+            for handler in self._accept_handlers:
+                if (action := handler(connection)) is not None:
+                    return action
+            return None
+
+    def next_connection_number(self) -> int:
+        with self.log.changed:
+            self._connection_count += 1
+            return self._connection_count
+
+    def note_violation(self, text: str) -> None:
+        with self.log.changed:
+            if not any(re.search(pattern, text) for pattern in self._tolerated):
+                self.violations.append(text)
+            self.log.changed.notify_all()
+
+    def note_internal_error(self, error: BaseException) -> None:
+        with self.log.changed:
+            self.internal_errors.append(error)
+
+    def notify(self) -> None:
+        with self.log.changed:
+            self.log.changed.notify_all()
+
+
+def _leader_first(leader_id: int, nodes: list[int]) -> list[int]:
+    return [leader_id, *(node for node in nodes if node != leader_id)] if leader_id >= 0 else list(nodes)

@@ -1,0 +1,226 @@
+"""One accepted connection of a fake broker: frames in, frames out, actions carried out in order.
+
+Runs on the cluster's event loop only. Requests are logged when they arrive and handled one after
+the other, as Apache Kafka does, which reads no further request of a connection before the answer
+to the last one is written. Frame layout: a 4-byte big-endian size, the header, the body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import kproducer_messages as messages
+
+from tests.fakebroker.actions import Action, Bytes, Close, Handler, Hold, Reply, Silence, Stall, Steps
+from tests.fakebroker.request_log import LoggedRequest
+
+if TYPE_CHECKING:
+    from tests.fakebroker.broker import FakeBroker
+    from tests.fakebroker.cluster import FakeCluster
+
+_PREFIX = struct.Struct(">i")
+_API_AND_VERSION = struct.Struct(">hh")
+_API_VERSIONS = 18
+#: First version of each API whose header and body are flexible (KIP-482).
+FLEXIBLE_SINCE = {0: 9, 3: 9, _API_VERSIONS: 3}
+
+
+@attrs.define(eq=False)
+class RequestContext:
+    """A request under way: what handlers get and may ask to be applied.
+
+    Attributes:
+        response_version: the version the answer's body is written in.
+        must_close: the broker itself decided to close the connection instead of answering.
+    """
+
+    cluster: FakeCluster
+    broker: FakeBroker
+    connection: Connection
+    logged: LoggedRequest
+    response_version: int
+    must_close: bool = False
+
+    @property
+    def message(self) -> Any:
+        return self.logged.message
+
+    @property
+    def api_key(self) -> int:
+        return self.logged.api_key
+
+    @property
+    def api_version(self) -> int:
+        return self.logged.api_version
+
+    def apply(self, **options: Any) -> Any:
+        """Let the broker do what it does with this request; the answer is returned, not sent."""
+        return self.cluster.apis[self.api_key].handle(self, **options)
+
+    def answer(self, **options: Any) -> Action:
+        """Apply the request and make the action that answers it truthfully."""
+        message = self.apply(**options)
+        return Close() if self.must_close else Reply(message)
+
+
+class Connection:
+    """One client's connection. Event loop only."""
+
+    def __init__(
+        self,
+        cluster: FakeCluster,
+        broker: FakeBroker,
+        number: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self.cluster = cluster
+        self.broker = broker
+        self.number = number
+        self._reader = reader
+        self._writer = writer
+        self._arrived: asyncio.Queue[RequestContext] = asyncio.Queue()
+        raw = writer.get_extra_info("socket")
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = raw
+
+    async def serve(self) -> None:
+        """Read requests until the client or a handler closes the connection."""
+        processor = asyncio.get_running_loop().create_task(self._process_in_order())
+        processor.add_done_callback(lambda _: self.close())
+        try:
+            greeting = self.cluster.on_accept(self)
+            if greeting is not None:
+                await self._perform(None, greeting)
+            await self._read_requests()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            processor.cancel()
+            self.close()
+            with contextlib.suppress(asyncio.CancelledError):
+                await processor
+
+    def close(self, *, reset: bool = False) -> None:
+        if reset:
+            with contextlib.suppress(OSError):
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
+
+    def pause(self) -> None:
+        """Read nothing more from the socket; what the client sends piles up in the kernel."""
+        self._writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+    def resume(self) -> None:
+        self._writer.transport.resume_reading()  # type: ignore[attr-defined]
+
+    async def _read_requests(self) -> None:
+        while True:
+            await self.broker.reading.wait()
+            (size,) = _PREFIX.unpack(await self._reader.readexactly(4))
+            if not 0 < size <= self.broker.max_request_bytes:
+                self._violation(f"frame of {size} bytes")
+                return
+            context = self._decode(await self._reader.readexactly(size))
+            if context is None:
+                return
+            self._arrived.put_nowait(context)
+
+    def _decode(self, frame: bytes) -> RequestContext | None:
+        """Read header and body and log the request. ``None``: the connection is to be closed."""
+        if len(frame) < 8:
+            self._violation(f"frame of {len(frame)} bytes is shorter than any header")
+            return None
+        api_key, version = _API_AND_VERSION.unpack_from(frame)
+        flexible = version >= FLEXIBLE_SINCE.get(api_key, 0)
+        offered = self.broker.versions.get(api_key)
+        known = offered is not None and offered[0] <= version <= offered[1]
+        if api_key not in self.cluster.apis or not (known or api_key == _API_VERSIONS):
+            self._violation(f"API {api_key} v{version}; offered: {offered}")
+            return None
+        try:
+            header, position = messages.RequestHeader.decode(frame, 2 if flexible else 1)
+            message = None
+            if known:
+                message, position = messages.REQUESTS[api_key].decode(frame, version, position)
+                if position != len(frame):
+                    self._violation(
+                        f"API {api_key} v{version}: {len(frame) - position} bytes behind the body"
+                    )
+                    return None
+        except messages.DecodeError as error:
+            self._violation(f"API {api_key} v{version} does not decode: {error}")
+            return None
+        if header.unknown_tagged_fields:
+            self._violation(f"unknown tagged fields in the header: {header.unknown_tagged_fields}")
+        logged = self.cluster.log.add(
+            broker_id=self.broker.node_id,
+            connection_id=self.number,
+            api_key=api_key,
+            api_version=version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            frame_bytes=len(frame),
+            message=message,
+        )
+        return RequestContext(self.cluster, self.broker, self, logged, response_version=version)
+
+    def _violation(self, text: str) -> None:
+        self.cluster.note_violation(f"broker {self.broker.node_id} connection {self.number}: {text}")
+
+    async def _process_in_order(self) -> None:
+        while True:
+            context = await self._arrived.get()
+            try:
+                await self._perform(context, self.cluster.decide(context))
+            except ConnectionError:
+                return
+
+    async def _perform(self, context: RequestContext | None, action: Action | Handler | None) -> None:
+        if isinstance(action, Reply):
+            if action.message is not None:
+                assert context is not None
+                await self._write(_frame(context, action), action.fragment_bytes)
+        elif isinstance(action, Bytes):
+            await self._write(action.data, None)
+        elif isinstance(action, Stall):
+            await asyncio.Event().wait()
+        elif isinstance(action, Close):
+            self.close(reset=action.reset)
+            await asyncio.Event().wait()  # serve() sees the end of the stream and cancels this
+        elif isinstance(action, Hold):
+            await action.gate.passage()
+            then: Any = action.then
+            if callable(then):
+                assert context is not None
+                then = self.cluster.call_handler(then, context) or context.answer()
+            await self._perform(context, then)
+        elif isinstance(action, Steps):
+            for step in action.actions:
+                await self._perform(context, step)
+        else:
+            assert isinstance(action, Silence), f"{action!r} is no action"
+
+    async def _write(self, data: bytes, fragment_bytes: int | None) -> None:
+        if fragment_bytes is None:
+            self._writer.write(data)
+        else:
+            for start in range(0, len(data), fragment_bytes):
+                self._writer.write(data[start : start + fragment_bytes])
+                await asyncio.sleep(0)
+        await self._writer.drain()
+
+
+def _frame(context: RequestContext, reply: Reply) -> bytes:
+    """Size prefix, response header, body. ApiVersions answers have header version 0, always."""
+    version = context.response_version if reply.api_version is None else reply.api_version
+    correlation_id = context.logged.correlation_id if reply.correlation_id is None else reply.correlation_id
+    flexible = version >= FLEXIBLE_SINCE[context.api_key] and context.api_key != _API_VERSIONS
+    header = messages.ResponseHeader(correlation_id=correlation_id).encode(1 if flexible else 0)
+    body = reply.message.encode(version)
+    return _PREFIX.pack(len(header) + len(body)) + header + body

@@ -1,0 +1,268 @@
+"""Produce, versions 3 to 13.
+
+Behaviour: every partition entry is checked as ``batch_check`` says and then appended to that
+partition's log, or refused with the code that Apache Kafka answers:
+unknown topic or partition 3 (from v13, where topics go by id: 100), wrong leader 6 (from v10 with
+the current leader and its endpoint, KIP-951), batch over ``max.message.bytes`` 10, too few in sync
+19, acks other than -1, 0, 1: 21, timestamp out of range 32, records without key on a compacted
+topic 87 (from v8 with one error for each record, KIP-467). ``acks=0`` gets no answer; if anything
+is refused the connection is closed, which is how Apache Kafka tells such a client.
+Versions: 5 log start offset; 7 zstd legal; 8 record errors; 9 flexible; 13 topic ids.
+Not simulated: idempotence and transactions. Such batches count as violations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from kproducer_messages import ProduceResponse
+from kproducer_messages.produce_response import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    TopicProduceResponse,
+)
+
+from tests.fakebroker.batch_check import (
+    INVALID_RECORD,
+    INVALID_TIMESTAMP,
+    BatchRefusedError,
+    ReadBatch,
+    read_batch,
+)
+from tests.fakebroker.model import Partition, StoredBatch, StoredRecord, Topic
+
+if TYPE_CHECKING:
+    from tests.fakebroker.connection import RequestContext
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+NOT_LEADER_OR_FOLLOWER = 6
+MESSAGE_TOO_LARGE = 10
+NOT_ENOUGH_REPLICAS = 19
+INVALID_REQUIRED_ACKS = 21
+UNKNOWN_TOPIC_ID = 100
+_TOPIC_IDS_SINCE = 13
+_HINTS_SINCE = 10
+_RECORD_ERRORS_SINCE = 8
+
+
+@attrs.frozen
+class Refusal:
+    """Why a partition's batch is not taken.
+
+    Attributes:
+        code: Kafka's error code.
+        message: the broker's text, v8 and later.
+        record_errors: (index in the batch, text) of the records at fault, v8 and later.
+    """
+
+    code: int
+    message: str | None = None
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+
+
+#: Asked for each (topic name, partition) before the broker looks: a refusal, or ``None``.
+Refuse = Callable[[str, int], "Refusal | None"]
+
+
+def handle(context: RequestContext, refuse: Refuse | None = None) -> Any:
+    """Check and append. Returns the answer; ``None`` for ``acks=0``."""
+    request = context.message
+    _check_request(context)
+    by_id = context.api_version >= _TOPIC_IDS_SINCE
+    response = ProduceResponse(throttle_time_ms=context.broker.throttle_time_ms)
+    for topic_data in request.topic_data:
+        topic = _find_topic(context, topic_data, by_id)
+        answer = TopicProduceResponse()
+        if by_id:
+            answer.topic_id = topic_data.topic_id
+        else:
+            answer.name = topic_data.name
+        response.responses.append(answer)
+        for data in topic_data.partition_data:
+            name = topic.name if topic else topic_data.name
+            refusal = refuse(name, data.index) if refuse else None
+            entry = _produce(context, topic, data, refusal, response)
+            answer.partition_responses.append(entry)
+    if request.acks != 0:
+        return response
+    entries = [entry for topic in response.responses for entry in topic.partition_responses]
+    context.must_close = any(entry.error_code for entry in entries)
+    return None
+
+
+def _check_request(context: RequestContext) -> None:
+    """What no correct producer does is a violation, whatever the answer will be."""
+    request = context.message
+    seen = set()
+    for topic in request.topic_data:
+        if not topic.partition_data:
+            _violation(context, f"topic {topic.name!r} without partitions")
+        for data in topic.partition_data:
+            key = (topic.name, topic.topic_id, data.index)
+            if key in seen:
+                _violation(context, f"partition {key} twice in one request")
+            seen.add(key)
+    if not seen:
+        _violation(context, "a Produce request without data")
+    if request.acks not in (-1, 0, 1):
+        _violation(context, f"acks {request.acks}")
+    if request.timeout_ms <= 0:
+        _violation(context, f"timeout {request.timeout_ms} ms")
+    if request.transactional_id is not None:
+        _violation(context, f"transactional id {request.transactional_id!r}")
+
+
+def _find_topic(context: RequestContext, topic_data: Any, by_id: bool) -> Topic | None:
+    topics = context.cluster.topics
+    if not by_id:
+        return topics.get(topic_data.name)
+    return next((topic for topic in topics.values() if topic.topic_id == topic_data.topic_id), None)
+
+
+def _produce(
+    context: RequestContext,
+    topic: Topic | None,
+    data: Any,
+    refusal: Refusal | None,
+    response: ProduceResponse,
+) -> PartitionProduceResponse:
+    batch: ReadBatch | None = None
+    partition = None
+    if topic is not None and 0 <= data.index < len(topic.partitions):
+        partition = topic.partitions[data.index]
+    try:
+        batch = read_batch(data.records if data.records is not None else b"", context.api_version)
+        if batch.producer_id != -1 or batch.producer_epoch != -1 or batch.base_sequence != -1:
+            _violation(context, "a batch with producer id, epoch or sequence")
+    except BatchRefusedError as error:
+        _violation(context, f"partition {data.index}: {error}")
+        refusal = refusal or Refusal(error.code, str(error))
+    if refusal is None and (topic is None or partition is None):
+        by_id = context.api_version >= _TOPIC_IDS_SINCE and topic is None
+        refusal = Refusal(UNKNOWN_TOPIC_ID if by_id else UNKNOWN_TOPIC_OR_PARTITION)
+    if refusal is None:
+        assert topic is not None
+        assert partition is not None
+        assert batch is not None
+        refusal = _refusal(context, topic, partition, batch, len(data.records))
+    if refusal is not None:
+        return _refused(context, data.index, partition, refusal, response)
+    assert topic is not None
+    assert partition is not None
+    assert batch is not None
+    return _append(context, topic, partition, batch, bytes(data.records))
+
+
+def _refusal(
+    context: RequestContext, topic: Topic, partition: Partition, batch: ReadBatch, size: int
+) -> Refusal | None:
+    options = topic.options
+    acks = context.message.acks
+    if acks not in (-1, 0, 1):
+        return Refusal(INVALID_REQUIRED_ACKS)
+    if partition.leader_id != context.broker.node_id:
+        return Refusal(NOT_LEADER_OR_FOLLOWER)
+    if acks == -1 and len(partition.in_sync) < options.min_insync_replicas:
+        return Refusal(NOT_ENOUGH_REPLICAS)
+    if size > options.max_message_bytes:
+        return Refusal(
+            MESSAGE_TOO_LARGE, f"the batch has {size} bytes, {options.max_message_bytes} are allowed"
+        )
+    if options.compacted:
+        keyless = tuple((r.index, f"record {r.index} has no key") for r in batch.records if r.key is None)
+        if keyless:
+            return Refusal(INVALID_RECORD, "a compacted topic needs keys", keyless)
+    if options.timestamp_range_ms is not None:
+        low, high = options.timestamp_range_ms
+        outside = tuple(
+            (r.index, f"timestamp {r.timestamp_ms} is out of range")
+            for r in batch.records
+            if not low <= r.timestamp_ms <= high
+        )
+        if outside:
+            return Refusal(INVALID_TIMESTAMP, "timestamps out of range", outside)
+    return None
+
+
+def _append(
+    context: RequestContext, topic: Topic, partition: Partition, batch: ReadBatch, raw: bytes
+) -> PartitionProduceResponse:
+    stamp = topic.options.append_time_ms if topic.options.log_append_time else None
+    base_offset = partition.next_offset
+    stored = tuple(
+        StoredRecord(
+            base_offset + r.index,
+            r.timestamp_ms if stamp is None else stamp,
+            r.key,
+            r.value,
+            r.headers,
+        )
+        for r in batch.records
+    )
+    logged = context.logged
+    partition.batches.append(
+        StoredBatch(
+            base_offset,
+            raw,
+            stored,
+            batch.codec,
+            context.message.acks,
+            logged.broker_id,
+            logged.connection_id,
+            logged.correlation_id,
+        )
+    )
+    partition.next_offset += len(stored)
+    return PartitionProduceResponse(
+        index=partition.index,
+        error_code=0,
+        base_offset=base_offset,
+        log_append_time_ms=-1 if stamp is None else stamp,
+        log_start_offset=partition.log_start_offset,
+    )
+
+
+def _refused(
+    context: RequestContext,
+    index: int,
+    partition: Partition | None,
+    refusal: Refusal,
+    response: ProduceResponse,
+) -> PartitionProduceResponse:
+    entry = PartitionProduceResponse(index=index, error_code=refusal.code, base_offset=-1)
+    if context.api_version >= _RECORD_ERRORS_SINCE:
+        entry.error_message = refusal.message
+        entry.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=position, batch_index_error_message=text)
+            for position, text in refusal.record_errors
+        ]
+    hint = refusal.code == NOT_LEADER_OR_FOLLOWER and context.broker.leader_hints
+    if hint and partition is not None and context.api_version >= _HINTS_SINCE:
+        _add_leader_hint(context, partition, entry, response)
+    return entry
+
+
+def _add_leader_hint(
+    context: RequestContext,
+    partition: Partition,
+    entry: PartitionProduceResponse,
+    response: ProduceResponse,
+) -> None:
+    entry.current_leader = LeaderIdAndEpoch(
+        leader_id=partition.leader_id, leader_epoch=partition.leader_epoch
+    )
+    leader = context.cluster.brokers.get(partition.leader_id)
+    if leader is None or any(endpoint.node_id == leader.node_id for endpoint in response.node_endpoints):
+        return
+    host, port = leader.advertised
+    response.node_endpoints.append(
+        NodeEndpoint(node_id=leader.node_id, host=host, port=port, rack=leader.rack)
+    )
+
+
+def _violation(context: RequestContext, text: str) -> None:
+    context.cluster.note_violation(f"{context.logged}: {text}")

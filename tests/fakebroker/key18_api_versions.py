@@ -1,0 +1,77 @@
+"""ApiVersions, versions 0 to 4.
+
+Behaviour: lists the ranges the broker offers. A version the broker does not speak is answered with
+error 35 in a version 0 body. What else is in that body differs between brokers; ``broker.refusal``:
+``range``: the range of ApiVersions itself, as Apache Kafka since 2.4 (KIP-511);
+``empty``: nothing, as older ones;
+``all``: all ranges;
+``own_version``: the body in the version that was asked for (librdkafka's mock cluster does that);
+``close``: no answer, the connection ends, as brokers before 0.10.
+From v3 the client's software name and version must match Kafka's pattern; else error 42.
+The answer's header is version 0 in every version, so that a client can read an answer to a question
+it should not have asked.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from kproducer_messages import ApiVersionsResponse
+from kproducer_messages.api_versions_response import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
+
+if TYPE_CHECKING:
+    from tests.fakebroker.connection import RequestContext
+
+API_KEY = 18
+UNSUPPORTED_VERSION = 35
+INVALID_REQUEST = 42
+_SOFTWARE_SINCE = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(context: RequestContext) -> Any:
+    """The broker's ranges, or a refusal."""
+    version = context.api_version
+    oldest, newest = context.broker.versions.get(API_KEY, (0, -1))
+    if not oldest <= version <= newest:
+        return _refuse(context)
+    response = ApiVersionsResponse(error_code=0, api_keys=_ranges(context))
+    if version >= 1:
+        response.throttle_time_ms = context.broker.throttle_time_ms
+    if version >= _SOFTWARE_SINCE:
+        for text in (context.message.client_software_name, context.message.client_software_version):
+            if _SOFTWARE.fullmatch(text) is None:
+                context.cluster.note_violation(f"{context.logged}: software name or version {text!r}")
+                response.error_code = INVALID_REQUEST
+        response.supported_features = [
+            SupportedFeatureKey(name="metadata.version", min_version=1, max_version=29)
+        ]
+        response.finalized_features_epoch = 7
+        response.finalized_features = [
+            FinalizedFeatureKey(name="metadata.version", min_version_level=27, max_version_level=27)
+        ]
+    return response
+
+
+def _refuse(context: RequestContext) -> Any:
+    context.response_version = 0
+    response = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION)
+    style = context.broker.refusal
+    if style == "close":
+        context.must_close = True
+        return None
+    if style == "own_version":
+        context.response_version = min(context.api_version, ApiVersionsResponse.MAX_VERSION)
+    if style in ("range", "own_version"):
+        response.api_keys = [entry for entry in _ranges(context) if entry.api_key == API_KEY]
+    elif style == "all":
+        response.api_keys = _ranges(context)
+    return response
+
+
+def _ranges(context: RequestContext) -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=key, min_version=oldest, max_version=newest)
+        for key, (oldest, newest) in sorted(context.broker.versions.items())
+    ]

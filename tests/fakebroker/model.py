@@ -1,0 +1,97 @@
+"""What the fake cluster holds: topics, partitions and their logs.
+
+Plain data, no I/O. Everything here is guarded by the cluster's lock. Limits and defaults are those
+of Apache Kafka's topic configuration (``max.message.bytes``, ``message.timestamp.type``, ...).
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import NamedTuple
+
+import attrs
+
+#: ``max.message.bytes`` of Apache Kafka: 1 MiB and the overhead of one batch in log format 0.
+DEFAULT_MAX_MESSAGE_BYTES = 1024 * 1024 + 12
+_LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class StoredRecord(NamedTuple):
+    """A record as it lies in a partition's log."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+@attrs.define
+class StoredBatch:
+    """One appended batch: its place in the log, the bytes as received, and the decoded records."""
+
+    base_offset: int
+    raw: bytes
+    records: tuple[StoredRecord, ...]
+    codec: int
+    acks: int
+    broker_id: int
+    connection_id: int
+    correlation_id: int
+
+
+@attrs.define
+class TopicOptions:
+    """The topic settings that producers can notice.
+
+    Attributes:
+        max_message_bytes: largest batch taken, header included.
+        log_append_time: the broker stamps the records with its own time.
+        append_time_ms: the time it stamps them with (fixed, so that tests can compare).
+        min_insync_replicas: with fewer in sync, ``acks=-1`` is refused.
+        compacted: records without key are refused, each with an error of its own.
+        timestamp_range_ms: (earliest, latest) record timestamp taken; ``None`` for no limit.
+    """
+
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    log_append_time: bool = False
+    append_time_ms: int = 1_700_000_000_000
+    min_insync_replicas: int = 1
+    compacted: bool = False
+    timestamp_range_ms: tuple[int, int] | None = None
+
+
+@attrs.define
+class Partition:
+    """A partition: who leads it, who follows, and its log."""
+
+    index: int
+    leader_id: int
+    leader_epoch: int
+    replicas: list[int]
+    in_sync: list[int]
+    metadata_error: int = 0
+    log_start_offset: int = 0
+    next_offset: int = 0
+    batches: list[StoredBatch] = attrs.field(factory=list)
+
+    @property
+    def records(self) -> list[StoredRecord]:
+        return [record for batch in self.batches for record in batch.records]
+
+
+@attrs.define
+class Topic:
+    """A topic and, when ``metadata_error`` is set, the error that Metadata answers for it."""
+
+    name: str
+    topic_id: uuid.UUID
+    partitions: list[Partition]
+    options: TopicOptions
+    metadata_error: int = 0
+
+
+def is_legal_topic_name(name: str) -> bool:
+    """Kafka's rule: letters, digits, dot, underscore, dash; up to 249; neither "." nor ".."."""
+    return _LEGAL_TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")

@@ -1,0 +1,53 @@
+"""librdkafka, which knows nothing of our codecs, produces to the fake cluster."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.fakebroker import FakeCluster, faults
+
+PRODUCE, FETCH = 0, 1
+
+
+def _producer(cluster: FakeCluster, **config: object) -> Producer:
+    # librdkafka uses record batches of format 2 only with brokers that offer Fetch 4 as well.
+    cluster.set_versions(FETCH, (4, 11))
+    return Producer({"bootstrap.servers": ",".join(cluster.bootstrap_servers), **config})
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_librdkafka_delivers_every_codec(codec: str) -> None:
+    with FakeCluster(2) as cluster:
+        cluster.create_topic("t", 2)
+        delivered: list[tuple[int, int]] = []
+
+        def note(error: KafkaError | None, message: Message) -> None:
+            assert error is None, error
+            delivered.append((message.partition(), message.offset()))
+
+        producer = _producer(cluster, **{"compression.type": codec})
+        for index in range(40):
+            producer.produce("t", b"value %d" % index, b"key", partition=index % 2, headers=[("h", b"1")])
+            producer.produce("t", b"x" * 2000, partition=index % 2, on_delivery=note)
+        assert producer.flush(20) == 0
+        assert sorted(delivered) == [(p, offset) for p in (0, 1) for offset in range(1, 40, 2)]
+        records = cluster.records("t", 1)
+        assert [r.value for r in records[::2]] == [b"value %d" % index for index in range(1, 40, 2)]
+        assert records[0].key == b"key"
+        assert records[0].headers == (("h", b"1"),)
+        assert cluster.violations == []
+
+
+def test_librdkafka_survives_scripted_faults() -> None:
+    with FakeCluster(1) as cluster:
+        cluster.create_topic("t", 1)
+        cluster.control(PRODUCE, faults.refuse_produce(6))
+        cluster.control(PRODUCE, faults.close_before())
+        cluster.control(PRODUCE, faults.fragmented())
+        producer = _producer(cluster, **{"retry.backoff.ms": 10, "reconnect.backoff.ms": 10})
+        producer.produce("t", b"kept")
+        assert producer.flush(20) == 0
+        assert [r.value for r in cluster.records("t")] == [b"kept"]
+        assert len(cluster.requests(PRODUCE)) == 3
+        assert cluster.violations == []
