@@ -33,7 +33,8 @@ class ExponentialBackoff:
     ) -> None:
         if initial_ms < 0 or max_ms < 0 or multiplier < 1 or not 0 <= jitter < 1:
             raise ValueError(
-                f"bad backoff: initial_ms={initial_ms}, multiplier={multiplier}, max_ms={max_ms}, jitter={jitter}"
+                f"bad backoff: initial_ms={initial_ms}, multiplier={multiplier},"
+                f" max_ms={max_ms}, jitter={jitter}"
             )
         self._initial_ms = initial_ms
         self._multiplier = multiplier

@@ -1,0 +1,130 @@
+"""One response frame that came in, and the assembler that cuts frames out of the byte stream.
+
+A frame is a 4-byte big-endian signed length and that many payload bytes. Any split of the stream over reads
+gives the same frames. The payload's meaning is none of this module's business.
+Source: Kafka class ``NetworkReceive``; Kafka protocol guide, "Request/Response".
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from kproducer.errors import RemoteProtocolError
+
+SIZE_PREFIX_BYTES = 4
+_SIZE = struct.Struct(">i")
+
+#: TLS record types a server may open with: change cipher spec, alert, handshake, application data.
+_TLS_RECORD_TYPES = frozenset({0x14, 0x15, 0x16, 0x17})
+
+
+class NetworkReceive(NamedTuple):
+    """A complete frame.
+
+    Attributes:
+        source: connection id.
+        payload: the frame without its size prefix; nobody else holds or changes these bytes.
+    """
+
+    source: str
+    payload: memoryview
+
+
+class FrameAssembler:
+    """Cuts the frames of one connection out of what was read. I/O thread only.
+
+    Memory grows with the bytes that arrived, never with what a length claims.
+
+    Args:
+        max_frame_bytes: the longest payload accepted.
+    """
+
+    __slots__ = ("_body", "_body_size", "_max_frame_bytes", "_prefix")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._prefix = bytearray()  # the first 0 to 3 bytes of a size prefix that is not complete
+        self._body = bytearray()
+        self._body_size = -1  # -1: between frames, or inside a size prefix
+
+    @property
+    def is_mid_frame(self) -> bool:
+        """Whether the stream stands inside a frame."""
+        return self._body_size >= 0 or bool(self._prefix)
+
+    def describe_position(self) -> str:
+        """Where the stream stands, for the message when it ends there."""
+        if self._body_size >= 0:
+            return f"in the middle of a response ({len(self._body)} of {self._body_size} bytes had arrived)"
+        if self._prefix:
+            return f"inside a response's size prefix ({len(self._prefix)} of {SIZE_PREFIX_BYTES} bytes)"
+        return "between responses"
+
+    def feed(self, data: memoryview, frames: list[memoryview]) -> None:
+        """Take in bytes and append every payload they complete to ``frames``, copied out of ``data``.
+
+        Raises RemoteProtocolError for a negative or over-long size; the frames before it are in ``frames``
+        then, and the assembler is of no more use.
+        """
+        position = 0
+        end = len(data)
+        if self._body_size >= 0:
+            position = self._continue_body(data, frames)
+        elif self._prefix:
+            missing = SIZE_PREFIX_BYTES - len(self._prefix)
+            self._prefix += data[:missing]
+            if len(self._prefix) < SIZE_PREFIX_BYTES:
+                return
+            prefix = bytes(self._prefix)
+            self._prefix.clear()
+            self._start_body(prefix)
+            position = missing + self._continue_body(data[missing:], frames)
+        while position < end:
+            body_at = position + SIZE_PREFIX_BYTES
+            if body_at > end:
+                self._prefix += data[position:]
+                return
+            (size,) = _SIZE.unpack_from(data, position)
+            frame_end = body_at + size
+            if body_at <= frame_end <= end and size <= self._max_frame_bytes:
+                frames.append(memoryview(bytes(data[body_at:frame_end])))
+                position = frame_end
+                continue
+            self._start_body(bytes(data[position:body_at]))
+            position = body_at + self._continue_body(data[body_at:], frames)
+
+    def _start_body(self, prefix: bytes) -> None:
+        (size,) = _SIZE.unpack(prefix)
+        if not 0 <= size <= self._max_frame_bytes:
+            raise RemoteProtocolError(_explain_bad_size(prefix, size, self._max_frame_bytes))
+        self._body_size = size
+
+    def _continue_body(self, data: memoryview, frames: list[memoryview]) -> int:
+        """Add to the open frame; how many bytes of ``data`` belong to it."""
+        taken = min(self._body_size - len(self._body), len(data))
+        self._body += data[:taken]
+        if len(self._body) == self._body_size:
+            frames.append(memoryview(self._body))
+            self._body = bytearray()
+            self._body_size = -1
+        return taken
+
+
+def _explain_bad_size(prefix: bytes, size: int, max_frame_bytes: int) -> str:
+    problem = (
+        f"a response announces {size} bytes, which is negative"
+        if size < 0
+        else f"a response announces {size} bytes, more than the limit of {max_frame_bytes}"
+    )
+    shown = f"first bytes: {prefix.hex(' ')}"
+    if prefix[0] in _TLS_RECORD_TYPES and prefix[1] == 0x03:
+        return (
+            f"{problem} ({shown}): this looks like TLS. The listener expects an encrypted connection;"
+            " use the port of a PLAINTEXT listener, or set security_protocol to what this one speaks"
+        )
+    if prefix == b"HTTP":
+        return f"{problem} ({shown} = 'HTTP'): this looks like a web server, not a Kafka listener"
+    if all(0x20 <= byte < 0x7F for byte in prefix):
+        return f"{problem} ({shown} = {prefix.decode('ascii')!r}): this looks like text, not a Kafka listener"
+    return f"{problem} ({shown}): this does not look like a Kafka listener"

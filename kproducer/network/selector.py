@@ -1,0 +1,373 @@
+"""All connections of one client, multiplexed: non-blocking connects, framed sends and receives, idle close.
+
+``poll`` is the steppable unit. Knows connections and frames, not nodes, requests or retries.
+
+Made for an I/O thread that shares the interpreter lock with a busy application: every system call that
+releases the lock may cost a switch interval, so a send is written at once and the socket registered for
+writing only when it is full, and a readable socket costs one large read, whatever number of frames is in it.
+Source: Kafka class ``Selector``; KIP-601.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from collections import OrderedDict
+from collections.abc import Callable
+
+from kproducer.clock import Clock
+from kproducer.errors import (
+    DisconnectedError,
+    IllegalStateError,
+    KafkaError,
+    NetworkError,
+    RemoteProtocolError,
+)
+from kproducer.network.kafka_channel import KafkaChannel
+from kproducer.network.network_receive import NetworkReceive
+from kproducer.network.network_send import NetworkSend
+from kproducer.network.transport_layer import (
+    PlaintextTransportLayer,
+    SocketAddress,
+    TransportLayer,
+    describe_address,
+    describe_os_error,
+    open_socket,
+    start_connect,
+)
+from kproducer.network.wakeup import Wakeup
+
+_READ = selectors.EVENT_READ
+_WRITE = selectors.EVENT_WRITE
+
+#: One read takes up to this much: several responses, or a good part of large metadata.
+_READ_SIZE_BYTES = 256 * 1024
+
+#: epoll counts milliseconds in 32 bits; nobody minds a loop an hour.
+_MAX_WAIT_MS = 3_600_000
+
+
+class IdleDisconnectError(DisconnectedError):
+    """We closed the connection ourselves because nothing happened on it."""
+
+
+class Selector:
+    """The connections of one client. I/O thread only, except ``wakeup``.
+
+    Args:
+        max_idle_ms: a connection without traffic for this long is closed; negative: never.
+        send_buffer_bytes: SO_SNDBUF; -1 leaves it to the operating system.
+        receive_buffer_bytes: SO_RCVBUF; -1 leaves it to the operating system.
+        max_frame_bytes: the longest response accepted.
+        clock: the time, for idle connections.
+        transport_factory: makes the transport layer of a socket (the place for TLS).
+
+    Attributes (results of the last ``poll``):
+        connected: ids whose TCP connection came up.
+        disconnected: ids of connections that ended, other than by ``close``, and why.
+        completed_sends: frames that were written in full since the poll before.
+        completed_receives: frames that came in; several per connection, in order.
+    """
+
+    def __init__(
+        self,
+        max_idle_ms: int,
+        send_buffer_bytes: int,
+        receive_buffer_bytes: int,
+        max_frame_bytes: int,
+        clock: Clock,
+        transport_factory: Callable[[socket.socket], TransportLayer] = PlaintextTransportLayer,
+    ) -> None:
+        # fixed after construction
+        self._max_idle_ms = max_idle_ms
+        self._send_buffer_bytes = send_buffer_bytes
+        self._receive_buffer_bytes = receive_buffer_bytes
+        self._max_frame_bytes = max_frame_bytes
+        self._clock = clock
+        self._transport_factory = transport_factory
+        self._read_view = memoryview(bytearray(_READ_SIZE_BYTES))
+        self._wakeup = Wakeup()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._wakeup.fileno(), _READ, None)
+        # I/O thread only
+        self._channels: OrderedDict[str, KafkaChannel] = OrderedDict()  # least recently active first
+        self._connected_at_once: list[KafkaChannel] = []
+        self._buffered: set[KafkaChannel] = set()  # bytes inside the transport that no event will announce
+        self._sent_between_polls: list[NetworkSend] = []
+        self._failed_between_polls: dict[str, KafkaError] = {}
+        self._closed = False
+        self._now_ms = clock.monotonic_ms()
+        self.connected: list[str] = []
+        self.disconnected: dict[str, KafkaError] = {}
+        self.completed_sends: list[NetworkSend] = []
+        self.completed_receives: list[NetworkReceive] = []
+
+    # -- connections ---------------------------------------------------------------------------------
+
+    def connect(self, connection_id: str, address: SocketAddress, family: int = socket.AF_INET) -> None:
+        """Begin to connect; a later ``poll`` reports the id in ``connected`` or ``disconnected``.
+
+        Raises IllegalStateError for an id in use, NetworkError when the connect fails at once (the id is
+        free again and no descriptor stays open).
+        """
+        if self._closed:
+            raise IllegalStateError("the selector is closed")
+        if connection_id in self._channels or connection_id in self._failed_between_polls:
+            raise IllegalStateError(f"there is already a connection with id {connection_id}")
+        text = describe_address(address)
+        try:
+            sock = open_socket(family, self._send_buffer_bytes, self._receive_buffer_bytes)
+        except OSError as error:
+            raise NetworkError(f"could not open a socket for {text}: {describe_os_error(error)}") from error
+        try:
+            connected = start_connect(sock, address)
+            transport = self._transport_factory(sock)
+            channel = KafkaChannel(
+                connection_id, text, transport, self._max_frame_bytes, self._clock.monotonic_ms()
+            )
+            self._selector.register(sock, _WRITE, channel)
+        except OSError as error:
+            sock.close()
+            raise NetworkError(f"could not connect to {text}: {describe_os_error(error)}") from error
+        except BaseException:
+            sock.close()
+            raise
+        channel.interest = _WRITE
+        self._channels[connection_id] = channel
+        if connected:
+            self._connected_at_once.append(channel)
+
+    def is_channel_ready(self, connection_id: str) -> bool:
+        """Whether the connection is up and its handshakes are done."""
+        channel = self._channels.get(connection_id)
+        return channel is not None and channel.transport.is_ready
+
+    def mute(self, connection_id: str) -> None:
+        """Read nothing from this connection until ``unmute``."""
+        channel = self._channel(connection_id)
+        channel.muted = True
+        self._update_interest(channel)
+
+    def unmute(self, connection_id: str) -> None:
+        """Read from this connection again; what came in meanwhile is served by the next polls."""
+        channel = self._channel(connection_id)
+        channel.muted = False
+        self._update_interest(channel)
+
+    def close(self, connection_id: str | None = None) -> None:
+        """Close one connection, or with no id everything. Not reported in ``disconnected``. Idempotent."""
+        if connection_id is not None:
+            self._failed_between_polls.pop(connection_id, None)
+            channel = self._channels.get(connection_id)
+            if channel is not None:
+                self._drop(channel)
+            return
+        if self._closed:
+            return
+        self._closed = True
+        for channel in list(self._channels.values()):
+            self._drop(channel)
+        self._wakeup.close()
+        self._selector.close()
+
+    def release_after_fork(self) -> None:
+        """In a forked child: give back the inherited descriptors without touching the parent's connections.
+
+        Unregistering would act on the epoll instance that both processes share, so nothing is unregistered.
+        """
+        self._closed = True
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+        self._wakeup.close()
+        self._selector.close()
+
+    def wakeup(self) -> None:
+        """End the present ``poll``, or make the next one not block. Any thread; coalesced; never blocks."""
+        self._wakeup.signal()
+
+    # -- traffic -------------------------------------------------------------------------------------
+
+    def send(self, send: NetworkSend) -> bool:
+        """Write a frame to its connection now, as far as the socket takes it. True when it is complete.
+
+        What is left goes out in later polls. A complete frame is also listed in ``completed_sends`` of the
+        next poll, which does not return earlier for it. When the connection turns out to be broken, the
+        next poll says so in ``disconnected``. Raises IllegalStateError for an unknown id, a connection that
+        is not ready, and while an earlier frame is in progress.
+        """
+        connection_id = send.destination
+        if connection_id in self._failed_between_polls:
+            send.release()
+            return False
+        channel = self._channel(connection_id)
+        channel.set_send(send)
+        self._touch(channel, self._now_ms)
+        try:
+            completed = channel.write()
+        except OSError as error:
+            self._failed_between_polls[connection_id] = self._broken(channel, "writing to", error)
+            self._drop(channel)
+            return False
+        if completed is None:
+            self._update_interest(channel)
+            return False
+        self._sent_between_polls.append(completed)
+        return True
+
+    def poll(self, timeout_ms: int) -> None:
+        """Wait up to ``timeout_ms`` for something to happen and do the I/O that is possible.
+
+        The four result attributes are those of this call afterwards. Returns at once when a wake-up or a
+        result is waiting already (completed sends excepted).
+        """
+        if timeout_ms < 0:
+            raise ValueError(f"timeout_ms must not be negative: {timeout_ms}")
+        self.connected = []
+        self.completed_receives = []
+        self.completed_sends, self._sent_between_polls = self._sent_between_polls, []
+        self.disconnected, self._failed_between_polls = self._failed_between_polls, {}
+        if self.disconnected or self._connected_at_once or any(not c.muted for c in self._buffered):
+            timeout_ms = 0
+        if not self._wakeup.begin_wait():
+            timeout_ms = 0
+        try:
+            events = self._selector.select(min(timeout_ms, _MAX_WAIT_MS) / 1000)
+        finally:
+            self._wakeup.end_wait()
+        now_ms = self._now_ms = self._clock.monotonic_ms()
+        at_once, self._connected_at_once = self._connected_at_once, []
+        for channel in at_once:
+            self._serve(channel, _WRITE, now_ms)
+        buffered = [channel for channel in self._buffered if not channel.muted]
+        for key, mask in events:
+            if key.data is not None and key.data not in at_once:
+                self._serve(key.data, mask, now_ms)
+        for channel in buffered:
+            if channel in self._buffered:
+                self._serve(channel, _READ, now_ms)
+        self._close_idle(now_ms)
+
+    # -- inside --------------------------------------------------------------------------------------
+
+    def _channel(self, connection_id: str) -> KafkaChannel:
+        channel = self._channels.get(connection_id)
+        if channel is None:
+            raise IllegalStateError(f"there is no connection with id {connection_id}")
+        return channel
+
+    def _serve(self, channel: KafkaChannel, mask: int, now_ms: int) -> None:
+        """Do what the events allow; any trouble ends this connection and no other."""
+        if self._channels.get(channel.connection_id) is not channel:
+            return  # ended earlier in this poll
+        self._touch(channel, now_ms)
+        doing = "connect to"
+        try:
+            if not channel.transport.is_ready:
+                self._go_on_connecting(channel)
+                return
+            doing = "reading from"
+            if mask & _READ and not channel.muted:
+                self._read(channel)
+            doing = "writing to"
+            if mask & _WRITE and channel.send is not None:
+                completed = channel.write()
+                if completed is not None:
+                    self.completed_sends.append(completed)
+                    self._update_interest(channel)
+        except OSError as error:
+            self._fail(channel, self._broken(channel, doing, error))
+        except NetworkError as error:
+            text = f"could not connect to {channel.address}: {error}" if doing == "connect to" else str(error)
+            self._fail(channel, type(error)(text))
+        except RemoteProtocolError as error:
+            self._fail(channel, RemoteProtocolError(f"{channel.address}: {error}"))
+
+    def _go_on_connecting(self, channel: KafkaChannel) -> None:
+        transport = channel.transport
+        if not channel.tcp_connected:
+            transport.finish_connect()
+            channel.tcp_connected = True
+            self.connected.append(channel.connection_id)
+        if not transport.is_ready:
+            transport.handshake()
+        self._update_interest(channel)
+
+    def _touch(self, channel: KafkaChannel, now_ms: int) -> None:
+        channel.last_active_ms = now_ms
+        self._channels.move_to_end(channel.connection_id)
+
+    def _read(self, channel: KafkaChannel) -> None:
+        transport = channel.transport
+        try:
+            count = transport.receive_into(self._read_view)
+        except BlockingIOError:
+            return
+        if not count:
+            where = channel.assembler.describe_position()
+            raise DisconnectedError(f"{channel.address} closed the connection {where}")
+        frames: list[memoryview] = []
+        try:
+            channel.assembler.feed(self._read_view[:count], frames)
+        finally:
+            source = channel.connection_id
+            for payload in frames:
+                self.completed_receives.append(NetworkReceive(source, payload))
+        if transport.has_buffered_bytes:
+            self._buffered.add(channel)
+        else:
+            self._buffered.discard(channel)
+
+    def _update_interest(self, channel: KafkaChannel) -> None:
+        """Register what the channel waits for now; a system call only when that changed."""
+        if not channel.tcp_connected:
+            return  # while connecting, writability is the event that tells the outcome
+        wanted = (0 if channel.muted else _READ) | (_WRITE if channel.send is not None else 0)
+        if wanted == channel.interest:
+            return
+        fd = channel.transport.fileno()
+        if not wanted:
+            self._selector.unregister(fd)
+        elif not channel.interest:
+            self._selector.register(fd, wanted, channel)
+        else:
+            self._selector.modify(fd, wanted, channel)
+        channel.interest = wanted
+
+    def _close_idle(self, now_ms: int) -> None:
+        if self._max_idle_ms < 0:
+            return
+        while self._channels:
+            channel = next(iter(self._channels.values()))
+            if now_ms - channel.last_active_ms < self._max_idle_ms:
+                return
+            if channel.may_expire:
+                text = (
+                    f"closed the connection to {channel.address}: idle for {self._max_idle_ms} ms"
+                    " (connections_max_idle_ms)"
+                )
+                self._fail(channel, IdleDisconnectError(text))
+            else:
+                channel.last_active_ms = now_ms
+                self._channels.move_to_end(channel.connection_id)
+
+    @staticmethod
+    def _broken(channel: KafkaChannel, doing: str, error: OSError) -> KafkaError:
+        if doing == "connect to":
+            return NetworkError(f"could not connect to {channel.address}: {describe_os_error(error)}")
+        return DisconnectedError(f"{doing} {channel.address} failed: {describe_os_error(error)}")
+
+    def _fail(self, channel: KafkaChannel, error: KafkaError) -> None:
+        self.disconnected[channel.connection_id] = error
+        self._drop(channel)
+
+    def _drop(self, channel: KafkaChannel) -> None:
+        """Forget the channel and close its descriptor, whatever state it is in."""
+        self._channels.pop(channel.connection_id, None)
+        self._buffered.discard(channel)
+        try:
+            if channel.interest:
+                channel.interest = 0
+                self._selector.unregister(channel.transport.fileno())
+        finally:
+            channel.close()

@@ -1,0 +1,21 @@
+"""A clock that moves only when a test moves it."""
+
+from __future__ import annotations
+
+
+class ManualClock:
+    """Implements ``kproducer.clock.Clock``; both clocks advance together."""
+
+    def __init__(self, now_ms: int = 1_000_000) -> None:
+        self.now_ms = now_ms
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000 + self.now_ms
+
+    def advance(self, ms: int) -> int:
+        """Move on by ``ms`` and return the new time."""
+        self.now_ms += ms
+        return self.now_ms

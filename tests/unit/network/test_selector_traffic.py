@@ -1,0 +1,297 @@
+"""Frames go out and come in whole, through full sockets, single bytes, mute and hostile peers."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from kproducer.errors import DisconnectedError, IllegalStateError, RemoteProtocolError
+from kproducer.network.network_send import NetworkSend
+from kproducer.network.selector import Selector
+from kproducer.network.transport_layer import PlaintextTransportLayer
+from tests.support.loopback import Listener, frame, poll_until, receive_exactly
+
+
+def connect(selector: Selector, listener: Listener, connection_id: str = "0") -> socket.socket:
+    selector.connect(connection_id, listener.address, listener.family)
+    peer = listener.accept()
+    poll_until(selector, lambda: connection_id in selector.connected)
+    return peer
+
+
+def payloads(selector: Selector) -> list[bytes]:
+    return [bytes(receive.payload) for receive in selector.completed_receives]
+
+
+def test_a_small_send_is_written_at_once_and_reported_by_the_next_poll(selector: Selector) -> None:
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        send = NetworkSend("0", [memoryview(b"ab"), memoryview(b"cd")])
+        assert selector.send(send)
+        assert receive_exactly(peer, 4) == b"abcd"
+        selector.poll(0)
+        assert selector.completed_sends == [send]
+        selector.poll(0)
+        assert selector.completed_sends == []
+
+
+def test_several_sends_between_two_polls_are_all_reported(selector: Selector) -> None:
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        sends = [NetworkSend("0", [memoryview(b"%d" % i)]) for i in range(3)]
+        assert all(selector.send(send) for send in sends)
+        selector.poll(0)
+        assert selector.completed_sends == sends
+        assert receive_exactly(peer, 3) == b"012"
+
+
+def test_a_send_larger_than_the_socket_buffers_resumes_and_completes_once(
+    make_selector: Callable[..., Selector],
+) -> None:
+    selector = make_selector(send_buffer_bytes=8192)
+    with Listener(receive_buffer_bytes=4096) as listener:
+        peer = connect(selector, listener)
+        body = bytes(range(256)) * 16384
+        send = NetworkSend("0", [memoryview(b"head"), memoryview(body), memoryview(b"tail")])
+        assert not selector.send(send)
+        completed = 0
+        got = bytearray()
+        while len(got) < send.size_bytes:
+            got += receive_exactly(peer, 1)
+            got += peer.recv(100_000, socket.MSG_DONTWAIT) if got[-1:] and _readable(peer) else b""
+            selector.poll(0)
+            completed += len(selector.completed_sends)
+        assert bytes(got) == b"head" + body + b"tail"
+        assert completed == 1
+        assert selector.send(NetworkSend("0", [memoryview(b"next")]))
+        assert receive_exactly(peer, 4) == b"next"
+
+
+def _readable(peer: socket.socket) -> bool:
+    try:
+        return bool(peer.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return False
+
+
+def test_after_a_completed_send_the_socket_is_not_watched_for_writing(selector: Selector) -> None:
+    with Listener(receive_buffer_bytes=4096) as listener:
+        peer = connect(selector, listener)
+        size = 16 << 20
+        assert not selector.send(NetworkSend("0", [memoryview(bytes(size))]))
+        left = size
+        while left:
+            left -= len(receive_exactly(peer, min(left, 1 << 18)))
+            selector.poll(0)
+        assert selector._channels["0"].send is None
+        assert selector._selector.select(0) == []
+
+
+def test_a_second_send_in_progress_is_a_programming_error(selector: Selector) -> None:
+    with Listener(receive_buffer_bytes=4096) as listener:
+        connect(selector, listener)
+        assert not selector.send(NetworkSend("0", [memoryview(bytes(64 << 20))]))
+        with pytest.raises(IllegalStateError, match="still sending"):
+            selector.send(NetworkSend("0", [memoryview(b"x")]))
+
+
+def test_sends_to_unknown_or_unconnected_ids_are_programming_errors(selector: Selector) -> None:
+    with pytest.raises(IllegalStateError):
+        selector.send(NetworkSend("0", [memoryview(b"x")]))
+    with Listener() as listener:
+        selector.connect("0", listener.address)
+        with pytest.raises(IllegalStateError, match="not ready"):
+            selector.send(NetworkSend("0", [memoryview(b"x")]))
+
+
+def test_an_unfinished_send_lets_go_of_its_buffers_on_close(selector: Selector) -> None:
+    with Listener(receive_buffer_bytes=4096) as listener:
+        connect(selector, listener)
+        pooled = bytearray(64 << 20)
+        send = NetworkSend("0", [memoryview(pooled)])
+        assert not selector.send(send)
+        with pytest.raises(BufferError):
+            pooled.pop()
+        selector.close("0")
+        pooled.pop()  # nobody holds a view any more
+        assert not send.completed
+
+
+def test_a_write_to_a_broken_connection_is_reported_by_the_next_poll(selector: Selector) -> None:
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()  # a reset is on the wire now; the kernel of a loopback has delivered it
+        sent = [selector.send(NetworkSend("0", [memoryview(b"x")])) for _ in range(3)]
+        assert sent == [False, False, False]
+        selector.poll(3_600_000)
+        assert isinstance(selector.disconnected["0"], DisconnectedError)
+        selector.poll(0)
+        assert selector.disconnected == {}
+
+
+def test_a_response_byte_by_byte(selector: Selector) -> None:
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        stream = frame(b"response one") + frame(b"")
+        got: list[bytes] = []
+        for i in range(len(stream)):
+            peer.sendall(stream[i : i + 1])
+            selector.poll(10_000)
+            got += payloads(selector)
+        assert got == [b"response one", b""]
+
+
+def test_five_pipelined_responses_in_one_packet_keep_their_order(selector: Selector) -> None:
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        expected = [b"%d" % i * (i + 1) for i in range(5)]
+        peer.sendall(b"".join(map(frame, expected)))
+        poll_until(selector, lambda: bool(selector.completed_receives))
+        assert payloads(selector) == expected
+        assert {receive.source for receive in selector.completed_receives} == {"0"}
+        selector.poll(0)
+        assert selector.completed_receives == []
+
+
+def test_a_response_larger_than_a_read(selector: Selector) -> None:
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        body = bytes(range(256)) * 8192
+        got: list[bytes] = []
+        stream = memoryview(frame(body) + frame(b"after"))
+        while stream:
+            stream = stream[peer.send(stream[: 1 << 17]) :]
+            selector.poll(10_000)
+            got += payloads(selector)
+        while len(got) < 2:
+            selector.poll(10_000)
+            got += payloads(selector)
+        assert got == [body, b"after"]
+
+
+def test_many_large_messages_in_turn(selector: Selector) -> None:
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        for i in range(20):
+            body = bytes([i]) * 60_000
+            assert selector.send(NetworkSend("0", [memoryview(frame(body))]))
+            peer.sendall(receive_exactly(peer, len(body) + 4))
+            poll_until(selector, lambda: bool(selector.completed_receives))
+            assert payloads(selector) == [body]
+
+
+@pytest.mark.parametrize(("piece", "words"), [(b"\0\0", "size prefix"), (frame(b"12345678")[:7], "3 of 8")])
+def test_the_peer_closing_mid_frame(selector: Selector, piece: bytes, words: str) -> None:
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        peer.sendall(frame(b"whole") + piece)
+        peer.close()
+        got: list[bytes] = []
+        while not selector.disconnected:
+            selector.poll(10_000)
+            got += payloads(selector)
+        assert got == [b"whole"]
+        error = selector.disconnected["0"]
+        assert error.retriable
+        assert words in str(error)
+
+
+def test_mute_and_unmute(selector: Selector) -> None:
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        selector.mute("0")
+        peer.sendall(frame(b"one"))
+        assert selector.send(NetworkSend("0", [memoryview(b"writes go on")]))
+        assert receive_exactly(peer, 12)
+        selector.poll(0)
+        assert selector.completed_receives == []
+        peer.sendall(frame(b"two"))
+        selector.poll(0)
+        assert selector.completed_receives == []
+        selector.unmute("0")
+        poll_until(selector, lambda: bool(selector.completed_receives))
+        assert payloads(selector) == [b"one", b"two"]
+
+
+def test_a_connection_muted_while_connecting_stays_muted(selector: Selector) -> None:
+    with Listener() as listener:
+        selector.connect("0", listener.address)
+        selector.mute("0")
+        listener.accept().sendall(frame(b"early"))
+        poll_until(selector, lambda: bool(selector.connected))
+        selector.poll(0)
+        assert selector.completed_receives == []
+        selector.unmute("0")
+        poll_until(selector, lambda: bool(selector.completed_receives))
+
+
+@pytest.mark.parametrize(
+    ("opening", "words"),
+    [
+        (b"\xff\xff\xff\xff", "negative"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "web server"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "TLS"),
+        (struct.pack(">i", 1001), "limit of 1000"),
+    ],
+)
+def test_hostile_bytes_end_that_connection_only(
+    make_selector: Callable[..., Selector], opening: bytes, words: str
+) -> None:
+    selector = make_selector(max_frame_bytes=1000)
+    with Listener() as listener:
+        bad, good = connect(selector, listener, "bad"), connect(selector, listener, "good")
+        bad.sendall(frame(b"fine so far") + opening)
+        got: list[bytes] = []
+        while not selector.disconnected:
+            selector.poll(10_000)
+            got += payloads(selector)
+        assert got == [b"fine so far"]
+        assert isinstance(selector.disconnected["bad"], RemoteProtocolError)
+        assert words in str(selector.disconnected["bad"])
+        assert f"127.0.0.1:{listener.address[1]}" in str(selector.disconnected["bad"])
+        good.sendall(frame(b"unharmed"))
+        poll_until(selector, lambda: bool(selector.completed_receives))
+        assert payloads(selector) == [b"unharmed"]
+
+
+class BufferingTransport(PlaintextTransportLayer):
+    """Reads ahead and gives out two bytes a call, as a decrypting transport may."""
+
+    __slots__ = ("ahead",)
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.ahead = b""
+
+    def receive_into(self, buffer: memoryview) -> int:
+        if not self.ahead:
+            count = super().receive_into(buffer)
+            self.ahead = bytes(buffer[:count])
+        piece, self.ahead = self.ahead[:2], self.ahead[2:]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    @property
+    def has_buffered_bytes(self) -> bool:
+        return bool(self.ahead)
+
+
+def test_bytes_buffered_inside_the_transport_are_served_without_an_event(
+    make_selector: Callable[..., Selector],
+) -> None:
+    selector = make_selector(transport_factory=BufferingTransport)
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        peer.sendall(frame(b"abc") + frame(b"def"))
+        poll_until(selector, lambda: bool(selector.completed_receives))
+        assert payloads(selector) == [b"abc"]
+        selector.mute("0")
+        selector.poll(0)
+        assert selector.completed_receives == []
+        selector.unmute("0")
+        poll_until(selector, lambda: bool(selector.completed_receives))
+        assert payloads(selector) == [b"def"]

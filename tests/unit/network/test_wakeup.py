@@ -1,0 +1,50 @@
+"""Wake-ups are never lost, never pile up and cost a system call only when somebody waits."""
+
+from __future__ import annotations
+
+import select
+
+from kproducer.network.wakeup import Wakeup
+
+
+def is_readable(wakeup: Wakeup) -> bool:
+    return bool(select.select([wakeup.fileno()], [], [], 0)[0])
+
+
+def test_a_signal_before_the_wait_makes_it_not_block_and_writes_nothing() -> None:
+    wakeup = Wakeup()
+    wakeup.signal()
+    assert not is_readable(wakeup)
+    assert not wakeup.begin_wait()
+    wakeup.end_wait()
+    assert wakeup.begin_wait()
+    wakeup.close()
+
+
+def test_a_signal_during_the_wait_makes_the_descriptor_readable_until_it_ends() -> None:
+    wakeup = Wakeup()
+    assert wakeup.begin_wait()
+    wakeup.signal()
+    assert is_readable(wakeup)
+    wakeup.end_wait()
+    assert not is_readable(wakeup)
+    wakeup.close()
+
+
+def test_a_million_signals_never_block_and_count_as_one() -> None:
+    wakeup = Wakeup()
+    assert wakeup.begin_wait()
+    for _ in range(1_000_000):
+        wakeup.signal()
+    wakeup.end_wait()
+    assert not is_readable(wakeup)
+    assert wakeup.begin_wait()
+    wakeup.close()
+
+
+def test_signals_after_close_do_nothing() -> None:
+    wakeup = Wakeup()
+    assert wakeup.begin_wait()
+    wakeup.close()
+    wakeup.close()
+    wakeup.signal()
