@@ -1,4 +1,4 @@
-"""Fixtures that every test directory may use: brokers. Kafka's own are in ``support/kafka_fixtures.py``."""
+"""Fixtures that every test directory may use: brokers of both kinds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.support.kafka_fixtures import each_kafka, kafka, kafka_three_nodes, skip_or_fail_without_kafka
 from tests.support.mock_cluster import MockCluster, MockClusterProcess
 
+__all__ = ["each_kafka", "kafka", "kafka_three_nodes", "mock_cluster", "mock_cluster_factory"]
+
 MockClusterFactory = Callable[..., MockCluster]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    skip_or_fail_without_kafka(item)
 
 
 class _MockClusterHost:

@@ -1,7 +1,8 @@
 """Become another program that cannot outlive its welcome: ``bounded_exec.py SECONDS COMMAND...``
 
-Two bounds are set and then kept across exec, so the process id stays the one that the parent knows: an alarm
-ends the program after that many seconds, and (on Linux) the kernel ends it when the thread that started it dies.
+Two bounds are set and then kept across exec, so the process id stays the one that the parent knows: an
+alarm ends the program after that many seconds, and (on Linux) the kernel ends it when the thread that started
+it dies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Apache Kafka, one node or several, on free loopback ports, with its data in a temporary folder.
 
-``KafkaCluster`` starts them (storage formatted first where KRaft rules, ZooKeeper beside them where it does not),
-waits for their own word that they are up, and stops them by pid. Single nodes can be stopped, killed and started
-again. Not thread-safe: drive it from the thread that made it.
+``KafkaCluster`` starts them (storage formatted first where KRaft rules, ZooKeeper beside them where it does
+not), waits for their own word that they are up, and stops them by pid. Single nodes can be stopped, killed
+and started again. Not thread-safe: drive it from the thread that made it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.support.log_dump import DumpedBatch, dump_log_files
 
 DEFAULT_LIFETIME_SECONDS = 1800
 START_TIMEOUT_SECONDS = 120
-#: Below the range that the system hands out to outgoing connections, so that nobody else takes them meanwhile.
+#: Below the range that the system hands out to outgoing connections: nobody else takes them meanwhile.
 PORT_RANGE = (20000, 32000)
 #: Up in less time, slower later: right for tests, wrong for benchmarks.
 QUICK_START_OPTIONS = ("-XX:TieredStopAtLevel=1",)

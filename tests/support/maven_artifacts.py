@@ -11,7 +11,7 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,8 +21,8 @@ NEWEST_VERSION = KAFKA_VERSIONS[-1]
 #: The log dump tool left the core artifact after this one; it reads the logs of newer brokers as well.
 DUMP_TOOL_VERSION = "3.9.2"
 
-#: A logging back end that writes to standard error, so that failing start-ups are seen, and the log4j 1 classes
-#: that brokers before 4.0 name although their artifact does not bring them.
+#: A logging back end that writes to standard error, so that failing start-ups are seen, and the log4j 1
+#: classes that brokers before 4.0 name although their artifact does not bring them.
 _LOGGING = (("org.slf4j", "slf4j-simple", "1.7.36"), ("ch.qos.reload4j", "reload4j", "1.2.25"))
 _RESOLVE_TIMEOUT_SECONDS = 900
 _PROJECT_ROOT = Path(__file__).resolve().parents[2]
@@ -57,13 +57,24 @@ def java_command() -> str:
     return found
 
 
+def why_unavailable(versions: Sequence[str] = KAFKA_VERSIONS) -> str | None:
+    """What is missing to run these versions, with how to get it; ``None`` when nothing is."""
+    try:
+        java_command()
+        if not all(_jar_folder(version).is_dir() for version in versions):
+            _maven_command()
+    except KafkaUnavailableError as error:
+        return str(error)
+    return None
+
+
 def class_path(version: str) -> str:
     """Java class path of one Kafka version; resolves it first when it is not in the cache.
 
     Blocks while another process resolves. Raises ``KafkaUnavailableError``.
     """
     java_command()
-    folder = cache_folder() / "kafka" / version
+    folder = _jar_folder(version)
     if not folder.is_dir():
         with _locked(cache_folder() / "kafka.lock"):
             if not folder.is_dir():
@@ -71,16 +82,26 @@ def class_path(version: str) -> str:
     return str(folder / "*")
 
 
-def _resolve(version: str, folder: Path) -> None:
-    if shutil.which("mvn") is None:
+def _jar_folder(version: str) -> Path:
+    return cache_folder() / "kafka" / version
+
+
+def _maven_command() -> str:
+    found = shutil.which("mvn")
+    if found is None:
         raise KafkaUnavailableError(
-            f"Apache Kafka {version} is resolved by Maven, and no `mvn` was found (Debian: apt-get install maven)"
+            "Apache Kafka is resolved by Maven, and no `mvn` was found (Debian: apt-get install maven)"
         )
+    return found
+
+
+def _resolve(version: str, folder: Path) -> None:
+    maven = _maven_command()
     work = folder.with_name(f"{version}.part")
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     (work / "pom.xml").write_text(_pom(version))
-    command = ["mvn", "-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    command = [maven, "-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime"]
     log_path = folder.with_name(f"{version}.maven.log")
     with log_path.open("w") as log:
         finished = subprocess.run(

@@ -1,0 +1,47 @@
+"""Run Apache Kafka until Ctrl-C: ``python -m tests.support.kafka_broker [VERSION] [--nodes N]``.
+
+Prints the bootstrap address. Data lies in a temporary folder and goes when the broker does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.maven_artifacts import KAFKA_VERSIONS, NEWEST_VERSION, KafkaUnavailableError
+
+LIFETIME_SECONDS = 12 * 3600
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Run Apache Kafka on a free loopback port until Ctrl-C.")
+    known = ", ".join(KAFKA_VERSIONS)
+    parser.add_argument("version", nargs="?", default=NEWEST_VERSION, help=f"tested: {known}")
+    parser.add_argument("--nodes", type=int, default=1)
+    arguments = parser.parse_args()
+
+    stop = threading.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda *_: stop.set())
+    print(f"starting Apache Kafka {arguments.version} ...", file=sys.stderr, flush=True)
+    try:
+        cluster = KafkaCluster(
+            arguments.version,
+            arguments.nodes,
+            heap_mb=512,
+            lifetime_seconds=LIFETIME_SECONDS,
+            java_options=(),
+        )
+    except KafkaUnavailableError as error:
+        sys.exit(str(error))
+    with cluster:
+        print(cluster.bootstrap_servers, flush=True)
+        print(f"logs and data in {cluster.folder}; Ctrl-C stops it", file=sys.stderr, flush=True)
+        stop.wait(LIFETIME_SECONDS)
+
+
+if __name__ == "__main__":
+    main()

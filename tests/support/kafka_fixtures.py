@@ -1,0 +1,74 @@
+"""pytest fixtures that start Apache Kafka, and the one line that says why there is none.
+
+Without Java or Maven the tests are skipped; ``KPRODUCER_REQUIRE_KAFKA=1`` makes that a failure.
+``KPRODUCER_KAFKA_VERSIONS=4.4.0,2.8.2`` limits the versions that ``each_kafka`` goes through.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+from typing import NoReturn
+
+import pytest
+
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.maven_artifacts import (
+    KAFKA_VERSIONS,
+    NEWEST_VERSION,
+    KafkaUnavailableError,
+    why_unavailable,
+)
+
+
+def versions_under_test() -> tuple[str, ...]:
+    chosen = os.environ.get("KPRODUCER_KAFKA_VERSIONS")
+    return tuple(chosen.split(",")) if chosen else KAFKA_VERSIONS
+
+
+@functools.cache
+def _what_is_missing() -> str | None:
+    return why_unavailable(versions_under_test())
+
+
+def skip_or_fail_without_kafka(item: pytest.Item) -> None:
+    """For ``pytest_runtest_setup``: skips reported from there are folded into one line of the summary."""
+    if item.get_closest_marker("kafka") is not None and _what_is_missing() is not None:
+        _skip_or_fail(str(_what_is_missing()))
+
+
+def _skip_or_fail(reason: str) -> NoReturn:
+    if os.environ.get("KPRODUCER_REQUIRE_KAFKA") == "1":
+        pytest.fail(f"KPRODUCER_REQUIRE_KAFKA=1, but: {reason}", pytrace=False)
+    pytest.skip(f"tests against Apache Kafka were skipped: {reason}")
+
+
+def start_or_skip(version: str, node_count: int = 1) -> KafkaCluster:
+    """A running cluster, or the end of the test: skipped, or failed where Kafka is required."""
+    try:
+        return KafkaCluster(version, node_count)
+    except KafkaUnavailableError as error:
+        unavailable = str(error)
+    _skip_or_fail(unavailable)
+
+
+@pytest.fixture(scope="session", params=versions_under_test())
+def each_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """One node of every version in turn: pytest orders the tests so that one version runs at a time."""
+    with start_or_skip(request.param) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaCluster]:
+    """One node of the newest version."""
+    with start_or_skip(NEWEST_VERSION) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def kafka_three_nodes() -> Iterator[KafkaCluster]:
+    """Three nodes of the newest version; topics have three replicas, two of which must be in sync."""
+    with start_or_skip(NEWEST_VERSION, node_count=3) as cluster:
+        yield cluster

@@ -1,0 +1,122 @@
+"""Read back what lies in a topic with an independent client: confluent-kafka's consumer, CRC check on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, TopicPartition
+
+DEFAULT_TIMEOUT_SECONDS = 60.0
+_BATCH_RECORDS = 5000
+
+
+class ReadRecord(NamedTuple):
+    """One record as the consumer saw it. ``headers`` is empty when there are none."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    is_log_append_time: bool
+    timestamp_ms: int
+
+
+def read_topic(
+    bootstrap_servers: str,
+    topic: str,
+    *,
+    next_offsets: Mapping[int, int] | None = None,
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+) -> list[ReadRecord]:
+    """Everything in a topic, sorted by partition and offset. See ``iterate_topic``."""
+    records = iterate_topic(
+        bootstrap_servers, topic, next_offsets=next_offsets, timeout_seconds=timeout_seconds
+    )
+    return sorted(records, key=lambda record: (record.partition, record.offset))
+
+
+def iterate_topic(
+    bootstrap_servers: str,
+    topic: str,
+    *,
+    start_offsets: Mapping[int, int] | None = None,
+    next_offsets: Mapping[int, int] | None = None,
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+) -> Iterator[ReadRecord]:
+    """Yield every record from the log start (or ``start_offsets``) to the end of each partition.
+
+    ``next_offsets`` (partition -> offset) keeps a partition open until its end reaches that offset: after a
+    change of leader the high watermark may trail behind what was acknowledged.
+    In order within a partition.
+
+    Raises:
+        TimeoutError: the end was not reached in time.
+        KafkaException: the consumer reported an error.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "check.crcs": True,
+            "fetch.wait.max.ms": 20,
+            "fetch.error.backoff.ms": 50,
+            "queued.max.messages.kbytes": 65536,
+            "log_level": 0,
+        }
+    )
+    try:
+        yield from _records(consumer, topic, start_offsets or {}, dict(next_offsets or {}), timeout_seconds)
+    finally:
+        consumer.close()
+
+
+def _records(
+    consumer: Consumer,
+    topic: str,
+    start_offsets: Mapping[int, int],
+    next_offsets: dict[int, int],
+    timeout_seconds: float,
+) -> Iterator[ReadRecord]:
+    deadline = time.monotonic() + timeout_seconds
+    metadata = consumer.list_topics(topic, timeout=timeout_seconds).topics[topic]
+    if metadata.error is not None:
+        raise KafkaException(metadata.error)
+    open_partitions = set(metadata.partitions)
+    positions = {partition: start_offsets.get(partition, 0) for partition in open_partitions}
+    consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in positions.items()])
+    while open_partitions:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the end of {topic} was not reached; open: {sorted(open_partitions)}")
+        for message in consumer.consume(_BATCH_RECORDS, timeout=0.2):
+            error = message.error()
+            partition = message.partition()
+            if error is None:
+                positions[partition] = message.offset() + 1
+                yield _as_record(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                positions[partition] = max(positions[partition], message.offset())
+                if positions[partition] >= next_offsets.get(partition, 0):
+                    open_partitions.discard(partition)
+            elif not error.retriable() and error.code() >= 0:
+                raise KafkaException(error)
+
+
+def _as_record(message) -> ReadRecord:  # type: ignore[no-untyped-def]
+    timestamp_type, timestamp_ms = message.timestamp()
+    return ReadRecord(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),
+        timestamp_type == TIMESTAMP_LOG_APPEND_TIME,
+        timestamp_ms,
+    )
