@@ -1,1 +1,1 @@
-"""TODO owner: describe."""
+"""The reference kernel in plain Python. Reached through ``kproducer.kernel`` only."""

@@ -1,0 +1,284 @@
+"""Writes record batch v2: records one by one into a caller's buffer, then the header in front of them.
+
+A record on the wire (all integers zigzag varints, the timestamp delta a varlong):
+
+    length | attributes (one zero byte) | timestamp delta | offset delta
+    key length (-1: null) | key | value length (-1: null) | value
+    header count | for each: name length | name (UTF-8) | value length (-1: null) | value
+
+Knows nothing of compression, limits on requests or retries. Source: Kafka's ``DefaultRecord.writeTo``,
+``DefaultRecordBatch.writeHeader``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NoReturn, TypeAlias
+
+from kproducer.errors import SerializationError
+from kproducer.kernel.layout import (
+    ATTRIBUTES_OFFSET,
+    CRC,
+    CRC_OFFSET,
+    HEADER_AFTER_CRC,
+    HEADER_BEFORE_CRC,
+    INT32_MAX,
+    INT64_MAX,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAX_RECORD_OVERHEAD,
+    MAX_VARINT_BYTES,
+    NO_PARTITION_LEADER_EPOCH,
+    RECORD_BATCH_OVERHEAD,
+)
+from kproducer.kernel.pure.crc32c import crc32c
+from kproducer.kernel.pure.varint import NULL_LENGTH, TABLE, TABLE_SIZE, encode_varint, encode_varlong
+
+#: What a key or value may be.
+BytesLike: TypeAlias = "bytes | bytearray | memoryview"
+Headers: TypeAlias = Sequence[tuple[str, "BytesLike | None"]]
+
+#: The end of a record without headers: their count.
+NO_HEADERS: Final = b"\0"
+
+
+class BatchWriter:
+    """Encodes the records of one batch into ``buffer``, behind room for the header. Not thread-safe.
+
+    The buffer is never resized. While a writer exists the buffer cannot be resized by others either.
+
+    Attributes:
+        buffer: what was passed in.
+        limit: no record may end behind this position; the owner may move it between 0 (nothing more is taken)
+            and ``len(buffer)``, which it is at first.
+        position: where the next record starts.
+        record_count: records taken so far; also the offset delta of the next one.
+        base_timestamp_ms: timestamp of the first record; -1 before it.
+        max_timestamp_ms: largest timestamp; -1 before the first record.
+    """
+
+    __slots__ = (
+        "_view",
+        "base_timestamp_ms",
+        "buffer",
+        "limit",
+        "max_timestamp_ms",
+        "position",
+        "record_count",
+    )
+
+    def __init__(self, buffer: bytearray) -> None:
+        if len(buffer) < RECORD_BATCH_OVERHEAD:
+            raise ValueError(
+                f"a buffer of {len(buffer)} bytes cannot hold a batch header ({RECORD_BATCH_OVERHEAD})"
+            )
+        self.buffer = buffer
+        # Assigning bytes to a slice of a bytearray makes a temporary copy first; a memoryview does not.
+        self._view = memoryview(buffer)
+        self.limit = len(buffer)
+        self.position = RECORD_BATCH_OVERHEAD
+        self.record_count = 0
+        self.base_timestamp_ms = -1
+        self.max_timestamp_ms = -1
+
+    def append(
+        self,
+        timestamp_ms: int,
+        key: BytesLike | None,
+        value: BytesLike | None,
+        headers: Headers | None,
+    ) -> bool:
+        """Encode one record at ``position``.
+
+        Args:
+            timestamp_ms: milliseconds since the epoch, 0 to 2**63 - 1. It may be before the first record's.
+            key, value: bytes, or a bytearray or memoryview (copied first); ``None`` is null.
+            headers: (name, value) pairs in order; names may repeat, values may be ``None``.
+
+        Returns:
+            Whether it was taken; ``False``: it would end behind ``limit`` and nothing has changed.
+
+        Raises:
+            SerializationError: an argument is of the wrong type or out of range; nothing has changed.
+        """
+        if value.__class__ is not bytes and value is not None:
+            value = _as_bytes(value, "value")
+        if key.__class__ is not bytes and key is not None:
+            key = _as_bytes(key, "key")
+        if timestamp_ms.__class__ is not int or timestamp_ms < 0:
+            _refuse_timestamp(timestamp_ms)
+        tail = _encode_headers(headers) if headers else NO_HEADERS
+        record_count = self.record_count
+        max_timestamp_ms = self.max_timestamp_ms
+        if timestamp_ms > max_timestamp_ms:
+            max_timestamp_ms = timestamp_ms
+            if timestamp_ms > INT64_MAX:
+                _refuse_timestamp(timestamp_ms)
+        delta = timestamp_ms - self.base_timestamp_ms if record_count else 0
+        delta_bytes = TABLE[delta] if 0 <= delta < TABLE_SIZE else encode_varlong(delta)
+        if record_count < TABLE_SIZE:
+            count_bytes = TABLE[record_count]
+        elif record_count <= INT32_MAX:
+            count_bytes = encode_varint(record_count)
+        else:
+            return False
+        if value is None:
+            value_length_bytes = NULL_LENGTH
+            value = b""
+        else:
+            size = len(value)
+            value_length_bytes = TABLE[size] if size < TABLE_SIZE else _length_prefix(size, "value")
+        if key is None:
+            body = b"".join((b"\0", delta_bytes, count_bytes, NULL_LENGTH, value_length_bytes, value, tail))
+        else:
+            size = len(key)
+            key_length_bytes = TABLE[size] if size < TABLE_SIZE else _length_prefix(size, "key")
+            body = b"".join(
+                (b"\0", delta_bytes, count_bytes, key_length_bytes, key, value_length_bytes, value, tail)
+            )
+        size = len(body)
+        record = (TABLE[size] if size < TABLE_SIZE else _length_prefix(size, "record")) + body
+        position = self.position
+        end = position + len(record)
+        if end > self.limit:
+            return False
+        self._view[position:end] = record
+        self.position = end
+        self.record_count = record_count + 1
+        if max_timestamp_ms != self.max_timestamp_ms:
+            self.max_timestamp_ms = max_timestamp_ms
+            if not record_count:
+                self.base_timestamp_ms = timestamp_ms
+        return True
+
+    def rewind(self) -> None:
+        """Start again behind the header; the records so far still count, their bytes are the caller's."""
+        self.position = RECORD_BATCH_OVERHEAD
+
+
+def record_size_upper_bound(key: BytesLike | None, value: BytesLike | None, headers: Headers | None) -> int:
+    """Return the most bytes that a batch with this one record can need, the batch's header included.
+
+    A buffer of this size takes the record with certainty, as the first one of a batch.
+
+    Raises:
+        SerializationError: key, value or headers are of the wrong type.
+    """
+    size = RECORD_BATCH_OVERHEAD + MAX_RECORD_OVERHEAD + 3 * MAX_VARINT_BYTES
+    if value is not None:
+        size += len(value) if value.__class__ is bytes else len(_as_bytes(value, "value"))
+    if key is not None:
+        size += len(key) if key.__class__ is bytes else len(_as_bytes(key, "key"))
+    if headers:
+        size += len(_encode_headers(headers))
+    return size
+
+
+def write_batch_header(
+    buffer: bytearray,
+    end: int,
+    attributes: int,
+    record_count: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+) -> None:
+    """Write the header, checksum included, of the batch whose records lie in ``buffer`` from 61 to ``end``.
+
+    Base offset is 0 and the partition leader epoch -1: the broker sets both.
+
+    Raises:
+        struct.error: a value does not fit its field.
+    """
+    HEADER_BEFORE_CRC.pack_into(buffer, 0, 0, end - LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH, MAGIC)
+    HEADER_AFTER_CRC.pack_into(
+        buffer,
+        ATTRIBUTES_OFFSET,
+        attributes,
+        record_count - 1,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    CRC.pack_into(buffer, CRC_OFFSET, crc32c(memoryview(buffer)[ATTRIBUTES_OFFSET:end]))
+
+
+def _encode_headers(headers: Headers) -> bytes:
+    if headers.__class__ is not list and headers.__class__ is not tuple:
+        headers = _as_header_sequence(headers)
+    pieces = [encode_varint(len(headers))]
+    for index, header in enumerate(headers):
+        if header.__class__ is not tuple or len(header) != 2:
+            header = _as_pair(header, index)
+        name, value = header
+        try:
+            name_bytes = name.encode()
+        except (AttributeError, UnicodeEncodeError) as error:
+            raise _bad_header_name(name, index) from error
+        size = len(name_bytes)
+        pieces.append(TABLE[size] if size < TABLE_SIZE else _length_prefix(size, f"name of header {index}"))
+        pieces.append(name_bytes)
+        if value is None:
+            pieces.append(NULL_LENGTH)
+            continue
+        if value.__class__ is not bytes:
+            value = _as_bytes(value, f"value of header {index} ({name[:50]!r})")
+        size = len(value)
+        pieces.append(TABLE[size] if size < TABLE_SIZE else _length_prefix(size, f"value of header {index}"))
+        pieces.append(value)
+    return b"".join(pieces)
+
+
+def _as_header_sequence(headers: object) -> Headers:
+    if isinstance(headers, (str, bytes, bytearray, memoryview)) or not isinstance(headers, Sequence):
+        raise SerializationError(
+            f"headers must be a sequence of (name, value) pairs, not {_type_name(headers)}"
+        )
+    return headers
+
+
+def _as_pair(header: object, index: int) -> tuple[str, BytesLike | None]:
+    if not isinstance(header, (tuple, list)) or len(header) != 2:
+        raise SerializationError(f"header {index} must be a (name, value) pair, not {header!r:.100}")
+    return header[0], header[1]
+
+
+def _bad_header_name(name: object, index: int) -> SerializationError:
+    if isinstance(name, str):
+        return SerializationError(f"the name of header {index} cannot be encoded as UTF-8: {name!r:.100}")
+    return SerializationError(f"the name of header {index} must be a str, not {_type_name(name)}")
+
+
+def _as_bytes(data: object, field: str) -> bytes:
+    """Return a copy that nobody can change between the measuring and the writing of its length."""
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        try:
+            return bytes(data)
+        except ValueError as error:  # a memoryview that was released
+            raise SerializationError(f"the {field} cannot be read: {error}") from error
+    raise SerializationError(
+        f"the {field} must be bytes, bytearray, memoryview or None, not {_type_name(data)}"
+    )
+
+
+def _length_prefix(size: int, field: str) -> bytes:
+    if size > INT32_MAX:
+        raise SerializationError(f"the {field} has {size} bytes; the record format allows {INT32_MAX}")
+    return encode_varint(size)
+
+
+def _refuse_timestamp(timestamp_ms: object) -> NoReturn:
+    if isinstance(timestamp_ms, int):
+        raise SerializationError(
+            f"timestamp_ms is {timestamp_ms}; it must be 0 to {INT64_MAX} (milliseconds since the epoch)"
+        )
+    raise SerializationError(f"timestamp_ms must be an int, not {_type_name(timestamp_ms)}")
+
+
+def _type_name(value: object) -> str:
+    return type(value).__name__

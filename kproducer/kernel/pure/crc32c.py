@@ -1,0 +1,71 @@
+"""CRC-32C (Castagnoli), the checksum of record batches.
+
+The work is done by the ``crc32c`` wheel (processor instructions, tens of GB/s), and by ``crcmod`` where no
+such wheel can be installed (its C extension makes 0.5 GB/s; without the extension it is unusably slow, which
+is said once on the log). All of them take bytes, bytearray and memoryview without copying.
+Source: RFC 3720 appendix B.4; Kafka's ``Crc32C``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    Update = Callable[[Buffer, int], int]
+
+_logger = logging.getLogger(__name__)
+
+
+def _accelerated() -> Update:
+    module = importlib.import_module("crc32c")
+    # Mode 0 keeps the interpreter lock: a batch takes microseconds, taking the lock back from a busy
+    # application thread up to five milliseconds.
+    update: Update = partial(module.crc32c, gil_release_mode=0)
+    update(b"", 0)
+    return update
+
+
+def _table_driven() -> Update:
+    predefined = importlib.import_module("crcmod.predefined")
+    try:
+        importlib.import_module("crcmod._crcfunext")
+    except ImportError:
+        _logger.warning(
+            "CRC-32C is computed by crcmod without its C extension, hundreds of times slower than needed: "
+            "install the crc32c package, or reinstall crcmod where a C compiler is present"
+        )
+    update: Update = predefined.mkPredefinedCrcFun("crc-32c")
+    return update
+
+
+def load_update(providers: tuple[Callable[[], Update], ...] = (_accelerated, _table_driven)) -> Update:
+    """Return the first checksum function that can be loaded.
+
+    Raises:
+        ImportError: none can.
+    """
+    failures: list[str] = []
+    for provider in providers:
+        try:
+            return provider()
+        except (ImportError, TypeError) as error:  # TypeError: a release without gil_release_mode
+            failures.append(str(error))
+    raise ImportError(f"no CRC-32C implementation: install crc32c or crcmod ({'; '.join(failures)})")
+
+
+_update = load_update()
+
+
+def crc32c(data: Buffer, crc: int = 0) -> int:
+    """Checksum ``data``, going on from ``crc`` (the checksum of what came before it; 0 at the start).
+
+    Returns:
+        An unsigned 32-bit int.
+    """
+    return _update(data, crc)

@@ -1,0 +1,416 @@
+"""One record batch while it is being made: records go in, one contiguous buffer comes out.
+
+``ProducerBatch`` owns a builder and the pooled buffer under it. The kernel encodes the records into that
+buffer. Without compression it is the buffer that is sent. With compression it holds plain records: when it is
+full and the estimate says that the compressed batch still has room, they go through a compression stream as
+one chunk; else they are compressed once at the end. The result goes back into the buffer when it fits.
+Knows nothing of partitions, brokers, retries or memory accounting. Source: Kafka's ``MemoryRecordsBuilder``.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from kproducer.errors import IllegalStateError, LocalProtocolError
+from kproducer.kernel import BatchWriter, RawRecord, decode_records, write_batch_header
+from kproducer.kernel.layout import (
+    INT16_MAX,
+    INT32_MAX,
+    INT64_MAX,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    RECORD_BATCH_OVERHEAD,
+    TRANSACTIONAL_MASK,
+)
+from kproducer.records.compression import Compression, CompressionStream, CompressionType
+from kproducer.records.compression_ratio_estimator import TopicCompressionRatio
+from kproducer.records.decompression import decompress
+from kproducer.types import Headers
+
+#: Safety on top of the estimated ratio.
+ESTIMATION_FACTOR: Final = 1.05
+
+
+class BuilderState(enum.Enum):
+    """Where a batch is in its life."""
+
+    OPEN = "open"
+    SEALED = "closed for appends"
+    CLOSED = "closed"
+    REOPENED = "reopened to rewrite its header"
+    ABORTED = "aborted"
+
+
+_TRANSITIONS: Final[dict[BuilderState, frozenset[BuilderState]]] = {
+    BuilderState.OPEN: frozenset({BuilderState.SEALED, BuilderState.ABORTED}),
+    BuilderState.SEALED: frozenset({BuilderState.CLOSED, BuilderState.ABORTED}),
+    BuilderState.CLOSED: frozenset({BuilderState.REOPENED, BuilderState.ABORTED}),
+    BuilderState.REOPENED: frozenset({BuilderState.REOPENED, BuilderState.CLOSED, BuilderState.ABORTED}),
+    BuilderState.ABORTED: frozenset({BuilderState.ABORTED}),
+}
+
+
+class RecordBatchBuilder:
+    """Builds one batch in ``buffer``. Not thread-safe: one lock guards appends, then the I/O thread closes.
+
+    Args:
+        buffer: pooled memory; at least ``record_size_upper_bound`` of the first record.
+        compression: codec and level.
+        topic_ratio: the topic's estimate for this codec: read at construction, taught by ``close``.
+        write_limit: bytes the batch should not exceed, header included; compressed: by estimate. Only the
+            first record may exceed it. ``None``: the size of the buffer.
+
+    Attributes:
+        compression: what was passed in.
+        producer_id, producer_epoch, base_sequence, is_transactional: see ``set_producer_state``.
+    """
+
+    __slots__ = (
+        "_closed_view",
+        "_compressed_pieces",
+        "_compressed_size_bytes",
+        "_factor",
+        "_flushed_bytes",
+        "_record_bytes",
+        "_state",
+        "_stream",
+        "_topic_ratio",
+        "_wire_buffer",
+        "_write_limit",
+        "_writer",
+        "base_sequence",
+        "compression",
+        "is_transactional",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(
+        self,
+        buffer: bytearray,
+        compression: Compression,
+        topic_ratio: TopicCompressionRatio | None = None,
+        write_limit: int | None = None,
+    ) -> None:
+        self.compression = compression
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.base_sequence = NO_SEQUENCE
+        self.is_transactional = False
+        self._writer = BatchWriter(buffer)
+        self._write_limit = len(buffer) if write_limit is None else min(write_limit, len(buffer))
+        self._topic_ratio = topic_ratio
+        #: Expected bytes on the wire for each plain byte.
+        self._factor = 1.0
+        if compression.type is not CompressionType.NONE:
+            self._factor = ESTIMATION_FACTOR * (1.0 if topic_ratio is None else topic_ratio.ratio)
+        self._state = BuilderState.OPEN
+        #: Plain bytes that went through the stream already.
+        self._flushed_bytes = 0
+        self._stream: CompressionStream | None = None
+        self._compressed_pieces: list[bytes] = []
+        #: Fixed by the first close: plain and wire size of the records, and where the batch lies.
+        self._record_bytes = 0
+        self._compressed_size_bytes = 0
+        self._wire_buffer = buffer
+        self._closed_view: memoryview | None = None
+        self._writer.limit = self._write_limit
+        self._adjust_limit()
+
+    # -- what it holds ---------------------------------------------------------------------------------------
+
+    @property
+    def buffer(self) -> bytearray:
+        """The pooled buffer, whatever lies in it."""
+        return self._writer.buffer
+
+    @property
+    def state(self) -> BuilderState:
+        """Where the batch is in its life."""
+        return self._state
+
+    @property
+    def record_count(self) -> int:
+        """Records taken."""
+        return self._writer.record_count
+
+    @property
+    def base_timestamp_ms(self) -> int:
+        """Timestamp of the first record; -1 before it."""
+        return self._writer.base_timestamp_ms
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """Largest timestamp; -1 before the first record."""
+        return self._writer.max_timestamp_ms
+
+    @property
+    def uncompressed_size_bytes(self) -> int:
+        """Size of the batch before compression, header included."""
+        return RECORD_BATCH_OVERHEAD + self._plain_bytes()
+
+    @property
+    def estimated_size_bytes(self) -> int:
+        """Size of the batch on the wire: exact once it is closed or without compression, else estimated."""
+        if self._compressed_size_bytes:
+            return RECORD_BATCH_OVERHEAD + self._compressed_size_bytes
+        return RECORD_BATCH_OVERHEAD + int(self._plain_bytes() * self._factor)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further record is taken: closed for appends, or the write limit is reached."""
+        if self._state is not BuilderState.OPEN:
+            return True
+        return self._writer.record_count > 0 and self.estimated_size_bytes >= self._write_limit
+
+    @property
+    def compression_ratio(self) -> float:
+        """Size on the wire divided by plain size, headers of the batch left out; 1.0 before ``close``."""
+        if not self._compressed_size_bytes:
+            return 1.0
+        return self._compressed_size_bytes / self._record_bytes
+
+    # -- records in ------------------------------------------------------------------------------------------
+
+    def try_append(
+        self,
+        timestamp_ms: int,
+        key: bytes | bytearray | memoryview | None,
+        value: bytes | bytearray | memoryview | None,
+        headers: Headers | None,
+    ) -> bool:
+        """Encode one record into the batch.
+
+        Args:
+            timestamp_ms: milliseconds since the epoch, not negative.
+            key, value: ``None`` is null.
+            headers: (name, value) pairs.
+
+        Returns:
+            Whether it was taken. ``False``: the batch has no room for it and has not changed.
+
+        Raises:
+            IllegalStateError: the batch is closed, closed for appends or aborted, or the buffer is too small
+                for this first record.
+            SerializationError: an argument is of the wrong type or out of range; nothing has changed.
+        """
+        if self._writer.append(timestamp_ms, key, value, headers):
+            return True
+        # Beyond the writer's limit lies everything that is rare: this keeps checks out of the usual case.
+        return self._append_at_limit(timestamp_ms, key, value, headers)
+
+    def _append_at_limit(
+        self,
+        timestamp_ms: int,
+        key: bytes | bytearray | memoryview | None,
+        value: bytes | bytearray | memoryview | None,
+        headers: Headers | None,
+    ) -> bool:
+        if self._state is not BuilderState.OPEN:
+            raise IllegalStateError(f"cannot append to a batch that is {self._state.value}")
+        writer = self._writer
+        buffer_bytes = len(writer.buffer)
+        if not writer.record_count:
+            writer.limit = buffer_bytes
+            if not writer.append(timestamp_ms, key, value, headers):
+                raise IllegalStateError(
+                    f"a buffer of {buffer_bytes} bytes is too small for this first record"
+                )
+            self._adjust_limit()
+            return True
+        if self.compression.type is CompressionType.NONE:
+            return False
+        room = self._room_bytes()
+        writer.limit = min(writer.position + room, buffer_bytes)
+        taken = writer.append(timestamp_ms, key, value, headers)
+        if not taken and room > buffer_bytes - writer.position and writer.position > RECORD_BATCH_OVERHEAD:
+            # The estimate has room where the buffer has none.
+            self._flush_chunk()
+            writer.limit = min(writer.position + room, buffer_bytes)
+            taken = writer.append(timestamp_ms, key, value, headers)
+        self._adjust_limit()
+        return taken
+
+    def _room_bytes(self) -> int:
+        """Return how long the next record may be: its own compression is not counted on, as in Kafka."""
+        return self._write_limit - RECORD_BATCH_OVERHEAD - int(self._plain_bytes() * self._factor)
+
+    def _adjust_limit(self) -> None:
+        """Let the writer run, without asking us, as far as the estimate is sure to hold."""
+        if self.compression.type is CompressionType.NONE:
+            self._writer.limit = self._write_limit
+            return
+        run = int(self._room_bytes() / max(self._factor, 1.0))
+        self._writer.limit = min(self._writer.position + max(run, 0), len(self._writer.buffer))
+
+    def _flush_chunk(self) -> None:
+        writer = self._writer
+        if self._stream is None:
+            self._stream = self.compression.stream()
+        with memoryview(writer.buffer) as view:
+            compressed = self._stream.compress(view[RECORD_BATCH_OVERHEAD : writer.position])
+        if compressed:
+            self._compressed_pieces.append(compressed)
+        self._flushed_bytes += writer.position - RECORD_BATCH_OVERHEAD
+        writer.rewind()
+
+    def _plain_bytes(self) -> int:
+        if self._record_bytes:
+            return self._record_bytes
+        return self._flushed_bytes + self._writer.position - RECORD_BATCH_OVERHEAD
+
+    # -- end of life -----------------------------------------------------------------------------------------
+
+    def _move_to(self, state: BuilderState) -> None:
+        if state not in _TRANSITIONS[self._state]:
+            raise IllegalStateError(f"a batch that is {self._state.value} cannot become {state.value}")
+        self._state = state
+
+    def close_for_appends(self) -> None:
+        """Take no more records. Does nothing when that is so already."""
+        if self._state is BuilderState.OPEN:
+            self._move_to(BuilderState.SEALED)
+            self._writer.limit = 0
+
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
+    ) -> None:
+        """Set what makes the batch idempotent or transactional; before it is closed only.
+
+        Args:
+            producer_id, producer_epoch, base_sequence: all -1 for a plain batch, else none negative.
+            is_transactional: needs a producer id.
+
+        Raises:
+            IllegalStateError: the batch is closed (its sequence may be known to a broker already) or aborted.
+            LocalProtocolError: the values contradict each other or do not fit; nothing has changed.
+        """
+        if self._state not in (BuilderState.OPEN, BuilderState.SEALED):
+            raise IllegalStateError(f"cannot set the producer state of a batch that is {self._state.value}")
+        self._assign_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
+
+    def reopen_and_rewrite_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
+    ) -> None:
+        """Give a closed batch another producer state; the next ``close`` rewrites only header and checksum.
+
+        The caller makes sure that no socket is still reading the batch.
+
+        Raises:
+            IllegalStateError: the batch was never closed, or is aborted.
+            LocalProtocolError: as for ``set_producer_state``.
+        """
+        _check_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
+        self._move_to(BuilderState.REOPENED)
+        self._closed_view = None
+        self._assign_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
+
+    def _assign_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
+    ) -> None:
+        _check_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.is_transactional = is_transactional
+
+    def close(self) -> memoryview:
+        """Finish the batch: compress, write the header and the checksum. Later calls return the same view.
+
+        Returns:
+            The batch in one piece: a view of the pooled buffer (always without compression, and with it
+            when the result fits), else of memory of its own.
+
+        Raises:
+            IllegalStateError: the batch is aborted or has no records.
+        """
+        if self._closed_view is not None:
+            return self._closed_view
+        if not self._writer.record_count and self._state is not BuilderState.ABORTED:
+            raise IllegalStateError("cannot close a batch without records")
+        self.close_for_appends()
+        if self._state is BuilderState.SEALED:
+            self._finish_records()
+        self._move_to(BuilderState.CLOSED)
+        end = RECORD_BATCH_OVERHEAD + self._compressed_size_bytes
+        writer = self._writer
+        write_batch_header(
+            self._wire_buffer,
+            end,
+            self.compression.type | (TRANSACTIONAL_MASK if self.is_transactional else 0),
+            writer.record_count,
+            writer.base_timestamp_ms,
+            writer.max_timestamp_ms,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+        )
+        self._closed_view = memoryview(self._wire_buffer)[:end]
+        return self._closed_view
+
+    def _finish_records(self) -> None:
+        """Compress what is left and put the records where they will be sent from."""
+        self._record_bytes = self._plain_bytes()
+        if self.compression.type is CompressionType.NONE:
+            self._compressed_size_bytes = self._record_bytes
+            return
+        writer = self._writer
+        if self._stream is None:
+            with memoryview(writer.buffer) as view:
+                compressed = self.compression.compress(view[RECORD_BATCH_OVERHEAD : writer.position])
+        else:
+            self._flush_chunk()
+            self._compressed_pieces.append(self._stream.flush())
+            compressed = b"".join(self._compressed_pieces)
+            self._stream = None
+            self._compressed_pieces.clear()
+        end = RECORD_BATCH_OVERHEAD + len(compressed)
+        if end > len(writer.buffer):
+            self._wire_buffer = bytearray(end)
+        with memoryview(self._wire_buffer) as view:
+            view[RECORD_BATCH_OVERHEAD:end] = compressed
+        self._compressed_size_bytes = len(compressed)
+        if self._topic_ratio is not None:
+            self._topic_ratio.observe(self.compression_ratio)
+
+    def abort(self) -> None:
+        """Give the batch up: no append, close or read after it. Writes nothing into the buffer."""
+        self._move_to(BuilderState.ABORTED)
+        self._writer.limit = 0
+        self._writer.rewind()
+        self._stream = None
+        self._compressed_pieces.clear()
+        self._closed_view = None
+
+    def records(self) -> list[RawRecord]:
+        """Return the records in order, for instance to append them to smaller batches. Closes an open batch.
+
+        Raises:
+            IllegalStateError: the batch is aborted or has no records.
+        """
+        wire = self.close()
+        plain = decompress(self.compression.type, wire[RECORD_BATCH_OVERHEAD:], self._record_bytes)
+        return decode_records(plain, self._writer.record_count, self._writer.base_timestamp_ms)
+
+
+def _check_producer_state(
+    producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
+) -> None:
+    if producer_id == NO_PRODUCER_ID:
+        if is_transactional:
+            raise LocalProtocolError("a transactional batch needs a producer id")
+        if producer_epoch != NO_PRODUCER_EPOCH or base_sequence != NO_SEQUENCE:
+            raise LocalProtocolError(
+                f"producer epoch {producer_epoch} and base sequence {base_sequence} need a producer id"
+            )
+        return
+    if not 0 <= producer_id <= INT64_MAX:
+        raise LocalProtocolError(f"producer id {producer_id} is out of range")
+    if not 0 <= producer_epoch <= INT16_MAX:
+        raise LocalProtocolError(
+            f"producer epoch {producer_epoch} is out of range (producer id {producer_id})"
+        )
+    if not 0 <= base_sequence <= INT32_MAX:
+        raise LocalProtocolError(f"base sequence {base_sequence} is out of range (producer id {producer_id})")
