@@ -1,0 +1,125 @@
+"""ProducerMetrics: what a producer did, counted per batch and per request, never per record.
+
+Written by the I/O thread alone, read by anybody: every value is one machine-sized number, so a reader may see
+a sum one batch ahead of its count and nothing worse. Names are Java's metric names with ``_`` for ``-``.
+Knows nothing of where the numbers go. Source: Kafka's ``SenderMetricsRegistry``, ``BufferPool`` metrics.
+"""
+
+from __future__ import annotations
+
+#: Every name that ``KafkaProducer.metrics()`` returns, with its unit and meaning.
+METRICS: dict[str, tuple[str, str]] = {
+    "batch_size_avg": ("bytes", "mean size of the batches sent, as on the wire"),
+    "batch_size_max": ("bytes", "largest batch sent"),
+    "batch_split_total": ("batches", "batches split because the broker found them too large"),
+    "batch_total": ("batches", "batches sent, retries included"),
+    "buffer_available_bytes": ("bytes", "buffer memory that is free now"),
+    "buffer_total_bytes": ("bytes", "buffer_memory"),
+    "byte_total": ("bytes", "bytes of record batches sent, retries included"),
+    "compression_rate_avg": ("ratio", "mean of compressed size / uncompressed size of the batches sent"),
+    "incomplete_batches": ("batches", "batches that are neither acknowledged nor failed now"),
+    "io_error_total": ("errors", "unexpected errors in the I/O thread; each is in the log"),
+    "metadata_age_ms": ("ms", "time since the last full metadata update; -1 before the first"),
+    "negotiated_versions": ("mapping", "node id to {API name: version in use}"),
+    "produce_throttle_time_avg": ("ms", "mean throttle time that brokers asked for in Produce responses"),
+    "produce_throttle_time_max": ("ms", "longest throttle time that a broker asked for"),
+    "record_error_total": ("records", "records that failed"),
+    "record_queue_time_avg": ("ms", "mean time from a batch's first record to its first sending"),
+    "record_queue_time_max": ("ms", "longest such time"),
+    "record_retry_total": ("records", "records sent again"),
+    "record_send_total": ("records", "records sent, retries included"),
+    "records_per_request_avg": ("records", "mean number of records in a Produce request"),
+    "request_latency_avg": ("ms", "mean time from sending a Produce request to its response"),
+    "request_latency_max": ("ms", "longest such time"),
+    "request_total": ("requests", "Produce requests sent"),
+    "requests_in_flight": ("requests", "requests of any kind without a response now"),
+}
+
+
+class _Distribution:
+    """Sum, count and maximum of a series."""
+
+    __slots__ = ("count", "maximum", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total: float = 0
+        self.maximum: float = 0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        self.total += value
+        if value > self.maximum:
+            self.maximum = value
+
+    @property
+    def average(self) -> float:
+        return self.total / self.count if self.count else 0.0
+
+
+class ProducerMetrics:
+    """Counters of one producer. I/O thread writes; any thread reads ``snapshot``."""
+
+    __slots__ = (
+        "_batch_size",
+        "_compression_rate",
+        "_latency",
+        "_queue_time",
+        "_records_per_request",
+        "_throttle_time",
+        "batch_split_total",
+        "io_error_total",
+        "record_error_total",
+        "record_retry_total",
+    )
+
+    def __init__(self) -> None:
+        self._batch_size = _Distribution()
+        self._compression_rate = _Distribution()
+        self._latency = _Distribution()
+        self._queue_time = _Distribution()
+        self._records_per_request = _Distribution()
+        self._throttle_time = _Distribution()
+        self.batch_split_total = 0
+        self.io_error_total = 0
+        self.record_error_total = 0
+        self.record_retry_total = 0
+
+    def batch_sent(self, size_bytes: int, compression_rate: float, queue_time_ms: int | None) -> None:
+        """Note a batch on its way. ``queue_time_ms`` is ``None`` for a retry."""
+        self._batch_size.add(size_bytes)
+        self._compression_rate.add(compression_rate)
+        if queue_time_ms is not None:
+            self._queue_time.add(queue_time_ms)
+
+    def request_sent(self, record_count: int) -> None:
+        """Note a Produce request with this many records."""
+        self._records_per_request.add(record_count)
+
+    def response_received(self, latency_ms: int, throttle_time_ms: int) -> None:
+        """Note a Produce response."""
+        self._latency.add(latency_ms)
+        self._throttle_time.add(throttle_time_ms)
+
+    def snapshot(self) -> dict[str, float]:
+        """The values known here, by the names of ``METRICS``."""
+        return {
+            "batch_size_avg": self._batch_size.average,
+            "batch_size_max": self._batch_size.maximum,
+            "batch_split_total": self.batch_split_total,
+            "batch_total": self._batch_size.count,
+            "byte_total": self._batch_size.total,
+            "compression_rate_avg": self._compression_rate.average,
+            "io_error_total": self.io_error_total,
+            "produce_throttle_time_avg": self._throttle_time.average,
+            "produce_throttle_time_max": self._throttle_time.maximum,
+            "record_error_total": self.record_error_total,
+            "record_queue_time_avg": self._queue_time.average,
+            "record_queue_time_max": self._queue_time.maximum,
+            "record_retry_total": self.record_retry_total,
+            "record_send_total": self._records_per_request.total,
+            "records_per_request_avg": self._records_per_request.average,
+            "request_latency_avg": self._latency.average,
+            "request_latency_max": self._latency.maximum,
+            "request_total": self._records_per_request.count,
+        }
