@@ -1,0 +1,63 @@
+"""Names: from the specs' CamelCase to Python's snake_case, and past the names Python keeps for itself.
+
+Runs of capitals stay together (``ISRNodes`` is ``isr_nodes``), digits stay with the word before them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+
+_WORDS = re.compile(
+    r"[A-Z]{2,}s(?=[A-Z]|$)"  # a plural of capitals: IDs
+    r"|[A-Z]+(?![a-z])[0-9]*"  # capitals up to the next word: ISR in ISRNodes
+    r"|[A-Z]?[a-z]+[0-9]*"
+    r"|[A-Z][0-9]*"
+    r"|[0-9]+"
+)
+
+#: Members that every generated class has, and types that annotations in class bodies use.
+_TAKEN_BY_CLASSES = frozenset(
+    "size zero_copy_size encode encode_into decode unknown_tagged_fields "
+    "int str bool bytes float list dict tuple type range classmethod property".split()
+)
+
+#: Names that generated functions use for themselves; a field of that name gets another local variable.
+_TAKEN_BY_FUNCTIONS = frozenset(
+    "item buffer position end at length stop size data present tag tag_count tag_end previous unknown "
+    "gather element version error attrs uuid struct message".split()
+)
+
+
+def snake_case(name: str) -> str:
+    """``TimeoutMs`` to ``timeout_ms``, ``ISRNodes`` to ``isr_nodes``, ``SHA256Hash`` to ``sha256_hash``."""
+    return "_".join(word.lower() for word in _WORDS.findall(name))
+
+
+def attribute_name(name: str) -> str:
+    """The attribute that holds a field: snake_case, with an underscore behind it where the name is taken."""
+    snake = snake_case(name)
+    if keyword.iskeyword(snake) or snake in _TAKEN_BY_CLASSES:
+        return snake + "_"
+    return snake
+
+
+def local_name(attribute: str, helpers: frozenset[str] = frozenset()) -> str:
+    """The local variable that generated functions use for an attribute."""
+    if attribute in _TAKEN_BY_FUNCTIONS or attribute in helpers or hasattr(builtins, attribute):
+        return attribute + "_"
+    return attribute
+
+
+def class_name(name: str) -> str:
+    """The class of a struct or message: the spec's own name, with an underscore if Python has taken it."""
+    if keyword.iskeyword(name) or hasattr(builtins, name) or name in ("Any", "ClassVar", "Struct", "UUID"):
+        return name + "_"
+    return name
+
+
+def module_name(name: str) -> str:
+    """The module of a message."""
+    snake = snake_case(name)
+    return snake + "_" if keyword.iskeyword(snake) else snake

@@ -1,0 +1,552 @@
+"""What the generated code does, decided here: one straight-line list of steps for each version.
+
+All version arithmetic ends in this module; templates see steps with ready names and expressions. Versions
+whose lists are equal share their functions. A step list never depends on the order of a set or a dict that
+is not the spec's own, so the same specs give the same plan.
+Source: KIP-482 (flexible versions) and the encoding rules of the Kafka protocol guide.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import attrs
+
+from codegen.classes import ClassPlan, default_expression, may_be_null, plan_class
+from codegen.model import FIXED_FORMATS, FieldSpec, FieldType, MessageSpec, StructSpec
+from codegen.naming import attribute_name, class_name, local_name, module_name, snake_case
+from codegen.versions import Versions
+
+#: Width of the classic length prefix of each kind.
+_CLASSIC_PREFIX = {"string": "h", "bytes": "i", "view": "i", "numbers": "i", "array": "i"}
+#: What one unit of a length is, for error messages.
+_UNITS = {"string": "bytes", "bytes": "bytes", "view": "bytes", "numbers": "elements", "array": "elements"}
+_TABLES = {
+    "?": "BOOLS", "b": "INT8S", "h": "INT16S", "H": "UINT16S",
+    "i": "INT32S", "I": "UINT32S", "q": "INT64S", "d": "FLOAT64S",
+}  # fmt: skip
+
+
+def width_of(code: str) -> int:
+    """Bytes of a struct format."""
+    return struct.calcsize(">" + code)
+
+
+@attrs.frozen
+class Value:
+    """One field, or one array element, as a particular version encodes it.
+
+    ``kind`` is one of fixed, uuid, string, bytes, view (not copied), struct, numbers (an array of fixed-size
+    numbers), array (of anything else).
+    """
+
+    kind: str
+    attribute: str
+    local: str
+    annotation: str
+    code: str = ""
+    compact: bool = False
+    nullable: bool = False
+    functions: str = ""
+    gathers: bool = False
+    element: Value | None = None
+    minimum: int = 1
+    #: The attribute may be null in other versions, so this one must refuse null by itself.
+    guarded: bool = False
+
+    @property
+    def access(self) -> str:
+        """How generated code reads the value from its struct."""
+        return "element" if not self.attribute else f"item.{self.attribute}"
+
+    @property
+    def prefix(self) -> str:
+        """Struct format of the length prefix; a compact one usually takes a single byte."""
+        return "B" if self.compact else _CLASSIC_PREFIX[self.kind]
+
+    @property
+    def prefix_width(self) -> int:
+        """Bytes of the prefix, as far as they do not depend on the value."""
+        return width_of(self.prefix)
+
+    @property
+    def unit(self) -> str:
+        """What a length counts."""
+        return _UNITS[self.kind]
+
+    @property
+    def width(self) -> int:
+        """Bytes of one fixed-size value, or of one element of an array of numbers."""
+        return width_of(self.code)
+
+    @property
+    def table(self) -> str:
+        """Name of the table of structs for an array of numbers."""
+        return _TABLES[self.code]
+
+    @property
+    def encode_table(self) -> str:
+        """The same for writing: packing "?" would take anything for true or false."""
+        return _TABLES[_packing(self.code)]
+
+    @property
+    def base_size(self) -> int:
+        """Bytes that do not depend on the value."""
+        if self.kind == "struct":
+            return 1 if self.nullable else 0
+        return self.width if self.kind in ("fixed", "uuid") else self.prefix_width
+
+    @property
+    def encode_at(self) -> str:
+        """The step's name while encoding, for error messages."""
+        if self.kind in ("fixed", "uuid"):
+            return f"{self.attribute}:{self.code}"
+        return f"{self.attribute}:[{self.code}]" if self.kind == "numbers" else self.attribute
+
+
+@attrs.frozen
+class Group:
+    """Neighbouring fixed-size fields, read or written by one struct call.
+
+    Decoding takes the length prefix of the field that follows into the call as well.
+    """
+
+    values: tuple[Value, ...]
+    prefix: str = ""
+    prefix_of: str = ""
+    kind: str = "group"
+
+    @property
+    def code(self) -> str:
+        """The struct format, without byte order."""
+        return "".join(value.code for value in self.values) + self.prefix
+
+    @property
+    def struct_name(self) -> str:
+        """The module-level Struct."""
+        return struct_name(self.code)
+
+    @property
+    def width(self) -> int:
+        """Bytes of the whole group."""
+        return width_of(self.code)
+
+    @property
+    def at(self) -> str:
+        """The fields and their formats, for error messages."""
+        parts = [f"{value.attribute}:{value.code}" for value in self.values]
+        if self.prefix:
+            parts.append(f"{self.prefix_of}:{self.prefix}")
+        return " ".join(parts)
+
+    @property
+    def encode_struct_name(self) -> str:
+        """The Struct for writing: packing "?" would take anything for true or false."""
+        return struct_name(_packing(self.code))
+
+    @property
+    def targets(self) -> str:
+        """Where decoding puts what it reads."""
+        names = [value.local if value.kind == "uuid" else value.access for value in self.values]
+        return ", ".join([*names, "length"] if self.prefix else names)
+
+    @property
+    def arguments(self) -> str:
+        """What encoding passes to the struct call."""
+        return ", ".join(argument(value) for value in self.values)
+
+    @property
+    def uuids(self) -> tuple[Value, ...]:
+        """The values that need a conversion after reading."""
+        return tuple(value for value in self.values if value.kind == "uuid")
+
+
+def struct_name(code: str) -> str:
+    """The module-level Struct for a format; "t" stands for "?", which no name may hold."""
+    return "_S_" + code.replace("?", "t")
+
+
+def _packing(code: str) -> str:
+    return code.replace("?", "b")
+
+
+def argument(value: Value) -> str:
+    """The expression that packs a fixed-size value."""
+    return f"{value.access}.bytes" if value.kind == "uuid" else value.access
+
+
+@attrs.frozen
+class Single:
+    """A value that is not fixed-size. ``prefix_read`` says that the group before it read its prefix."""
+
+    value: Value
+    prefix_read: bool = False
+    kind: str = "single"
+
+
+@attrs.frozen
+class Absent:
+    """A field that the version lacks: decoding sets the default, encoding may object."""
+
+    attribute: str
+    local: str
+    annotation: str
+    default: str
+    differs: str
+    versions: str
+    ignorable: bool
+    kind: str = "absent"
+
+
+@attrs.frozen
+class Tagged:
+    """A tagged field: written only when it is not the default."""
+
+    tag: int
+    value: Value
+    default: str
+    differs: str
+    #: The lowest unknown tag that would have to be written right before this one, if there is room for any.
+    gap_from: int | None
+    prefix_read: bool = False
+
+    @property
+    def tag_width(self) -> int:
+        """Bytes of the tag itself."""
+        return (max(self.tag.bit_length(), 1) + 6) // 7
+
+
+@attrs.frozen
+class Tags:
+    """The tagged fields at the end of a flexible struct."""
+
+    fields: tuple[Tagged, ...]
+    prefix_read: bool = False
+    kind: str = "tags"
+
+    @property
+    def known(self) -> str:
+        """The known tags as a tuple expression."""
+        return "(" + "".join(f"{field.tag}, " for field in self.fields).rstrip() + ")"
+
+
+Step = Group | Single | Absent | Tags
+
+
+@attrs.frozen
+class CodecPlan:
+    """Encoder, decoder and size of one struct for a run of versions in which they are the same."""
+
+    class_name: str
+    functions: str = attrs.field(eq=False)
+    versions: Versions = attrs.field(eq=False)
+    flexible: bool
+    decode: tuple[Step, ...]
+    encode: tuple[Step, ...]
+    base_size: int
+    sized: tuple[Value, ...]
+    minimum: int
+    gathers: bool
+
+    @property
+    def title(self) -> str:
+        """The versions in words."""
+        low, high = self.versions.lowest, self.versions.highest
+        return f"Version {low}." if low == high else f"Versions {low}-{high}."
+
+    @property
+    def has_loop(self) -> bool:
+        """Whether encoding walks over elements."""
+        values = [step.value for step in self.encode if isinstance(step, Single)]
+        values += [field.value for field in (self.tags.fields if self.tags else ())]
+        return any(value.kind == "array" for value in values)
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether decoding reads anything."""
+        return any(not isinstance(step, Absent) for step in self.decode)
+
+    @property
+    def encodes_anything(self) -> bool:
+        """Whether encoding writes or checks anything."""
+        return bool(self.absent) or any(not isinstance(step, Absent) for step in self.encode)
+
+    @property
+    def absent(self) -> tuple[Absent, ...]:
+        """Fields to be checked before anything is written."""
+        return tuple(s for s in self.encode if isinstance(s, Absent) and not s.ignorable)
+
+    @property
+    def tags(self) -> Tags | None:
+        """The tagged fields, where the version is flexible."""
+        return next((step for step in self.encode if isinstance(step, Tags)), None)
+
+
+@attrs.frozen
+class ModulePlan:
+    """One generated module."""
+
+    name: str
+    message: MessageSpec
+    message_class: str
+    classes: tuple[ClassPlan, ...]
+    codecs: tuple[CodecPlan, ...]
+    #: (version, the codec that serves it) for the message itself.
+    table: tuple[tuple[int, CodecPlan], ...]
+
+    @property
+    def structs(self) -> tuple[tuple[str, str], ...]:
+        """Names and formats of all module-level Structs, sorted."""
+        codes = {"h", "i"}
+        for codec in self.codecs:
+            groups = [step for step in codec.decode + codec.encode if isinstance(step, Group)]
+            codes |= {group.code for group in groups} | {_packing(group.code) for group in groups}
+            codes |= {_packing(f.value.code) for f in (codec.tags.fields if codec.tags else ())}
+        return tuple((struct_name(code), code) for code in sorted(codes) if code != "?")
+
+    @property
+    def default_structs(self) -> tuple[str, ...]:
+        """Structs of which an untouched instance is kept, to compare fields with."""
+        text = "".join(step.differs for codec in self.codecs for step in codec.absent)
+        text += "".join(f.differs for codec in self.codecs if codec.tags for f in codec.tags.fields)
+        return tuple(c.name for c in self.classes if f"_DEFAULT_{snake_case(c.spec_name).upper()}" in text)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether any version has a field that is not copied."""
+        return any(codec.gathers for codec in self.codecs)
+
+
+def plan_module(spec: MessageSpec) -> ModulePlan:
+    """Plan the module of one message that passed the checks."""
+    return _Planner(spec).module()
+
+
+class _Planner:
+    def __init__(self, spec: MessageSpec) -> None:
+        self.spec = spec
+        self.structs = spec.structs()
+        self.codecs: list[CodecPlan] = []
+        self.found: dict[tuple[str, int], CodecPlan] = {}
+
+    def module(self) -> ModulePlan:
+        spec = self.spec
+        root = StructSpec(spec.name, spec.valid_versions, spec.fields, spec.line)
+        table = []
+        for version in spec.valid_versions:
+            for struct_spec in self.structs.values():
+                if self.is_used(struct_spec.name, version):
+                    self.plan_codec(struct_spec, version)
+            table.append((version, self.plan_codec(root, version)))
+        # A merged run of versions replaces its first part; the table must name the final plans.
+        final = {codec.functions: codec for codec in self.codecs}
+        order = [*self.structs, root.name]
+        names = [class_name(name) for name in order]
+        codecs = sorted(final.values(), key=lambda c: (names.index(c.class_name), c.versions.lowest))
+        return ModulePlan(
+            name=module_name(spec.name),
+            message=spec,
+            message_class=class_name(spec.name),
+            classes=tuple(plan_class(s, self.structs) for s in [*self.structs.values(), root]),
+            codecs=tuple(codecs),
+            table=tuple((version, final[codec.functions]) for version, codec in table),
+        )
+
+    def is_used(self, name: str, version: int) -> bool:
+        """Whether any field holds this struct in this version, seen from the message down."""
+
+        def search(fields: tuple[FieldSpec, ...]) -> bool:
+            for field in fields:
+                if version not in field.versions or not field.type.is_struct:
+                    continue
+                if field.type.name == name or search(self.structs[field.type.name].fields):
+                    return True
+            return False
+
+        return search(self.spec.fields)
+
+    def plan_codec(self, spec: StructSpec, version: int) -> CodecPlan:
+        flexible = version in self.spec.flexible_versions
+        present = [f for f in spec.fields if version in f.versions and version not in f.tagged_versions]
+        tagged = [f for f in spec.fields if version in f.versions and version in f.tagged_versions]
+        tagged.sort(key=lambda field: field.tag or 0)
+        values = [self.value(field, version) for field in present]
+        absent = tuple(self.absent(f, version) for f in spec.fields if version not in f.versions)
+        tags = None
+        if flexible:
+            tags = self.tags(tagged, version)
+        steps = _encode_steps(values)
+        minimum = sum(_minimum(value) for value in values) + flexible
+        plan = CodecPlan(
+            class_name=class_name(spec.name),
+            functions=f"{snake_case(spec.name)}_v{version}",
+            versions=Versions(version, version),
+            flexible=flexible,
+            decode=(*absent, *_decode_steps(values, tags)),
+            encode=(*absent, *steps, *((tags,) if tags else ())),
+            base_size=sum(value.base_size for value in values) + flexible,
+            sized=tuple(value for value in values if value.kind not in ("fixed", "uuid")),
+            minimum=minimum,
+            gathers=any(value.gathers for value in values),
+        )
+        return self.merge(spec.name, version, plan)
+
+    def merge(self, name: str, version: int, plan: CodecPlan) -> CodecPlan:
+        """Let a version share the functions of the one before it if nothing differs."""
+        before = self.found.get((name, version - 1))
+        if before is not None and before == plan:
+            plan = attrs.evolve(before, versions=Versions(before.versions.lowest, version))
+            self.codecs[:] = [plan if codec.functions == plan.functions else codec for codec in self.codecs]
+        else:
+            self.codecs.append(plan)
+        self.found[name, version] = plan
+        return plan
+
+    def value(self, field: FieldSpec, version: int) -> Value:
+        attribute = attribute_name(field.name)
+        flexible = self.spec.flexible_versions if field.flexible_versions is None else field.flexible_versions
+        value = self.typed(
+            field.type,
+            attribute,
+            local_name(attribute),
+            compact=version in flexible,
+            nullable=version in field.nullable_versions,
+            version=version,
+            zero_copy=field.zero_copy,
+        )
+        return attrs.evolve(value, guarded=may_be_null(field) and not value.nullable)
+
+    def typed(
+        self,
+        kind: FieldType,
+        attribute: str,
+        local: str,
+        *,
+        compact: bool,
+        nullable: bool,
+        version: int,
+        zero_copy: bool = False,
+    ) -> Value:
+        if kind.is_array:
+            element = self.typed(
+                FieldType(kind.name), "", local + "_element", compact=compact, nullable=False, version=version
+            )
+            return Value(
+                kind="numbers" if element.kind == "fixed" else "array",
+                attribute=attribute,
+                local=local,
+                annotation=f"list[{element.annotation}]",
+                code=element.code,
+                compact=compact,
+                nullable=nullable,
+                gathers=element.gathers,
+                element=element,
+                minimum=element.minimum,
+            )
+        if kind.is_struct:
+            codec = self.found[kind.name, version]
+            return Value(
+                kind="struct",
+                attribute=attribute,
+                local=local,
+                annotation=codec.class_name,
+                nullable=nullable,
+                functions=codec.functions,
+                gathers=codec.gathers,
+                minimum=codec.minimum,
+            )
+        if kind.name in FIXED_FORMATS:
+            code = FIXED_FORMATS[kind.name]
+            name = "uuid" if kind.name == "uuid" else "fixed"
+            annotations = {"?": "bool", "d": "float", "16s": "UUID"}
+            return Value(name, attribute, local, annotations.get(code, "int"), code, minimum=width_of(code))
+        view = kind.name == "records" or zero_copy
+        name = "view" if view else kind.name
+        annotation = {"string": "str", "bytes": "bytes", "view": "Buffer"}[name]
+        value = Value(name, attribute, local, annotation, "", compact, nullable, gathers=view)
+        return attrs.evolve(value, minimum=value.prefix_width)
+
+    def absent(self, field: FieldSpec, version: int) -> Absent:
+        attribute = attribute_name(field.name)
+        return Absent(
+            attribute=attribute,
+            local=local_name(attribute),
+            annotation="",
+            default=default_expression(field),
+            differs=differs_expression(field, f"item.{attribute}"),
+            versions=str(field.versions & self.spec.valid_versions),
+            ignorable=field.ignorable,
+        )
+
+    def tags(self, fields: list[FieldSpec], version: int) -> Tags:
+        known = []
+        low = 0
+        for field in fields:
+            assert field.tag is not None
+            value = self.value(field, version)
+            known.append(
+                Tagged(
+                    tag=field.tag,
+                    value=value,
+                    default=default_expression(field),
+                    differs=differs_expression(field, value.access),
+                    gap_from=low if low < field.tag else None,
+                )
+            )
+            low = field.tag + 1
+        return Tags(tuple(known))
+
+
+def differs_expression(field: FieldSpec, access: str) -> str:
+    """The condition under which a field does not have its default."""
+    if field.default is None:
+        return f"{access} is not None"
+    if field.type.is_array:
+        return f"({access} is None or len({access}) > 0)"
+    if field.type.is_struct:
+        return f"{access} != _DEFAULT_{snake_case(field.type.name).upper()}"
+    if field.type.name in ("bytes", "records"):
+        return f"({access} is None or len({access}) > 0)"
+    if field.type.name == "bool":
+        return f"not {access}" if field.default else access
+    return f"{access} != {default_expression(field)}"
+
+
+def _minimum(value: Value) -> int:
+    """Bytes that a field takes at least."""
+    if value.kind in ("fixed", "uuid"):
+        return value.width
+    if value.kind == "struct":
+        return 1 if value.nullable else value.minimum
+    return value.prefix_width
+
+
+def _encode_steps(values: list[Value]) -> list[Step]:
+    steps: list[Step] = []
+    group: list[Value] = []
+    for value in values:
+        if value.kind in ("fixed", "uuid"):
+            group.append(value)
+            continue
+        if group:
+            steps.append(Group(tuple(group)))
+            group = []
+        steps.append(Single(value))
+    if group:
+        steps.append(Group(tuple(group)))
+    return steps
+
+
+def _decode_steps(values: list[Value], tags: Tags | None) -> list[Step]:
+    """As encoding, but a group also reads the length prefix, or the tag count, that follows it."""
+    steps: list[Step] = []
+    for step in [*_encode_steps(values), *((tags,) if tags else ())]:
+        before = steps[-1] if steps else None
+        if isinstance(before, Group) and isinstance(step, Single) and step.value.kind != "struct":
+            steps[-1] = attrs.evolve(before, prefix=step.value.prefix, prefix_of=step.value.attribute)
+            step = Single(step.value, prefix_read=True)
+        elif isinstance(before, Group) and isinstance(step, Tags):
+            steps[-1] = attrs.evolve(before, prefix="B", prefix_of="tagged_fields")
+            step = Tags(step.fields, prefix_read=True)
+        steps.append(step)
+    return steps

@@ -1,0 +1,282 @@
+# DO NOT EDIT: generated from specs/ApiVersionsRequest.json (python -m codegen SPEC_DIR OUT_DIR).
+# sha256 of the source: 2eab4a7b146e19fee15c47c3af614697c6b52400c21f53e357b2ff0c70cf69fc
+"""ApiVersionsRequest: a request of API 18, versions 0-4, flexible 3-4."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import ClassVar
+
+import attrs
+
+from ._wire import (
+    Buffer,
+    DECODE_FAILURES,
+    DecodeError,
+    ENCODE_FAILURES,
+    EncodeError,
+    Gather,
+    MAX_STRING_BYTES,
+    bad_length,
+    check_unknown_tags,
+    decode_failed,
+    encode_failed,
+    no_such_version,
+    read_unknown_tags,
+    read_uvarint_rest,
+    string_too_long,
+    text_bytes,
+    unknown_tags_size,
+    uvarint_size,
+    write_unknown_tags,
+    write_uvarint,
+)
+
+__all__ = [
+    "ApiVersionsRequest",
+]
+
+_S_h = Struct(">h")
+_S_i = Struct(">i")
+_new = object.__new__
+
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class ApiVersionsRequest:
+    """A request. Not thread-safe: plain data.
+
+    Attributes:
+        client_software_name: What the client library is called. Letters, digits, dots and dashes. (string,
+            versions 3+; dropped where a version lacks it)
+        client_software_version: Which release of the client library this is. Same characters as the name.
+            (string, versions 3+; dropped where a version lacks it)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    API_KEY: ClassVar[int] = 18
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 4
+    #: Versions with compact lengths and tagged fields.
+    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 5)
+
+    client_software_name: str = ""
+    client_software_version: str = ""
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+    def size(self, version: int) -> int:
+        """Exact size of the encoded message in bytes, referenced bytes included.
+
+        Raises:
+            EncodeError: the version does not exist, or a field that may not be null is.
+        """
+        try:
+            size_of = _SIZE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "ApiVersionsRequest", version, 0, 4) from None
+        try:
+            return size_of(self)
+        except EncodeError as error:
+            raise error.of("ApiVersionsRequest", version) from None
+
+    def zero_copy_size(self, version: int) -> int:
+        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        return 0
+
+    def encode_into(
+        self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
+    ) -> int:
+        """Write the message into a buffer that is big enough; return the position behind it.
+
+        Args:
+            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
+                when ``gather`` is given.
+            gather: receives (position, bytes) for each field that is referenced and not copied.
+
+        Raises:
+            EncodeError: this version cannot express the message; what was written then is not valid.
+        """
+        try:
+            encode = _ENCODE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "ApiVersionsRequest", version, 0, 4) from None
+        try:
+            return encode(self, buffer, position)
+        except EncodeError as error:
+            raise error.of("ApiVersionsRequest", version) from None
+
+    def encode(self, version: int) -> bytes:
+        """The whole message as bytes. Raises EncodeError as ``encode_into`` does."""
+        buffer = bytearray(self.size(version))
+        self.encode_into(buffer, 0, version)
+        return bytes(buffer)
+
+    @classmethod
+    def decode(
+        cls, buffer: Buffer, version: int, position: int = 0
+    ) -> tuple[ApiVersionsRequest, int]:
+        """Read one message; return it and the position behind it. What follows is the caller's.
+
+        Raises:
+            DecodeError: the version does not exist, or the bytes are no such message.
+        """
+        try:
+            decode = _DECODE[version]
+        except KeyError:
+            raise no_such_version(DecodeError, "ApiVersionsRequest", version, 0, 4) from None
+        readable = buffer if type(buffer) is bytes else bytes(buffer)
+        try:
+            if not 0 <= position <= len(readable):
+                raise DecodeError(f"position {position} is outside the buffer of {len(readable)} bytes")
+            return decode(readable, position, len(readable))
+        except DecodeError as error:
+            raise error.of("ApiVersionsRequest", version) from None
+
+
+def _decode_api_versions_request_v0(buffer: bytes, position: int, end: int) -> tuple[ApiVersionsRequest, int]:
+    """Versions 0-2."""
+    item = _new(ApiVersionsRequest)
+    item.unknown_tagged_fields = None
+    item.client_software_name = ""
+    item.client_software_version = ""
+    return item, position
+
+def _encode_api_versions_request_v0(item: ApiVersionsRequest, buffer: bytearray, position: int) -> int:
+    """Versions 0-2."""
+    return position
+
+def _size_api_versions_request_v0(item: ApiVersionsRequest) -> int:
+    """Versions 0-2."""
+    return 0
+
+def _decode_api_versions_request_v3(buffer: bytes, position: int, end: int) -> tuple[ApiVersionsRequest, int]:
+    """Versions 3-4."""
+    item = _new(ApiVersionsRequest)
+    at = ""
+    try:
+        at = "client_software_name"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.client_software_name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "client_software_version"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.client_software_version = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_api_versions_request_v3(item: ApiVersionsRequest, buffer: bytearray, position: int) -> int:
+    """Versions 3-4."""
+    at = ""
+    try:
+        at = "client_software_name"
+        data = item.client_software_name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "client_software_version"
+        data = item.client_software_version.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_api_versions_request_v3(item: ApiVersionsRequest) -> int:
+    """Versions 3-4."""
+    size = 3
+    at = ""
+    try:
+        at = "client_software_name"
+        length = text_bytes(item.client_software_name)
+        size += length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "client_software_version"
+        length = text_bytes(item.client_software_version)
+        size += length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+_DECODE = {
+    0: _decode_api_versions_request_v0,
+    1: _decode_api_versions_request_v0,
+    2: _decode_api_versions_request_v0,
+    3: _decode_api_versions_request_v3,
+    4: _decode_api_versions_request_v3,
+}
+_ENCODE = {
+    0: _encode_api_versions_request_v0,
+    1: _encode_api_versions_request_v0,
+    2: _encode_api_versions_request_v0,
+    3: _encode_api_versions_request_v3,
+    4: _encode_api_versions_request_v3,
+}
+_SIZE = {
+    0: _size_api_versions_request_v0,
+    1: _size_api_versions_request_v0,
+    2: _size_api_versions_request_v0,
+    3: _size_api_versions_request_v3,
+    4: _size_api_versions_request_v3,
+}

@@ -1,0 +1,882 @@
+# DO NOT EDIT: generated from specs/ApiVersionsResponse.json (python -m codegen SPEC_DIR OUT_DIR).
+# sha256 of the source: c6b8b7f61d27d5952234edc948ca0f4123057f84cafacfa48093dfb83be750ca
+"""ApiVersionsResponse: a response of API 18, versions 0-4, flexible 3-4."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, ClassVar
+
+import attrs
+
+from ._wire import (
+    Buffer,
+    DECODE_FAILURES,
+    DecodeError,
+    ENCODE_FAILURES,
+    EncodeError,
+    Gather,
+    MAX_STRING_BYTES,
+    bad_length,
+    check_unknown_tags,
+    decode_failed,
+    encode_failed,
+    no_such_version,
+    read_tag,
+    read_unknown_tags,
+    read_uvarint_rest,
+    string_too_long,
+    tag_overrun,
+    text_bytes,
+    unknown_tags_size,
+    uvarint_size,
+    write_unknown_tags,
+    write_uvarint,
+)
+
+__all__ = [
+    "ApiVersion",
+    "ApiVersionsResponse",
+    "FinalizedFeatureKey",
+    "SupportedFeatureKey",
+]
+
+_S_ = Struct(">")
+_S_b = Struct(">b")
+_S_h = Struct(">h")
+_S_hB = Struct(">hB")
+_S_hh = Struct(">hh")
+_S_hhB = Struct(">hhB")
+_S_hhh = Struct(">hhh")
+_S_hhhB = Struct(">hhhB")
+_S_hi = Struct(">hi")
+_S_i = Struct(">i")
+_S_iB = Struct(">iB")
+_S_q = Struct(">q")
+_new = object.__new__
+
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class ApiVersion:
+    """Part of ApiVersionsResponse.
+
+    Attributes:
+        api_key: Number of the API. (int16, versions 0+)
+        min_version: Oldest version the broker speaks. (int16, versions 0+)
+        max_version: Newest version the broker speaks. (int16, versions 0+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    #: Fields by which upstream indexes collections of this struct.
+    MAP_KEYS: ClassVar[tuple[str, ...]] = ("api_key",)
+
+    api_key: int = 0
+    min_version: int = 0
+    max_version: int = 0
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class SupportedFeatureKey:
+    """Part of ApiVersionsResponse.
+
+    Attributes:
+        name: Name of the feature. (string, versions 3+)
+        min_version: Lowest level the software supports. (int16, versions 3+)
+        max_version: Highest level the software supports. (int16, versions 3+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    #: Fields by which upstream indexes collections of this struct.
+    MAP_KEYS: ClassVar[tuple[str, ...]] = ("name",)
+
+    name: str = ""
+    min_version: int = 0
+    max_version: int = 0
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class FinalizedFeatureKey:
+    """Part of ApiVersionsResponse.
+
+    Attributes:
+        name: Name of the feature. (string, versions 3+)
+        max_version_level: Highest level in force. (int16, versions 3+)
+        min_version_level: Lowest level in force. (int16, versions 3+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    #: Fields by which upstream indexes collections of this struct.
+    MAP_KEYS: ClassVar[tuple[str, ...]] = ("name",)
+
+    name: str = ""
+    max_version_level: int = 0
+    min_version_level: int = 0
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class ApiVersionsResponse:
+    """A response. Not thread-safe: plain data.
+
+    Attributes:
+        error_code: 0, or why the broker could not answer. (int16, versions 0+)
+        api_keys: One entry for each API the broker speaks. ([]ApiVersion, versions 0+)
+        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 1+; dropped
+            where a version lacks it)
+        supported_features: Features that the broker's software could run. ([]SupportedFeatureKey, versions
+            3+; tag 0 in 3+; dropped where a version lacks it)
+        finalized_features_epoch: Grows with each change of the finalized features; -1 when it is not known.
+            (int64, versions 3+; tag 1 in 3+; dropped where a version lacks it)
+        finalized_features: Feature levels that the whole cluster has switched on. Meaningless while the epoch
+            is -1. ([]FinalizedFeatureKey, versions 3+; tag 2 in 3+; dropped where a version lacks it)
+        zk_migration_ready: Set by a controller that is configured to take over from ZooKeeper. (bool,
+            versions 3+; tag 3 in 3+; dropped where a version lacks it)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    API_KEY: ClassVar[int] = 18
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 4
+    #: Versions with compact lengths and tagged fields.
+    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 5)
+
+    error_code: int = 0
+    api_keys: list[ApiVersion] = attrs.field(factory=list)
+    throttle_time_ms: int = 0
+    supported_features: list[SupportedFeatureKey] = attrs.field(factory=list)
+    finalized_features_epoch: int = -1
+    finalized_features: list[FinalizedFeatureKey] = attrs.field(factory=list)
+    zk_migration_ready: bool = False
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+    def size(self, version: int) -> int:
+        """Exact size of the encoded message in bytes, referenced bytes included.
+
+        Raises:
+            EncodeError: the version does not exist, or a field that may not be null is.
+        """
+        try:
+            size_of = _SIZE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "ApiVersionsResponse", version, 0, 4) from None
+        try:
+            return size_of(self)
+        except EncodeError as error:
+            raise error.of("ApiVersionsResponse", version) from None
+
+    def zero_copy_size(self, version: int) -> int:
+        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        return 0
+
+    def encode_into(
+        self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
+    ) -> int:
+        """Write the message into a buffer that is big enough; return the position behind it.
+
+        Args:
+            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
+                when ``gather`` is given.
+            gather: receives (position, bytes) for each field that is referenced and not copied.
+
+        Raises:
+            EncodeError: this version cannot express the message; what was written then is not valid.
+        """
+        try:
+            encode = _ENCODE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "ApiVersionsResponse", version, 0, 4) from None
+        try:
+            return encode(self, buffer, position)
+        except EncodeError as error:
+            raise error.of("ApiVersionsResponse", version) from None
+
+    def encode(self, version: int) -> bytes:
+        """The whole message as bytes. Raises EncodeError as ``encode_into`` does."""
+        buffer = bytearray(self.size(version))
+        self.encode_into(buffer, 0, version)
+        return bytes(buffer)
+
+    @classmethod
+    def decode(
+        cls, buffer: Buffer, version: int, position: int = 0
+    ) -> tuple[ApiVersionsResponse, int]:
+        """Read one message; return it and the position behind it. What follows is the caller's.
+
+        Raises:
+            DecodeError: the version does not exist, or the bytes are no such message.
+        """
+        try:
+            decode = _DECODE[version]
+        except KeyError:
+            raise no_such_version(DecodeError, "ApiVersionsResponse", version, 0, 4) from None
+        readable = buffer if type(buffer) is bytes else bytes(buffer)
+        try:
+            if not 0 <= position <= len(readable):
+                raise DecodeError(f"position {position} is outside the buffer of {len(readable)} bytes")
+            return decode(readable, position, len(readable))
+        except DecodeError as error:
+            raise error.of("ApiVersionsResponse", version) from None
+
+
+def _decode_api_version_v0(buffer: bytes, position: int, end: int) -> tuple[ApiVersion, int]:
+    """Versions 0-2."""
+    item = _new(ApiVersion)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        at = "api_key:h min_version:h max_version:h"
+        item.api_key, item.min_version, item.max_version = _S_hhh.unpack_from(buffer, position)
+        position += 6
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_api_version_v0(item: ApiVersion, buffer: bytearray, position: int) -> int:
+    """Versions 0-2."""
+    at = ""
+    try:
+        at = "api_key:h min_version:h max_version:h"
+        _S_hhh.pack_into(buffer, position, item.api_key, item.min_version, item.max_version)
+        position += 6
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_api_version_v0(item: ApiVersion) -> int:
+    """Versions 0-2."""
+    return 6
+
+def _decode_api_version_v3(buffer: bytes, position: int, end: int) -> tuple[ApiVersion, int]:
+    """Versions 3-4."""
+    item = _new(ApiVersion)
+    at = ""
+    try:
+        at = "api_key:h min_version:h max_version:h tagged_fields:B"
+        item.api_key, item.min_version, item.max_version, length = _S_hhhB.unpack_from(buffer, position)
+        position += 7
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_api_version_v3(item: ApiVersion, buffer: bytearray, position: int) -> int:
+    """Versions 3-4."""
+    at = ""
+    try:
+        at = "api_key:h min_version:h max_version:h"
+        _S_hhh.pack_into(buffer, position, item.api_key, item.min_version, item.max_version)
+        position += 6
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_api_version_v3(item: ApiVersion) -> int:
+    """Versions 3-4."""
+    size = 7
+    at = ""
+    try:
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_supported_feature_key_v3(
+    buffer: bytes, position: int, end: int
+) -> tuple[SupportedFeatureKey, int]:
+    """Versions 3-4."""
+    item = _new(SupportedFeatureKey)
+    at = ""
+    try:
+        at = "name"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "min_version:h max_version:h tagged_fields:B"
+        item.min_version, item.max_version, length = _S_hhB.unpack_from(buffer, position)
+        position += 5
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_supported_feature_key_v3(item: SupportedFeatureKey, buffer: bytearray, position: int) -> int:
+    """Versions 3-4."""
+    at = ""
+    try:
+        at = "name"
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "min_version:h max_version:h"
+        _S_hh.pack_into(buffer, position, item.min_version, item.max_version)
+        position += 4
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_supported_feature_key_v3(item: SupportedFeatureKey) -> int:
+    """Versions 3-4."""
+    size = 6
+    at = ""
+    try:
+        at = "name"
+        length = text_bytes(item.name)
+        size += length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_finalized_feature_key_v3(
+    buffer: bytes, position: int, end: int
+) -> tuple[FinalizedFeatureKey, int]:
+    """Versions 3-4."""
+    item = _new(FinalizedFeatureKey)
+    at = ""
+    try:
+        at = "name"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "max_version_level:h min_version_level:h tagged_fields:B"
+        item.max_version_level, item.min_version_level, length = _S_hhB.unpack_from(buffer, position)
+        position += 5
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_finalized_feature_key_v3(item: FinalizedFeatureKey, buffer: bytearray, position: int) -> int:
+    """Versions 3-4."""
+    at = ""
+    try:
+        at = "name"
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "max_version_level:h min_version_level:h"
+        _S_hh.pack_into(buffer, position, item.max_version_level, item.min_version_level)
+        position += 4
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_finalized_feature_key_v3(item: FinalizedFeatureKey) -> int:
+    """Versions 3-4."""
+    size = 6
+    at = ""
+    try:
+        at = "name"
+        length = text_bytes(item.name)
+        size += length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_api_versions_response_v0(
+    buffer: bytes, position: int, end: int
+) -> tuple[ApiVersionsResponse, int]:
+    """Version 0."""
+    item = _new(ApiVersionsResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.throttle_time_ms = 0
+        item.supported_features = []
+        item.finalized_features_epoch = -1
+        item.finalized_features = []
+        item.zk_migration_ready = False
+
+        at = "error_code:h api_keys:i"
+        item.error_code, length = _S_hi.unpack_from(buffer, position)
+        position += 6
+
+        at = "api_keys"
+        if not 0 <= length * 6 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 6 bytes")
+        api_keys: list[ApiVersion] = []
+        item.api_keys = api_keys
+        for _ in range(length):
+            api_keys_element, position = _decode_api_version_v0(buffer, position, end)
+            api_keys.append(api_keys_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_api_versions_response_v0(item: ApiVersionsResponse, buffer: bytearray, position: int) -> int:
+    """Version 0."""
+    element: Any = None
+    at = ""
+    try:
+        at = "error_code:h"
+        _S_h.pack_into(buffer, position, item.error_code)
+        position += 2
+
+        at = "api_keys"
+        length = len(item.api_keys)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.api_keys:
+            position = _encode_api_version_v0(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_api_versions_response_v0(item: ApiVersionsResponse) -> int:
+    """Version 0."""
+    size = 6
+    element: Any = None
+    at = ""
+    try:
+        at = "api_keys"
+        length = len(item.api_keys)
+        for element in item.api_keys:
+            size += _size_api_version_v0(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_api_versions_response_v1(
+    buffer: bytes, position: int, end: int
+) -> tuple[ApiVersionsResponse, int]:
+    """Versions 1-2."""
+    item = _new(ApiVersionsResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.supported_features = []
+        item.finalized_features_epoch = -1
+        item.finalized_features = []
+        item.zk_migration_ready = False
+
+        at = "error_code:h api_keys:i"
+        item.error_code, length = _S_hi.unpack_from(buffer, position)
+        position += 6
+
+        at = "api_keys"
+        if not 0 <= length * 6 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 6 bytes")
+        api_keys: list[ApiVersion] = []
+        item.api_keys = api_keys
+        for _ in range(length):
+            api_keys_element, position = _decode_api_version_v0(buffer, position, end)
+            api_keys.append(api_keys_element)
+
+        at = "throttle_time_ms:i"
+        (item.throttle_time_ms,) = _S_i.unpack_from(buffer, position)
+        position += 4
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_api_versions_response_v1(item: ApiVersionsResponse, buffer: bytearray, position: int) -> int:
+    """Versions 1-2."""
+    element: Any = None
+    at = ""
+    try:
+        at = "error_code:h"
+        _S_h.pack_into(buffer, position, item.error_code)
+        position += 2
+
+        at = "api_keys"
+        length = len(item.api_keys)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.api_keys:
+            position = _encode_api_version_v0(element, buffer, position)
+        element = None
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_api_versions_response_v1(item: ApiVersionsResponse) -> int:
+    """Versions 1-2."""
+    size = 10
+    element: Any = None
+    at = ""
+    try:
+        at = "api_keys"
+        length = len(item.api_keys)
+        for element in item.api_keys:
+            size += _size_api_version_v0(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_api_versions_response_v3(
+    buffer: bytes, position: int, end: int
+) -> tuple[ApiVersionsResponse, int]:
+    """Versions 3-4."""
+    item = _new(ApiVersionsResponse)
+    at = ""
+    try:
+        at = "error_code:h api_keys:B"
+        item.error_code, length = _S_hB.unpack_from(buffer, position)
+        position += 3
+
+        at = "api_keys"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 7 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 7 bytes")
+        api_keys: list[ApiVersion] = []
+        item.api_keys = api_keys
+        for _ in range(length):
+            api_keys_element, position = _decode_api_version_v3(buffer, position, end)
+            api_keys.append(api_keys_element)
+
+        at = "throttle_time_ms:i tagged_fields:B"
+        item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+        item.supported_features = []
+        item.finalized_features_epoch = -1
+        item.finalized_features = []
+        item.zk_migration_ready = False
+        item.unknown_tagged_fields = None
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            tag = -1
+            for _ in range(length):
+                at = "tagged_fields"
+                tag, tag_end, position = read_tag(buffer, position, end, tag)
+                if tag == 0:
+                    at = "supported_features"
+                    length = buffer[position]
+                    position += 1
+                    if length > 127:
+                        length, position = read_uvarint_rest(buffer, position, length)
+                    length -= 1
+                    if not 0 <= length * 6 <= tag_end - position:
+                        raise bad_length(length, position, tag_end, "elements of at least 6 bytes")
+                    supported_features: list[SupportedFeatureKey] = []
+                    item.supported_features = supported_features
+                    for _ in range(length):
+                        supported_features_element, position = _decode_supported_feature_key_v3(buffer, position, tag_end)
+                        supported_features.append(supported_features_element)
+                elif tag == 1:
+                    at = "finalized_features_epoch"
+                    (item.finalized_features_epoch,) = _S_q.unpack_from(buffer, position)
+                    position += 8
+                elif tag == 2:
+                    at = "finalized_features"
+                    length = buffer[position]
+                    position += 1
+                    if length > 127:
+                        length, position = read_uvarint_rest(buffer, position, length)
+                    length -= 1
+                    if not 0 <= length * 6 <= tag_end - position:
+                        raise bad_length(length, position, tag_end, "elements of at least 6 bytes")
+                    finalized_features: list[FinalizedFeatureKey] = []
+                    item.finalized_features = finalized_features
+                    for _ in range(length):
+                        finalized_features_element, position = _decode_finalized_feature_key_v3(buffer, position, tag_end)
+                        finalized_features.append(finalized_features_element)
+                elif tag == 3:
+                    at = "zk_migration_ready"
+                    item.zk_migration_ready = buffer[position] != 0
+                    position += 1
+                else:
+                    if item.unknown_tagged_fields is None:
+                        item.unknown_tagged_fields = {}
+                    item.unknown_tagged_fields[tag] = bytes(buffer[position:tag_end])
+                if position > tag_end:
+                    raise tag_overrun(position, tag_end)
+                position = tag_end
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearray, position: int) -> int:
+    """Versions 3-4."""
+    element: Any = None
+    at = ""
+    try:
+        at = "error_code:h"
+        _S_h.pack_into(buffer, position, item.error_code)
+        position += 2
+
+        at = "api_keys"
+        length = len(item.api_keys)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.api_keys:
+            position = _encode_api_version_v3(element, buffer, position)
+        element = None
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "tagged_fields"
+        tag_count = 0
+        if (item.supported_features is None or len(item.supported_features) > 0):
+            tag_count += 1
+        if item.finalized_features_epoch != -1:
+            tag_count += 1
+        if (item.finalized_features is None or len(item.finalized_features) > 0):
+            tag_count += 1
+        if item.zk_migration_ready:
+            tag_count += 1
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            tag_count += check_unknown_tags(unknown, (0, 1, 2, 3,))
+        position = write_uvarint(buffer, position, tag_count)
+        if (item.supported_features is None or len(item.supported_features) > 0):
+            at = "supported_features"
+            size = 1
+            length = len(item.supported_features)
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+            for element in item.supported_features:
+                size += _size_supported_feature_key_v3(element)
+            element = None
+            position = write_uvarint(buffer, position, 0)
+            position = write_uvarint(buffer, position, size)
+            at = "supported_features"
+            length = len(item.supported_features)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            for element in item.supported_features:
+                position = _encode_supported_feature_key_v3(element, buffer, position)
+            element = None
+        if item.finalized_features_epoch != -1:
+            at = "finalized_features_epoch"
+            size = 8
+            position = write_uvarint(buffer, position, 1)
+            position = write_uvarint(buffer, position, size)
+            at = "finalized_features_epoch:q"
+            _S_q.pack_into(buffer, position, item.finalized_features_epoch)
+            position += 8
+        if (item.finalized_features is None or len(item.finalized_features) > 0):
+            at = "finalized_features"
+            size = 1
+            length = len(item.finalized_features)
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+            for element in item.finalized_features:
+                size += _size_finalized_feature_key_v3(element)
+            element = None
+            position = write_uvarint(buffer, position, 2)
+            position = write_uvarint(buffer, position, size)
+            at = "finalized_features"
+            length = len(item.finalized_features)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            for element in item.finalized_features:
+                position = _encode_finalized_feature_key_v3(element, buffer, position)
+            element = None
+        if item.zk_migration_ready:
+            at = "zk_migration_ready"
+            size = 1
+            position = write_uvarint(buffer, position, 3)
+            position = write_uvarint(buffer, position, size)
+            at = "zk_migration_ready:?"
+            _S_b.pack_into(buffer, position, item.zk_migration_ready)
+            position += 1
+        if unknown:
+            at = "tagged_fields"
+            position = write_unknown_tags(buffer, position, unknown, 4)
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_api_versions_response_v3(item: ApiVersionsResponse) -> int:
+    """Versions 3-4."""
+    size = 8
+    element: Any = None
+    at = ""
+    try:
+        at = "api_keys"
+        length = len(item.api_keys)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.api_keys:
+            size += _size_api_version_v3(element)
+        element = None
+
+        at = "tagged_fields"
+        tag_count = 0
+        if (item.supported_features is None or len(item.supported_features) > 0):
+            at = "supported_features"
+            tag_count += 1
+            total = size
+            size = 1
+            length = len(item.supported_features)
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+            for element in item.supported_features:
+                size += _size_supported_feature_key_v3(element)
+            element = None
+            size += total + uvarint_size(size) + 1
+        if item.finalized_features_epoch != -1:
+            at = "finalized_features_epoch"
+            tag_count += 1
+            total = size
+            size = 8
+            size += total + uvarint_size(size) + 1
+        if (item.finalized_features is None or len(item.finalized_features) > 0):
+            at = "finalized_features"
+            tag_count += 1
+            total = size
+            size = 1
+            length = len(item.finalized_features)
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+            for element in item.finalized_features:
+                size += _size_finalized_feature_key_v3(element)
+            element = None
+            size += total + uvarint_size(size) + 1
+        if item.zk_migration_ready:
+            at = "zk_migration_ready"
+            tag_count += 1
+            total = size
+            size = 1
+            size += total + uvarint_size(size) + 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            tag_count += len(unknown)
+            size += unknown_tags_size(unknown)
+        if tag_count > 127:
+            size += uvarint_size(tag_count) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+_DECODE = {
+    0: _decode_api_versions_response_v0,
+    1: _decode_api_versions_response_v1,
+    2: _decode_api_versions_response_v1,
+    3: _decode_api_versions_response_v3,
+    4: _decode_api_versions_response_v3,
+}
+_ENCODE = {
+    0: _encode_api_versions_response_v0,
+    1: _encode_api_versions_response_v1,
+    2: _encode_api_versions_response_v1,
+    3: _encode_api_versions_response_v3,
+    4: _encode_api_versions_response_v3,
+}
+_SIZE = {
+    0: _size_api_versions_response_v0,
+    1: _size_api_versions_response_v1,
+    2: _size_api_versions_response_v1,
+    3: _size_api_versions_response_v3,
+    4: _size_api_versions_response_v3,
+}

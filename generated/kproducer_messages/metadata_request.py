@@ -1,0 +1,1078 @@
+# DO NOT EDIT: generated from specs/MetadataRequest.json (python -m codegen SPEC_DIR OUT_DIR).
+# sha256 of the source: d0305cbf78811774ff77109749e4573813b2b1ba9b151416edce1a2268c692dd
+"""MetadataRequest: a request of API 3, versions 0-13, flexible 9-13."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, ClassVar
+from uuid import UUID
+
+import attrs
+
+from ._wire import (
+    Buffer,
+    DECODE_FAILURES,
+    DecodeError,
+    ENCODE_FAILURES,
+    EncodeError,
+    Gather,
+    MAX_STRING_BYTES,
+    ZERO_UUID,
+    ZERO_UUID_BYTES,
+    bad_length,
+    check_unknown_tags,
+    decode_failed,
+    encode_failed,
+    no_such_version,
+    not_in_version,
+    null_value,
+    read_unknown_tags,
+    read_uvarint_rest,
+    string_too_long,
+    text_bytes,
+    unknown_tags_size,
+    uvarint_size,
+    write_unknown_tags,
+    write_uvarint,
+)
+
+__all__ = [
+    "MetadataRequest",
+    "MetadataRequestTopic",
+]
+
+_S_16s = Struct(">16s")
+_S_16sB = Struct(">16sB")
+_S_tt = Struct(">??")
+_S_ttt = Struct(">???")
+_S_tttB = Struct(">???B")
+_S_ttB = Struct(">??B")
+_S_b = Struct(">b")
+_S_bb = Struct(">bb")
+_S_bbB = Struct(">bbB")
+_S_bbb = Struct(">bbb")
+_S_bbbB = Struct(">bbbB")
+_S_h = Struct(">h")
+_S_i = Struct(">i")
+_new = object.__new__
+
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class MetadataRequestTopic:
+    """Part of MetadataRequest.
+
+    Attributes:
+        topic_id: Id of the topic, or zero when it is asked for by name. (uuid, versions 10+; dropped where a
+            version lacks it)
+        name: Name of the topic, or null when it is asked for by id. (string, versions 0+; nullable in 10+; a
+            topicName)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    topic_id: UUID = ZERO_UUID
+    name: str | None = ""
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class MetadataRequest:
+    """A request. Not thread-safe: plain data.
+
+    Attributes:
+        topics: Topics wanted; null asks for all of them. ([]MetadataRequestTopic, versions 0+; nullable in
+            1+)
+        allow_auto_topic_creation: Whether the broker may create a missing topic, where its own settings allow
+            that. (bool, versions 4+)
+        include_cluster_authorized_operations: Whether to answer what this client may do with the cluster.
+            (bool, versions 8-10)
+        include_topic_authorized_operations: Whether to answer what this client may do with each topic. (bool,
+            versions 8+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    API_KEY: ClassVar[int] = 3
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 13
+    #: Versions with compact lengths and tagged fields.
+    FLEXIBLE_VERSIONS: ClassVar[range] = range(9, 14)
+
+    topics: list[MetadataRequestTopic] | None = attrs.field(factory=list)
+    allow_auto_topic_creation: bool = True
+    include_cluster_authorized_operations: bool = False
+    include_topic_authorized_operations: bool = False
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+    def size(self, version: int) -> int:
+        """Exact size of the encoded message in bytes, referenced bytes included.
+
+        Raises:
+            EncodeError: the version does not exist, or a field that may not be null is.
+        """
+        try:
+            size_of = _SIZE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "MetadataRequest", version, 0, 13) from None
+        try:
+            return size_of(self)
+        except EncodeError as error:
+            raise error.of("MetadataRequest", version) from None
+
+    def zero_copy_size(self, version: int) -> int:
+        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        return 0
+
+    def encode_into(
+        self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
+    ) -> int:
+        """Write the message into a buffer that is big enough; return the position behind it.
+
+        Args:
+            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
+                when ``gather`` is given.
+            gather: receives (position, bytes) for each field that is referenced and not copied.
+
+        Raises:
+            EncodeError: this version cannot express the message; what was written then is not valid.
+        """
+        try:
+            encode = _ENCODE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "MetadataRequest", version, 0, 13) from None
+        try:
+            return encode(self, buffer, position)
+        except EncodeError as error:
+            raise error.of("MetadataRequest", version) from None
+
+    def encode(self, version: int) -> bytes:
+        """The whole message as bytes. Raises EncodeError as ``encode_into`` does."""
+        buffer = bytearray(self.size(version))
+        self.encode_into(buffer, 0, version)
+        return bytes(buffer)
+
+    @classmethod
+    def decode(
+        cls, buffer: Buffer, version: int, position: int = 0
+    ) -> tuple[MetadataRequest, int]:
+        """Read one message; return it and the position behind it. What follows is the caller's.
+
+        Raises:
+            DecodeError: the version does not exist, or the bytes are no such message.
+        """
+        try:
+            decode = _DECODE[version]
+        except KeyError:
+            raise no_such_version(DecodeError, "MetadataRequest", version, 0, 13) from None
+        readable = buffer if type(buffer) is bytes else bytes(buffer)
+        try:
+            if not 0 <= position <= len(readable):
+                raise DecodeError(f"position {position} is outside the buffer of {len(readable)} bytes")
+            return decode(readable, position, len(readable))
+        except DecodeError as error:
+            raise error.of("MetadataRequest", version) from None
+
+
+def _decode_metadata_request_topic_v0(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataRequestTopic, int]:
+    """Versions 0-8."""
+    item = _new(MetadataRequestTopic)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+
+        at = "name"
+        (length,) = _S_h.unpack_from(buffer, position)
+        position += 2
+        stop = position + length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_request_topic_v0(item: MetadataRequestTopic, buffer: bytearray, position: int) -> int:
+    """Versions 0-8."""
+    at = ""
+    try:
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        _S_h.pack_into(buffer, position, length)
+        position += 2
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_metadata_request_topic_v0(item: MetadataRequestTopic) -> int:
+    """Versions 0-8."""
+    size = 2
+    at = ""
+    try:
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        length = text_bytes(item.name)
+        size += length
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_metadata_request_topic_v9(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataRequestTopic, int]:
+    """Version 9."""
+    item = _new(MetadataRequestTopic)
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+
+        at = "name"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_request_topic_v9(item: MetadataRequestTopic, buffer: bytearray, position: int) -> int:
+    """Version 9."""
+    at = ""
+    try:
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_metadata_request_topic_v9(item: MetadataRequestTopic) -> int:
+    """Version 9."""
+    size = 2
+    at = ""
+    try:
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        length = text_bytes(item.name)
+        size += length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_metadata_request_topic_v10(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataRequestTopic, int]:
+    """Versions 10-13."""
+    item = _new(MetadataRequestTopic)
+    at = ""
+    try:
+        at = "topic_id:16s name:B"
+        topic_id, length = _S_16sB.unpack_from(buffer, position)
+        position += 17
+        item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
+
+        at = "name"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.name = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_request_topic_v10(item: MetadataRequestTopic, buffer: bytearray, position: int) -> int:
+    """Versions 10-13."""
+    at = ""
+    try:
+        at = "topic_id:16s"
+        _S_16s.pack_into(buffer, position, item.topic_id.bytes)
+        position += 16
+
+        at = "name"
+        if item.name is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_metadata_request_topic_v10(item: MetadataRequestTopic) -> int:
+    """Versions 10-13."""
+    size = 18
+    at = ""
+    try:
+        at = "name"
+        if item.name is not None:
+            length = text_bytes(item.name)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_metadata_request_v0(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
+    """Version 0."""
+    item = _new(MetadataRequest)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.allow_auto_topic_creation = True
+        item.include_cluster_authorized_operations = False
+        item.include_topic_authorized_operations = False
+
+        at = "topics"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 2 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 2 bytes")
+        topics: list[MetadataRequestTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_request_topic_v0(buffer, position, end)
+            topics.append(topics_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_request_v0(item: MetadataRequest, buffer: bytearray, position: int) -> int:
+    """Version 0."""
+    element: Any = None
+    at = ""
+    try:
+        if not item.allow_auto_topic_creation:
+            at = "allow_auto_topic_creation"
+            raise not_in_version(item.allow_auto_topic_creation, "4-13")
+        if item.include_cluster_authorized_operations:
+            at = "include_cluster_authorized_operations"
+            raise not_in_version(item.include_cluster_authorized_operations, "8-10")
+        if item.include_topic_authorized_operations:
+            at = "include_topic_authorized_operations"
+            raise not_in_version(item.include_topic_authorized_operations, "8-13")
+
+        at = "topics"
+        if item.topics is None:
+            raise null_value()
+        length = len(item.topics)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.topics:
+            position = _encode_metadata_request_topic_v0(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_request_v0(item: MetadataRequest) -> int:
+    """Version 0."""
+    size = 4
+    element: Any = None
+    at = ""
+    try:
+        at = "topics"
+        if item.topics is None:
+            raise null_value()
+        length = len(item.topics)
+        for element in item.topics:
+            size += _size_metadata_request_topic_v0(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_request_v1(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
+    """Versions 1-3."""
+    item = _new(MetadataRequest)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.allow_auto_topic_creation = True
+        item.include_cluster_authorized_operations = False
+        item.include_topic_authorized_operations = False
+
+        at = "topics"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if length == -1:
+            item.topics = None
+        else:
+            if not 0 <= length * 2 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 2 bytes")
+            topics: list[MetadataRequestTopic] = []
+            item.topics = topics
+            for _ in range(length):
+                topics_element, position = _decode_metadata_request_topic_v0(buffer, position, end)
+                topics.append(topics_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_request_v1(item: MetadataRequest, buffer: bytearray, position: int) -> int:
+    """Versions 1-3."""
+    element: Any = None
+    at = ""
+    try:
+        if not item.allow_auto_topic_creation:
+            at = "allow_auto_topic_creation"
+            raise not_in_version(item.allow_auto_topic_creation, "4-13")
+        if item.include_cluster_authorized_operations:
+            at = "include_cluster_authorized_operations"
+            raise not_in_version(item.include_cluster_authorized_operations, "8-10")
+        if item.include_topic_authorized_operations:
+            at = "include_topic_authorized_operations"
+            raise not_in_version(item.include_topic_authorized_operations, "8-13")
+
+        at = "topics"
+        if item.topics is None:
+            _S_i.pack_into(buffer, position, -1)
+            position += 4
+        else:
+            length = len(item.topics)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            for element in item.topics:
+                position = _encode_metadata_request_topic_v0(element, buffer, position)
+            element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_request_v1(item: MetadataRequest) -> int:
+    """Versions 1-3."""
+    size = 4
+    element: Any = None
+    at = ""
+    try:
+        at = "topics"
+        if item.topics is not None:
+            length = len(item.topics)
+            for element in item.topics:
+                size += _size_metadata_request_topic_v0(element)
+            element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_request_v4(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
+    """Versions 4-7."""
+    item = _new(MetadataRequest)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.include_cluster_authorized_operations = False
+        item.include_topic_authorized_operations = False
+
+        at = "topics"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if length == -1:
+            item.topics = None
+        else:
+            if not 0 <= length * 2 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 2 bytes")
+            topics: list[MetadataRequestTopic] = []
+            item.topics = topics
+            for _ in range(length):
+                topics_element, position = _decode_metadata_request_topic_v0(buffer, position, end)
+                topics.append(topics_element)
+
+        at = "allow_auto_topic_creation:?"
+        item.allow_auto_topic_creation = buffer[position] != 0
+        position += 1
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_request_v4(item: MetadataRequest, buffer: bytearray, position: int) -> int:
+    """Versions 4-7."""
+    element: Any = None
+    at = ""
+    try:
+        if item.include_cluster_authorized_operations:
+            at = "include_cluster_authorized_operations"
+            raise not_in_version(item.include_cluster_authorized_operations, "8-10")
+        if item.include_topic_authorized_operations:
+            at = "include_topic_authorized_operations"
+            raise not_in_version(item.include_topic_authorized_operations, "8-13")
+
+        at = "topics"
+        if item.topics is None:
+            _S_i.pack_into(buffer, position, -1)
+            position += 4
+        else:
+            length = len(item.topics)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            for element in item.topics:
+                position = _encode_metadata_request_topic_v0(element, buffer, position)
+            element = None
+
+        at = "allow_auto_topic_creation:?"
+        _S_b.pack_into(buffer, position, item.allow_auto_topic_creation)
+        position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_request_v4(item: MetadataRequest) -> int:
+    """Versions 4-7."""
+    size = 5
+    element: Any = None
+    at = ""
+    try:
+        at = "topics"
+        if item.topics is not None:
+            length = len(item.topics)
+            for element in item.topics:
+                size += _size_metadata_request_topic_v0(element)
+            element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_request_v8(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
+    """Version 8."""
+    item = _new(MetadataRequest)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        at = "topics"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if length == -1:
+            item.topics = None
+        else:
+            if not 0 <= length * 2 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 2 bytes")
+            topics: list[MetadataRequestTopic] = []
+            item.topics = topics
+            for _ in range(length):
+                topics_element, position = _decode_metadata_request_topic_v0(buffer, position, end)
+                topics.append(topics_element)
+
+        at = "allow_auto_topic_creation:? include_cluster_authorized_operations:? include_topic_authorized_operations:?"
+        (
+            item.allow_auto_topic_creation,
+            item.include_cluster_authorized_operations,
+            item.include_topic_authorized_operations,
+        ) = _S_ttt.unpack_from(buffer, position)
+        position += 3
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_request_v8(item: MetadataRequest, buffer: bytearray, position: int) -> int:
+    """Version 8."""
+    element: Any = None
+    at = ""
+    try:
+        at = "topics"
+        if item.topics is None:
+            _S_i.pack_into(buffer, position, -1)
+            position += 4
+        else:
+            length = len(item.topics)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            for element in item.topics:
+                position = _encode_metadata_request_topic_v0(element, buffer, position)
+            element = None
+
+        at = "allow_auto_topic_creation:? include_cluster_authorized_operations:? include_topic_authorized_operations:?"
+        _S_bbb.pack_into(
+            buffer,
+            position,
+            item.allow_auto_topic_creation,
+            item.include_cluster_authorized_operations,
+            item.include_topic_authorized_operations,
+        )
+        position += 3
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_request_v8(item: MetadataRequest) -> int:
+    """Version 8."""
+    size = 7
+    element: Any = None
+    at = ""
+    try:
+        at = "topics"
+        if item.topics is not None:
+            length = len(item.topics)
+            for element in item.topics:
+                size += _size_metadata_request_topic_v0(element)
+            element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_request_v9(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
+    """Version 9."""
+    item = _new(MetadataRequest)
+    at = ""
+    try:
+        at = "topics"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.topics = None
+        else:
+            if not 0 <= length * 2 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 2 bytes")
+            topics: list[MetadataRequestTopic] = []
+            item.topics = topics
+            for _ in range(length):
+                topics_element, position = _decode_metadata_request_topic_v9(buffer, position, end)
+                topics.append(topics_element)
+
+        at = "allow_auto_topic_creation:? include_cluster_authorized_operations:? include_topic_authorized_operations:? tagged_fields:B"
+        (
+            item.allow_auto_topic_creation,
+            item.include_cluster_authorized_operations,
+            item.include_topic_authorized_operations,
+            length,
+        ) = _S_tttB.unpack_from(buffer, position)
+        position += 4
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_request_v9(item: MetadataRequest, buffer: bytearray, position: int) -> int:
+    """Version 9."""
+    element: Any = None
+    at = ""
+    try:
+        at = "topics"
+        if item.topics is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            length = len(item.topics)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            for element in item.topics:
+                position = _encode_metadata_request_topic_v9(element, buffer, position)
+            element = None
+
+        at = "allow_auto_topic_creation:? include_cluster_authorized_operations:? include_topic_authorized_operations:?"
+        _S_bbb.pack_into(
+            buffer,
+            position,
+            item.allow_auto_topic_creation,
+            item.include_cluster_authorized_operations,
+            item.include_topic_authorized_operations,
+        )
+        position += 3
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_request_v9(item: MetadataRequest) -> int:
+    """Version 9."""
+    size = 5
+    element: Any = None
+    at = ""
+    try:
+        at = "topics"
+        if item.topics is not None:
+            length = len(item.topics)
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+            for element in item.topics:
+                size += _size_metadata_request_topic_v9(element)
+            element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_request_v10(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
+    """Version 10."""
+    item = _new(MetadataRequest)
+    at = ""
+    try:
+        at = "topics"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.topics = None
+        else:
+            if not 0 <= length * 18 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 18 bytes")
+            topics: list[MetadataRequestTopic] = []
+            item.topics = topics
+            for _ in range(length):
+                topics_element, position = _decode_metadata_request_topic_v10(buffer, position, end)
+                topics.append(topics_element)
+
+        at = "allow_auto_topic_creation:? include_cluster_authorized_operations:? include_topic_authorized_operations:? tagged_fields:B"
+        (
+            item.allow_auto_topic_creation,
+            item.include_cluster_authorized_operations,
+            item.include_topic_authorized_operations,
+            length,
+        ) = _S_tttB.unpack_from(buffer, position)
+        position += 4
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_request_v10(item: MetadataRequest, buffer: bytearray, position: int) -> int:
+    """Version 10."""
+    element: Any = None
+    at = ""
+    try:
+        at = "topics"
+        if item.topics is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            length = len(item.topics)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            for element in item.topics:
+                position = _encode_metadata_request_topic_v10(element, buffer, position)
+            element = None
+
+        at = "allow_auto_topic_creation:? include_cluster_authorized_operations:? include_topic_authorized_operations:?"
+        _S_bbb.pack_into(
+            buffer,
+            position,
+            item.allow_auto_topic_creation,
+            item.include_cluster_authorized_operations,
+            item.include_topic_authorized_operations,
+        )
+        position += 3
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_request_v10(item: MetadataRequest) -> int:
+    """Version 10."""
+    size = 5
+    element: Any = None
+    at = ""
+    try:
+        at = "topics"
+        if item.topics is not None:
+            length = len(item.topics)
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+            for element in item.topics:
+                size += _size_metadata_request_topic_v10(element)
+            element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_request_v11(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
+    """Versions 11-13."""
+    item = _new(MetadataRequest)
+    at = ""
+    try:
+        item.include_cluster_authorized_operations = False
+
+        at = "topics"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.topics = None
+        else:
+            if not 0 <= length * 18 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 18 bytes")
+            topics: list[MetadataRequestTopic] = []
+            item.topics = topics
+            for _ in range(length):
+                topics_element, position = _decode_metadata_request_topic_v10(buffer, position, end)
+                topics.append(topics_element)
+
+        at = "allow_auto_topic_creation:? include_topic_authorized_operations:? tagged_fields:B"
+        (
+            item.allow_auto_topic_creation,
+            item.include_topic_authorized_operations,
+            length,
+        ) = _S_ttB.unpack_from(buffer, position)
+        position += 3
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_request_v11(item: MetadataRequest, buffer: bytearray, position: int) -> int:
+    """Versions 11-13."""
+    element: Any = None
+    at = ""
+    try:
+        if item.include_cluster_authorized_operations:
+            at = "include_cluster_authorized_operations"
+            raise not_in_version(item.include_cluster_authorized_operations, "8-10")
+
+        at = "topics"
+        if item.topics is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            length = len(item.topics)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            for element in item.topics:
+                position = _encode_metadata_request_topic_v10(element, buffer, position)
+            element = None
+
+        at = "allow_auto_topic_creation:? include_topic_authorized_operations:?"
+        _S_bb.pack_into(
+            buffer,
+            position,
+            item.allow_auto_topic_creation,
+            item.include_topic_authorized_operations,
+        )
+        position += 2
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_request_v11(item: MetadataRequest) -> int:
+    """Versions 11-13."""
+    size = 4
+    element: Any = None
+    at = ""
+    try:
+        at = "topics"
+        if item.topics is not None:
+            length = len(item.topics)
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+            for element in item.topics:
+                size += _size_metadata_request_topic_v10(element)
+            element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+_DECODE = {
+    0: _decode_metadata_request_v0,
+    1: _decode_metadata_request_v1,
+    2: _decode_metadata_request_v1,
+    3: _decode_metadata_request_v1,
+    4: _decode_metadata_request_v4,
+    5: _decode_metadata_request_v4,
+    6: _decode_metadata_request_v4,
+    7: _decode_metadata_request_v4,
+    8: _decode_metadata_request_v8,
+    9: _decode_metadata_request_v9,
+    10: _decode_metadata_request_v10,
+    11: _decode_metadata_request_v11,
+    12: _decode_metadata_request_v11,
+    13: _decode_metadata_request_v11,
+}
+_ENCODE = {
+    0: _encode_metadata_request_v0,
+    1: _encode_metadata_request_v1,
+    2: _encode_metadata_request_v1,
+    3: _encode_metadata_request_v1,
+    4: _encode_metadata_request_v4,
+    5: _encode_metadata_request_v4,
+    6: _encode_metadata_request_v4,
+    7: _encode_metadata_request_v4,
+    8: _encode_metadata_request_v8,
+    9: _encode_metadata_request_v9,
+    10: _encode_metadata_request_v10,
+    11: _encode_metadata_request_v11,
+    12: _encode_metadata_request_v11,
+    13: _encode_metadata_request_v11,
+}
+_SIZE = {
+    0: _size_metadata_request_v0,
+    1: _size_metadata_request_v1,
+    2: _size_metadata_request_v1,
+    3: _size_metadata_request_v1,
+    4: _size_metadata_request_v4,
+    5: _size_metadata_request_v4,
+    6: _size_metadata_request_v4,
+    7: _size_metadata_request_v4,
+    8: _size_metadata_request_v8,
+    9: _size_metadata_request_v9,
+    10: _size_metadata_request_v10,
+    11: _size_metadata_request_v11,
+    12: _size_metadata_request_v11,
+    13: _size_metadata_request_v11,
+}

@@ -1,0 +1,3643 @@
+# DO NOT EDIT: generated from specs/MetadataResponse.json (python -m codegen SPEC_DIR OUT_DIR).
+# sha256 of the source: 1c49e1f93e9fb04c368d00898a113e929cbe62ee5007faf4aa202b64e90c6661
+"""MetadataResponse: a response of API 3, versions 0-13, flexible 9-13."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, ClassVar
+from uuid import UUID
+
+import attrs
+
+from ._wire import (
+    Buffer,
+    DECODE_FAILURES,
+    DecodeError,
+    ENCODE_FAILURES,
+    EncodeError,
+    Gather,
+    INT32S,
+    MAX_STRING_BYTES,
+    ZERO_UUID,
+    ZERO_UUID_BYTES,
+    bad_length,
+    check_unknown_tags,
+    decode_failed,
+    encode_failed,
+    no_such_version,
+    not_in_version,
+    null_value,
+    read_unknown_tags,
+    read_uvarint_rest,
+    string_too_long,
+    text_bytes,
+    unknown_tags_size,
+    uvarint_size,
+    write_unknown_tags,
+    write_uvarint,
+)
+
+__all__ = [
+    "MetadataResponse",
+    "MetadataResponseBroker",
+    "MetadataResponsePartition",
+    "MetadataResponseTopic",
+]
+
+_S_16st = Struct(">16s?")
+_S_16stB = Struct(">16s?B")
+_S_16sb = Struct(">16sb")
+_S_16sbB = Struct(">16sbB")
+_S_tB = Struct(">?B")
+_S_ti = Struct(">?i")
+_S_b = Struct(">b")
+_S_bB = Struct(">bB")
+_S_bi = Struct(">bi")
+_S_h = Struct(">h")
+_S_hB = Struct(">hB")
+_S_hh = Struct(">hh")
+_S_hii = Struct(">hii")
+_S_hiii = Struct(">hiii")
+_S_hiiiB = Struct(">hiiiB")
+_S_hiiii = Struct(">hiiii")
+_S_i = Struct(">i")
+_S_iB = Struct(">iB")
+_S_ih = Struct(">ih")
+_S_ii = Struct(">ii")
+_new = object.__new__
+
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class MetadataResponseBroker:
+    """Part of MetadataResponse.
+
+    Attributes:
+        node_id: Id of the broker. (int32, versions 0+; a brokerId)
+        host: Host name or address to connect to. (string, versions 0+)
+        port: Port to connect to. (int32, versions 0+)
+        rack: Rack the broker stands in, or null. (string, versions 1+; nullable in 1+; dropped where a
+            version lacks it)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    #: Fields by which upstream indexes collections of this struct.
+    MAP_KEYS: ClassVar[tuple[str, ...]] = ("node_id",)
+
+    node_id: int = 0
+    host: str = ""
+    port: int = 0
+    rack: str | None = None
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class MetadataResponsePartition:
+    """Part of MetadataResponse.
+
+    Attributes:
+        error_code: 0, or what is wrong with this partition. (int16, versions 0+)
+        partition_index: Number of the partition. (int32, versions 0+)
+        leader_id: Broker that leads the partition; -1 when none does. (int32, versions 0+; a brokerId)
+        leader_epoch: Grows with each election of a leader; -1 when it is not known. (int32, versions 7+;
+            dropped where a version lacks it)
+        replica_nodes: Brokers that hold a replica. ([]int32, versions 0+; a brokerId)
+        isr_nodes: Brokers whose replica has caught up with the leader. ([]int32, versions 0+; a brokerId)
+        offline_replicas: Brokers whose replica is offline. ([]int32, versions 5+; dropped where a version
+            lacks it; a brokerId)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    error_code: int = 0
+    partition_index: int = 0
+    leader_id: int = 0
+    leader_epoch: int = -1
+    replica_nodes: list[int] = attrs.field(factory=list)
+    isr_nodes: list[int] = attrs.field(factory=list)
+    offline_replicas: list[int] = attrs.field(factory=list)
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class MetadataResponseTopic:
+    """Part of MetadataResponse.
+
+    Attributes:
+        error_code: 0, or what is wrong with this topic. (int16, versions 0+)
+        name: Name of the topic; null for an id that no topic has. (string, versions 0+; nullable in 12+; a
+            topicName)
+        topic_id: Id of the topic; zero for a name that no topic has. (uuid, versions 10+; dropped where a
+            version lacks it)
+        is_internal: Whether Kafka keeps its own state in this topic. (bool, versions 1+; dropped where a
+            version lacks it)
+        partitions: Partitions of the topic, in any order. ([]MetadataResponsePartition, versions 0+)
+        topic_authorized_operations: One bit for each operation this client may do with the topic; the default
+            says: not asked. (int32, versions 8+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    #: Fields by which upstream indexes collections of this struct.
+    MAP_KEYS: ClassVar[tuple[str, ...]] = ("name",)
+
+    error_code: int = 0
+    name: str | None = ""
+    topic_id: UUID = ZERO_UUID
+    is_internal: bool = False
+    partitions: list[MetadataResponsePartition] = attrs.field(factory=list)
+    topic_authorized_operations: int = -2147483648
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class MetadataResponse:
+    """A response. Not thread-safe: plain data.
+
+    Attributes:
+        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 3+; dropped
+            where a version lacks it)
+        brokers: Brokers that are alive. ([]MetadataResponseBroker, versions 0+)
+        cluster_id: Id of the cluster. (string, versions 2+; nullable in 2+; dropped where a version lacks it)
+        controller_id: Broker that takes administrative requests; -1 when there is none. (int32, versions 1+;
+            dropped where a version lacks it; a brokerId)
+        topics: One entry for each topic asked for. ([]MetadataResponseTopic, versions 0+)
+        cluster_authorized_operations: One bit for each operation this client may do with the cluster; the
+            default says: not asked. (int32, versions 8-10)
+        error_code: 0, or why the whole request failed (REBOOTSTRAP_REQUIRED, for one). (int16, versions 13+;
+            dropped where a version lacks it)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    API_KEY: ClassVar[int] = 3
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 13
+    #: Versions with compact lengths and tagged fields.
+    FLEXIBLE_VERSIONS: ClassVar[range] = range(9, 14)
+
+    throttle_time_ms: int = 0
+    brokers: list[MetadataResponseBroker] = attrs.field(factory=list)
+    cluster_id: str | None = None
+    controller_id: int = -1
+    topics: list[MetadataResponseTopic] = attrs.field(factory=list)
+    cluster_authorized_operations: int = -2147483648
+    error_code: int = 0
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+    def size(self, version: int) -> int:
+        """Exact size of the encoded message in bytes, referenced bytes included.
+
+        Raises:
+            EncodeError: the version does not exist, or a field that may not be null is.
+        """
+        try:
+            size_of = _SIZE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "MetadataResponse", version, 0, 13) from None
+        try:
+            return size_of(self)
+        except EncodeError as error:
+            raise error.of("MetadataResponse", version) from None
+
+    def zero_copy_size(self, version: int) -> int:
+        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        return 0
+
+    def encode_into(
+        self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
+    ) -> int:
+        """Write the message into a buffer that is big enough; return the position behind it.
+
+        Args:
+            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
+                when ``gather`` is given.
+            gather: receives (position, bytes) for each field that is referenced and not copied.
+
+        Raises:
+            EncodeError: this version cannot express the message; what was written then is not valid.
+        """
+        try:
+            encode = _ENCODE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "MetadataResponse", version, 0, 13) from None
+        try:
+            return encode(self, buffer, position)
+        except EncodeError as error:
+            raise error.of("MetadataResponse", version) from None
+
+    def encode(self, version: int) -> bytes:
+        """The whole message as bytes. Raises EncodeError as ``encode_into`` does."""
+        buffer = bytearray(self.size(version))
+        self.encode_into(buffer, 0, version)
+        return bytes(buffer)
+
+    @classmethod
+    def decode(
+        cls, buffer: Buffer, version: int, position: int = 0
+    ) -> tuple[MetadataResponse, int]:
+        """Read one message; return it and the position behind it. What follows is the caller's.
+
+        Raises:
+            DecodeError: the version does not exist, or the bytes are no such message.
+        """
+        try:
+            decode = _DECODE[version]
+        except KeyError:
+            raise no_such_version(DecodeError, "MetadataResponse", version, 0, 13) from None
+        readable = buffer if type(buffer) is bytes else bytes(buffer)
+        try:
+            if not 0 <= position <= len(readable):
+                raise DecodeError(f"position {position} is outside the buffer of {len(readable)} bytes")
+            return decode(readable, position, len(readable))
+        except DecodeError as error:
+            raise error.of("MetadataResponse", version) from None
+
+
+def _decode_metadata_response_broker_v0(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponseBroker, int]:
+    """Version 0."""
+    item = _new(MetadataResponseBroker)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.rack = None
+
+        at = "node_id:i host:h"
+        item.node_id, length = _S_ih.unpack_from(buffer, position)
+        position += 6
+
+        at = "host"
+        stop = position + length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "bytes")
+        item.host = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "port:i"
+        (item.port,) = _S_i.unpack_from(buffer, position)
+        position += 4
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_broker_v0(
+    item: MetadataResponseBroker, buffer: bytearray, position: int
+) -> int:
+    """Version 0."""
+    at = ""
+    try:
+        at = "node_id:i"
+        _S_i.pack_into(buffer, position, item.node_id)
+        position += 4
+
+        at = "host"
+        data = item.host.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        _S_h.pack_into(buffer, position, length)
+        position += 2
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "port:i"
+        _S_i.pack_into(buffer, position, item.port)
+        position += 4
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_metadata_response_broker_v0(item: MetadataResponseBroker) -> int:
+    """Version 0."""
+    size = 10
+    at = ""
+    try:
+        at = "host"
+        length = text_bytes(item.host)
+        size += length
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_metadata_response_broker_v1(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponseBroker, int]:
+    """Versions 1-8."""
+    item = _new(MetadataResponseBroker)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        at = "node_id:i host:h"
+        item.node_id, length = _S_ih.unpack_from(buffer, position)
+        position += 6
+
+        at = "host"
+        stop = position + length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "bytes")
+        item.host = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "port:i rack:h"
+        item.port, length = _S_ih.unpack_from(buffer, position)
+        position += 6
+
+        at = "rack"
+        if length == -1:
+            item.rack = None
+        else:
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.rack = str(buffer[position:stop], "utf-8")
+            position = stop
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_broker_v1(
+    item: MetadataResponseBroker, buffer: bytearray, position: int
+) -> int:
+    """Versions 1-8."""
+    at = ""
+    try:
+        at = "node_id:i"
+        _S_i.pack_into(buffer, position, item.node_id)
+        position += 4
+
+        at = "host"
+        data = item.host.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        _S_h.pack_into(buffer, position, length)
+        position += 2
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "port:i"
+        _S_i.pack_into(buffer, position, item.port)
+        position += 4
+
+        at = "rack"
+        if item.rack is None:
+            _S_h.pack_into(buffer, position, -1)
+            position += 2
+        else:
+            data = item.rack.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_metadata_response_broker_v1(item: MetadataResponseBroker) -> int:
+    """Versions 1-8."""
+    size = 12
+    at = ""
+    try:
+        at = "host"
+        length = text_bytes(item.host)
+        size += length
+
+        at = "rack"
+        if item.rack is not None:
+            length = text_bytes(item.rack)
+            size += length
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_metadata_response_broker_v9(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponseBroker, int]:
+    """Versions 9-13."""
+    item = _new(MetadataResponseBroker)
+    at = ""
+    try:
+        at = "node_id:i host:B"
+        item.node_id, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "host"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.host = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "port:i rack:B"
+        item.port, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "rack"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.rack = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.rack = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_broker_v9(
+    item: MetadataResponseBroker, buffer: bytearray, position: int
+) -> int:
+    """Versions 9-13."""
+    at = ""
+    try:
+        at = "node_id:i"
+        _S_i.pack_into(buffer, position, item.node_id)
+        position += 4
+
+        at = "host"
+        data = item.host.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "port:i"
+        _S_i.pack_into(buffer, position, item.port)
+        position += 4
+
+        at = "rack"
+        if item.rack is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.rack.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_metadata_response_broker_v9(item: MetadataResponseBroker) -> int:
+    """Versions 9-13."""
+    size = 11
+    at = ""
+    try:
+        at = "host"
+        length = text_bytes(item.host)
+        size += length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "rack"
+        if item.rack is not None:
+            length = text_bytes(item.rack)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_metadata_response_partition_v0(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponsePartition, int]:
+    """Versions 0-4."""
+    item = _new(MetadataResponsePartition)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.leader_epoch = -1
+        item.offline_replicas = []
+
+        at = "error_code:h partition_index:i leader_id:i replica_nodes:i"
+        item.error_code, item.partition_index, item.leader_id, length = _S_hiii.unpack_from(buffer, position)
+        position += 14
+
+        at = "replica_nodes"
+        stop = position + 4 * length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "elements")
+        item.replica_nodes = [*INT32S[length].unpack_from(buffer, position)]
+        position = stop
+
+        at = "isr_nodes"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        stop = position + 4 * length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "elements")
+        item.isr_nodes = [*INT32S[length].unpack_from(buffer, position)]
+        position = stop
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_partition_v0(
+    item: MetadataResponsePartition, buffer: bytearray, position: int
+) -> int:
+    """Versions 0-4."""
+    at = ""
+    try:
+        at = "error_code:h partition_index:i leader_id:i"
+        _S_hii.pack_into(buffer, position, item.error_code, item.partition_index, item.leader_id)
+        position += 10
+
+        at = "replica_nodes:[i]"
+        replica_nodes = item.replica_nodes
+        length = len(replica_nodes)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        INT32S[length].pack_into(buffer, position, *replica_nodes)
+        position += 4 * length
+
+        at = "isr_nodes:[i]"
+        isr_nodes = item.isr_nodes
+        length = len(isr_nodes)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        INT32S[length].pack_into(buffer, position, *isr_nodes)
+        position += 4 * length
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_metadata_response_partition_v0(item: MetadataResponsePartition) -> int:
+    """Versions 0-4."""
+    size = 18
+    at = ""
+    try:
+        at = "replica_nodes"
+        length = len(item.replica_nodes)
+        size += 4 * length
+
+        at = "isr_nodes"
+        length = len(item.isr_nodes)
+        size += 4 * length
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_metadata_response_partition_v5(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponsePartition, int]:
+    """Versions 5-6."""
+    item = _new(MetadataResponsePartition)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.leader_epoch = -1
+
+        at = "error_code:h partition_index:i leader_id:i replica_nodes:i"
+        item.error_code, item.partition_index, item.leader_id, length = _S_hiii.unpack_from(buffer, position)
+        position += 14
+
+        at = "replica_nodes"
+        stop = position + 4 * length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "elements")
+        item.replica_nodes = [*INT32S[length].unpack_from(buffer, position)]
+        position = stop
+
+        at = "isr_nodes"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        stop = position + 4 * length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "elements")
+        item.isr_nodes = [*INT32S[length].unpack_from(buffer, position)]
+        position = stop
+
+        at = "offline_replicas"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        stop = position + 4 * length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "elements")
+        item.offline_replicas = [*INT32S[length].unpack_from(buffer, position)]
+        position = stop
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_partition_v5(
+    item: MetadataResponsePartition, buffer: bytearray, position: int
+) -> int:
+    """Versions 5-6."""
+    at = ""
+    try:
+        at = "error_code:h partition_index:i leader_id:i"
+        _S_hii.pack_into(buffer, position, item.error_code, item.partition_index, item.leader_id)
+        position += 10
+
+        at = "replica_nodes:[i]"
+        replica_nodes = item.replica_nodes
+        length = len(replica_nodes)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        INT32S[length].pack_into(buffer, position, *replica_nodes)
+        position += 4 * length
+
+        at = "isr_nodes:[i]"
+        isr_nodes = item.isr_nodes
+        length = len(isr_nodes)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        INT32S[length].pack_into(buffer, position, *isr_nodes)
+        position += 4 * length
+
+        at = "offline_replicas:[i]"
+        offline_replicas = item.offline_replicas
+        length = len(offline_replicas)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        INT32S[length].pack_into(buffer, position, *offline_replicas)
+        position += 4 * length
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_metadata_response_partition_v5(item: MetadataResponsePartition) -> int:
+    """Versions 5-6."""
+    size = 22
+    at = ""
+    try:
+        at = "replica_nodes"
+        length = len(item.replica_nodes)
+        size += 4 * length
+
+        at = "isr_nodes"
+        length = len(item.isr_nodes)
+        size += 4 * length
+
+        at = "offline_replicas"
+        length = len(item.offline_replicas)
+        size += 4 * length
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_metadata_response_partition_v7(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponsePartition, int]:
+    """Versions 7-8."""
+    item = _new(MetadataResponsePartition)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        at = "error_code:h partition_index:i leader_id:i leader_epoch:i replica_nodes:i"
+        (
+            item.error_code,
+            item.partition_index,
+            item.leader_id,
+            item.leader_epoch,
+            length,
+        ) = _S_hiiii.unpack_from(buffer, position)
+        position += 18
+
+        at = "replica_nodes"
+        stop = position + 4 * length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "elements")
+        item.replica_nodes = [*INT32S[length].unpack_from(buffer, position)]
+        position = stop
+
+        at = "isr_nodes"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        stop = position + 4 * length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "elements")
+        item.isr_nodes = [*INT32S[length].unpack_from(buffer, position)]
+        position = stop
+
+        at = "offline_replicas"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        stop = position + 4 * length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "elements")
+        item.offline_replicas = [*INT32S[length].unpack_from(buffer, position)]
+        position = stop
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_partition_v7(
+    item: MetadataResponsePartition, buffer: bytearray, position: int
+) -> int:
+    """Versions 7-8."""
+    at = ""
+    try:
+        at = "error_code:h partition_index:i leader_id:i leader_epoch:i"
+        _S_hiii.pack_into(
+            buffer,
+            position,
+            item.error_code,
+            item.partition_index,
+            item.leader_id,
+            item.leader_epoch,
+        )
+        position += 14
+
+        at = "replica_nodes:[i]"
+        replica_nodes = item.replica_nodes
+        length = len(replica_nodes)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        INT32S[length].pack_into(buffer, position, *replica_nodes)
+        position += 4 * length
+
+        at = "isr_nodes:[i]"
+        isr_nodes = item.isr_nodes
+        length = len(isr_nodes)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        INT32S[length].pack_into(buffer, position, *isr_nodes)
+        position += 4 * length
+
+        at = "offline_replicas:[i]"
+        offline_replicas = item.offline_replicas
+        length = len(offline_replicas)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        INT32S[length].pack_into(buffer, position, *offline_replicas)
+        position += 4 * length
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_metadata_response_partition_v7(item: MetadataResponsePartition) -> int:
+    """Versions 7-8."""
+    size = 26
+    at = ""
+    try:
+        at = "replica_nodes"
+        length = len(item.replica_nodes)
+        size += 4 * length
+
+        at = "isr_nodes"
+        length = len(item.isr_nodes)
+        size += 4 * length
+
+        at = "offline_replicas"
+        length = len(item.offline_replicas)
+        size += 4 * length
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_metadata_response_partition_v9(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponsePartition, int]:
+    """Versions 9-13."""
+    item = _new(MetadataResponsePartition)
+    at = ""
+    try:
+        at = "error_code:h partition_index:i leader_id:i leader_epoch:i replica_nodes:B"
+        (
+            item.error_code,
+            item.partition_index,
+            item.leader_id,
+            item.leader_epoch,
+            length,
+        ) = _S_hiiiB.unpack_from(buffer, position)
+        position += 15
+
+        at = "replica_nodes"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + 4 * length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "elements")
+        item.replica_nodes = [*INT32S[length].unpack_from(buffer, position)]
+        position = stop
+
+        at = "isr_nodes"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + 4 * length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "elements")
+        item.isr_nodes = [*INT32S[length].unpack_from(buffer, position)]
+        position = stop
+
+        at = "offline_replicas"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + 4 * length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "elements")
+        item.offline_replicas = [*INT32S[length].unpack_from(buffer, position)]
+        position = stop
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_partition_v9(
+    item: MetadataResponsePartition, buffer: bytearray, position: int
+) -> int:
+    """Versions 9-13."""
+    at = ""
+    try:
+        at = "error_code:h partition_index:i leader_id:i leader_epoch:i"
+        _S_hiii.pack_into(
+            buffer,
+            position,
+            item.error_code,
+            item.partition_index,
+            item.leader_id,
+            item.leader_epoch,
+        )
+        position += 14
+
+        at = "replica_nodes:[i]"
+        replica_nodes = item.replica_nodes
+        length = len(replica_nodes)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        INT32S[length].pack_into(buffer, position, *replica_nodes)
+        position += 4 * length
+
+        at = "isr_nodes:[i]"
+        isr_nodes = item.isr_nodes
+        length = len(isr_nodes)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        INT32S[length].pack_into(buffer, position, *isr_nodes)
+        position += 4 * length
+
+        at = "offline_replicas:[i]"
+        offline_replicas = item.offline_replicas
+        length = len(offline_replicas)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        INT32S[length].pack_into(buffer, position, *offline_replicas)
+        position += 4 * length
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_metadata_response_partition_v9(item: MetadataResponsePartition) -> int:
+    """Versions 9-13."""
+    size = 18
+    at = ""
+    try:
+        at = "replica_nodes"
+        length = len(item.replica_nodes)
+        size += 4 * length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "isr_nodes"
+        length = len(item.isr_nodes)
+        size += 4 * length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "offline_replicas"
+        length = len(item.offline_replicas)
+        size += 4 * length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_metadata_response_topic_v0(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponseTopic, int]:
+    """Version 0."""
+    item = _new(MetadataResponseTopic)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+        item.is_internal = False
+        item.topic_authorized_operations = -2147483648
+
+        at = "error_code:h name:h"
+        item.error_code, length = _S_hh.unpack_from(buffer, position)
+        position += 4
+
+        at = "name"
+        stop = position + length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "partitions"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 18 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 18 bytes")
+        partitions: list[MetadataResponsePartition] = []
+        item.partitions = partitions
+        for _ in range(length):
+            partitions_element, position = _decode_metadata_response_partition_v0(buffer, position, end)
+            partitions.append(partitions_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_topic_v0(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+    """Version 0."""
+    element: Any = None
+    at = ""
+    try:
+        if item.topic_authorized_operations != -2147483648:
+            at = "topic_authorized_operations"
+            raise not_in_version(item.topic_authorized_operations, "8-13")
+
+        at = "error_code:h"
+        _S_h.pack_into(buffer, position, item.error_code)
+        position += 2
+
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        _S_h.pack_into(buffer, position, length)
+        position += 2
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "partitions"
+        length = len(item.partitions)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.partitions:
+            position = _encode_metadata_response_partition_v0(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_topic_v0(item: MetadataResponseTopic) -> int:
+    """Version 0."""
+    size = 8
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        length = text_bytes(item.name)
+        size += length
+
+        at = "partitions"
+        length = len(item.partitions)
+        for element in item.partitions:
+            size += _size_metadata_response_partition_v0(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_topic_v1(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponseTopic, int]:
+    """Versions 1-4."""
+    item = _new(MetadataResponseTopic)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+        item.topic_authorized_operations = -2147483648
+
+        at = "error_code:h name:h"
+        item.error_code, length = _S_hh.unpack_from(buffer, position)
+        position += 4
+
+        at = "name"
+        stop = position + length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "is_internal:? partitions:i"
+        item.is_internal, length = _S_ti.unpack_from(buffer, position)
+        position += 5
+
+        at = "partitions"
+        if not 0 <= length * 18 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 18 bytes")
+        partitions: list[MetadataResponsePartition] = []
+        item.partitions = partitions
+        for _ in range(length):
+            partitions_element, position = _decode_metadata_response_partition_v0(buffer, position, end)
+            partitions.append(partitions_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_topic_v1(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+    """Versions 1-4."""
+    element: Any = None
+    at = ""
+    try:
+        if item.topic_authorized_operations != -2147483648:
+            at = "topic_authorized_operations"
+            raise not_in_version(item.topic_authorized_operations, "8-13")
+
+        at = "error_code:h"
+        _S_h.pack_into(buffer, position, item.error_code)
+        position += 2
+
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        _S_h.pack_into(buffer, position, length)
+        position += 2
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "is_internal:?"
+        _S_b.pack_into(buffer, position, item.is_internal)
+        position += 1
+
+        at = "partitions"
+        length = len(item.partitions)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.partitions:
+            position = _encode_metadata_response_partition_v0(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_topic_v1(item: MetadataResponseTopic) -> int:
+    """Versions 1-4."""
+    size = 9
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        length = text_bytes(item.name)
+        size += length
+
+        at = "partitions"
+        length = len(item.partitions)
+        for element in item.partitions:
+            size += _size_metadata_response_partition_v0(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_topic_v5(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponseTopic, int]:
+    """Versions 5-6."""
+    item = _new(MetadataResponseTopic)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+        item.topic_authorized_operations = -2147483648
+
+        at = "error_code:h name:h"
+        item.error_code, length = _S_hh.unpack_from(buffer, position)
+        position += 4
+
+        at = "name"
+        stop = position + length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "is_internal:? partitions:i"
+        item.is_internal, length = _S_ti.unpack_from(buffer, position)
+        position += 5
+
+        at = "partitions"
+        if not 0 <= length * 22 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 22 bytes")
+        partitions: list[MetadataResponsePartition] = []
+        item.partitions = partitions
+        for _ in range(length):
+            partitions_element, position = _decode_metadata_response_partition_v5(buffer, position, end)
+            partitions.append(partitions_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_topic_v5(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+    """Versions 5-6."""
+    element: Any = None
+    at = ""
+    try:
+        if item.topic_authorized_operations != -2147483648:
+            at = "topic_authorized_operations"
+            raise not_in_version(item.topic_authorized_operations, "8-13")
+
+        at = "error_code:h"
+        _S_h.pack_into(buffer, position, item.error_code)
+        position += 2
+
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        _S_h.pack_into(buffer, position, length)
+        position += 2
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "is_internal:?"
+        _S_b.pack_into(buffer, position, item.is_internal)
+        position += 1
+
+        at = "partitions"
+        length = len(item.partitions)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.partitions:
+            position = _encode_metadata_response_partition_v5(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_topic_v5(item: MetadataResponseTopic) -> int:
+    """Versions 5-6."""
+    size = 9
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        length = text_bytes(item.name)
+        size += length
+
+        at = "partitions"
+        length = len(item.partitions)
+        for element in item.partitions:
+            size += _size_metadata_response_partition_v5(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_topic_v7(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponseTopic, int]:
+    """Version 7."""
+    item = _new(MetadataResponseTopic)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+        item.topic_authorized_operations = -2147483648
+
+        at = "error_code:h name:h"
+        item.error_code, length = _S_hh.unpack_from(buffer, position)
+        position += 4
+
+        at = "name"
+        stop = position + length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "is_internal:? partitions:i"
+        item.is_internal, length = _S_ti.unpack_from(buffer, position)
+        position += 5
+
+        at = "partitions"
+        if not 0 <= length * 26 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 26 bytes")
+        partitions: list[MetadataResponsePartition] = []
+        item.partitions = partitions
+        for _ in range(length):
+            partitions_element, position = _decode_metadata_response_partition_v7(buffer, position, end)
+            partitions.append(partitions_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_topic_v7(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+    """Version 7."""
+    element: Any = None
+    at = ""
+    try:
+        if item.topic_authorized_operations != -2147483648:
+            at = "topic_authorized_operations"
+            raise not_in_version(item.topic_authorized_operations, "8-13")
+
+        at = "error_code:h"
+        _S_h.pack_into(buffer, position, item.error_code)
+        position += 2
+
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        _S_h.pack_into(buffer, position, length)
+        position += 2
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "is_internal:?"
+        _S_b.pack_into(buffer, position, item.is_internal)
+        position += 1
+
+        at = "partitions"
+        length = len(item.partitions)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.partitions:
+            position = _encode_metadata_response_partition_v7(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_topic_v7(item: MetadataResponseTopic) -> int:
+    """Version 7."""
+    size = 9
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        length = text_bytes(item.name)
+        size += length
+
+        at = "partitions"
+        length = len(item.partitions)
+        for element in item.partitions:
+            size += _size_metadata_response_partition_v7(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_topic_v8(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponseTopic, int]:
+    """Version 8."""
+    item = _new(MetadataResponseTopic)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+
+        at = "error_code:h name:h"
+        item.error_code, length = _S_hh.unpack_from(buffer, position)
+        position += 4
+
+        at = "name"
+        stop = position + length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "is_internal:? partitions:i"
+        item.is_internal, length = _S_ti.unpack_from(buffer, position)
+        position += 5
+
+        at = "partitions"
+        if not 0 <= length * 26 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 26 bytes")
+        partitions: list[MetadataResponsePartition] = []
+        item.partitions = partitions
+        for _ in range(length):
+            partitions_element, position = _decode_metadata_response_partition_v7(buffer, position, end)
+            partitions.append(partitions_element)
+
+        at = "topic_authorized_operations:i"
+        (item.topic_authorized_operations,) = _S_i.unpack_from(buffer, position)
+        position += 4
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_topic_v8(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+    """Version 8."""
+    element: Any = None
+    at = ""
+    try:
+        at = "error_code:h"
+        _S_h.pack_into(buffer, position, item.error_code)
+        position += 2
+
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        _S_h.pack_into(buffer, position, length)
+        position += 2
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "is_internal:?"
+        _S_b.pack_into(buffer, position, item.is_internal)
+        position += 1
+
+        at = "partitions"
+        length = len(item.partitions)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.partitions:
+            position = _encode_metadata_response_partition_v7(element, buffer, position)
+        element = None
+
+        at = "topic_authorized_operations:i"
+        _S_i.pack_into(buffer, position, item.topic_authorized_operations)
+        position += 4
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_topic_v8(item: MetadataResponseTopic) -> int:
+    """Version 8."""
+    size = 13
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        length = text_bytes(item.name)
+        size += length
+
+        at = "partitions"
+        length = len(item.partitions)
+        for element in item.partitions:
+            size += _size_metadata_response_partition_v7(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_topic_v9(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponseTopic, int]:
+    """Version 9."""
+    item = _new(MetadataResponseTopic)
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+
+        at = "error_code:h name:B"
+        item.error_code, length = _S_hB.unpack_from(buffer, position)
+        position += 3
+
+        at = "name"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "is_internal:? partitions:B"
+        item.is_internal, length = _S_tB.unpack_from(buffer, position)
+        position += 2
+
+        at = "partitions"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 18 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 18 bytes")
+        partitions: list[MetadataResponsePartition] = []
+        item.partitions = partitions
+        for _ in range(length):
+            partitions_element, position = _decode_metadata_response_partition_v9(buffer, position, end)
+            partitions.append(partitions_element)
+
+        at = "topic_authorized_operations:i tagged_fields:B"
+        item.topic_authorized_operations, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_topic_v9(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+    """Version 9."""
+    element: Any = None
+    at = ""
+    try:
+        at = "error_code:h"
+        _S_h.pack_into(buffer, position, item.error_code)
+        position += 2
+
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "is_internal:?"
+        _S_b.pack_into(buffer, position, item.is_internal)
+        position += 1
+
+        at = "partitions"
+        length = len(item.partitions)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.partitions:
+            position = _encode_metadata_response_partition_v9(element, buffer, position)
+        element = None
+
+        at = "topic_authorized_operations:i"
+        _S_i.pack_into(buffer, position, item.topic_authorized_operations)
+        position += 4
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_topic_v9(item: MetadataResponseTopic) -> int:
+    """Version 9."""
+    size = 10
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        length = text_bytes(item.name)
+        size += length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "partitions"
+        length = len(item.partitions)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.partitions:
+            size += _size_metadata_response_partition_v9(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_topic_v10(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponseTopic, int]:
+    """Versions 10-11."""
+    item = _new(MetadataResponseTopic)
+    at = ""
+    try:
+        at = "error_code:h name:B"
+        item.error_code, length = _S_hB.unpack_from(buffer, position)
+        position += 3
+
+        at = "name"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "topic_id:16s is_internal:? partitions:B"
+        topic_id, item.is_internal, length = _S_16stB.unpack_from(buffer, position)
+        position += 18
+        item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
+
+        at = "partitions"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 18 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 18 bytes")
+        partitions: list[MetadataResponsePartition] = []
+        item.partitions = partitions
+        for _ in range(length):
+            partitions_element, position = _decode_metadata_response_partition_v9(buffer, position, end)
+            partitions.append(partitions_element)
+
+        at = "topic_authorized_operations:i tagged_fields:B"
+        item.topic_authorized_operations, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_topic_v10(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+    """Versions 10-11."""
+    element: Any = None
+    at = ""
+    try:
+        at = "error_code:h"
+        _S_h.pack_into(buffer, position, item.error_code)
+        position += 2
+
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "topic_id:16s is_internal:?"
+        _S_16sb.pack_into(buffer, position, item.topic_id.bytes, item.is_internal)
+        position += 17
+
+        at = "partitions"
+        length = len(item.partitions)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.partitions:
+            position = _encode_metadata_response_partition_v9(element, buffer, position)
+        element = None
+
+        at = "topic_authorized_operations:i"
+        _S_i.pack_into(buffer, position, item.topic_authorized_operations)
+        position += 4
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_topic_v10(item: MetadataResponseTopic) -> int:
+    """Versions 10-11."""
+    size = 26
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        if item.name is None:
+            raise null_value()
+        length = text_bytes(item.name)
+        size += length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "partitions"
+        length = len(item.partitions)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.partitions:
+            size += _size_metadata_response_partition_v9(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_topic_v12(
+    buffer: bytes, position: int, end: int
+) -> tuple[MetadataResponseTopic, int]:
+    """Versions 12-13."""
+    item = _new(MetadataResponseTopic)
+    at = ""
+    try:
+        at = "error_code:h name:B"
+        item.error_code, length = _S_hB.unpack_from(buffer, position)
+        position += 3
+
+        at = "name"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.name = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "topic_id:16s is_internal:? partitions:B"
+        topic_id, item.is_internal, length = _S_16stB.unpack_from(buffer, position)
+        position += 18
+        item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
+
+        at = "partitions"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 18 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 18 bytes")
+        partitions: list[MetadataResponsePartition] = []
+        item.partitions = partitions
+        for _ in range(length):
+            partitions_element, position = _decode_metadata_response_partition_v9(buffer, position, end)
+            partitions.append(partitions_element)
+
+        at = "topic_authorized_operations:i tagged_fields:B"
+        item.topic_authorized_operations, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_topic_v12(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+    """Versions 12-13."""
+    element: Any = None
+    at = ""
+    try:
+        at = "error_code:h"
+        _S_h.pack_into(buffer, position, item.error_code)
+        position += 2
+
+        at = "name"
+        if item.name is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "topic_id:16s is_internal:?"
+        _S_16sb.pack_into(buffer, position, item.topic_id.bytes, item.is_internal)
+        position += 17
+
+        at = "partitions"
+        length = len(item.partitions)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.partitions:
+            position = _encode_metadata_response_partition_v9(element, buffer, position)
+        element = None
+
+        at = "topic_authorized_operations:i"
+        _S_i.pack_into(buffer, position, item.topic_authorized_operations)
+        position += 4
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_topic_v12(item: MetadataResponseTopic) -> int:
+    """Versions 12-13."""
+    size = 26
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        if item.name is not None:
+            length = text_bytes(item.name)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "partitions"
+        length = len(item.partitions)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.partitions:
+            size += _size_metadata_response_partition_v9(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_v0(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
+    """Version 0."""
+    item = _new(MetadataResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.throttle_time_ms = 0
+        item.cluster_id = None
+        item.controller_id = -1
+        item.cluster_authorized_operations = -2147483648
+        item.error_code = 0
+
+        at = "brokers"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 10 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 10 bytes")
+        brokers: list[MetadataResponseBroker] = []
+        item.brokers = brokers
+        for _ in range(length):
+            brokers_element, position = _decode_metadata_response_broker_v0(buffer, position, end)
+            brokers.append(brokers_element)
+
+        at = "topics"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 8 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 8 bytes")
+        topics: list[MetadataResponseTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_response_topic_v0(buffer, position, end)
+            topics.append(topics_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_v0(item: MetadataResponse, buffer: bytearray, position: int) -> int:
+    """Version 0."""
+    element: Any = None
+    at = ""
+    try:
+        if item.cluster_authorized_operations != -2147483648:
+            at = "cluster_authorized_operations"
+            raise not_in_version(item.cluster_authorized_operations, "8-10")
+
+        at = "brokers"
+        length = len(item.brokers)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.brokers:
+            position = _encode_metadata_response_broker_v0(element, buffer, position)
+        element = None
+
+        at = "topics"
+        length = len(item.topics)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.topics:
+            position = _encode_metadata_response_topic_v0(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_v0(item: MetadataResponse) -> int:
+    """Version 0."""
+    size = 8
+    element: Any = None
+    at = ""
+    try:
+        at = "brokers"
+        length = len(item.brokers)
+        for element in item.brokers:
+            size += _size_metadata_response_broker_v0(element)
+        element = None
+
+        at = "topics"
+        length = len(item.topics)
+        for element in item.topics:
+            size += _size_metadata_response_topic_v0(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_v1(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
+    """Version 1."""
+    item = _new(MetadataResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.throttle_time_ms = 0
+        item.cluster_id = None
+        item.cluster_authorized_operations = -2147483648
+        item.error_code = 0
+
+        at = "brokers"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 12 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 12 bytes")
+        brokers: list[MetadataResponseBroker] = []
+        item.brokers = brokers
+        for _ in range(length):
+            brokers_element, position = _decode_metadata_response_broker_v1(buffer, position, end)
+            brokers.append(brokers_element)
+
+        at = "controller_id:i topics:i"
+        item.controller_id, length = _S_ii.unpack_from(buffer, position)
+        position += 8
+
+        at = "topics"
+        if not 0 <= length * 9 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 9 bytes")
+        topics: list[MetadataResponseTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_response_topic_v1(buffer, position, end)
+            topics.append(topics_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_v1(item: MetadataResponse, buffer: bytearray, position: int) -> int:
+    """Version 1."""
+    element: Any = None
+    at = ""
+    try:
+        if item.cluster_authorized_operations != -2147483648:
+            at = "cluster_authorized_operations"
+            raise not_in_version(item.cluster_authorized_operations, "8-10")
+
+        at = "brokers"
+        length = len(item.brokers)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.brokers:
+            position = _encode_metadata_response_broker_v1(element, buffer, position)
+        element = None
+
+        at = "controller_id:i"
+        _S_i.pack_into(buffer, position, item.controller_id)
+        position += 4
+
+        at = "topics"
+        length = len(item.topics)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.topics:
+            position = _encode_metadata_response_topic_v1(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_v1(item: MetadataResponse) -> int:
+    """Version 1."""
+    size = 12
+    element: Any = None
+    at = ""
+    try:
+        at = "brokers"
+        length = len(item.brokers)
+        for element in item.brokers:
+            size += _size_metadata_response_broker_v1(element)
+        element = None
+
+        at = "topics"
+        length = len(item.topics)
+        for element in item.topics:
+            size += _size_metadata_response_topic_v1(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_v2(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
+    """Version 2."""
+    item = _new(MetadataResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.throttle_time_ms = 0
+        item.cluster_authorized_operations = -2147483648
+        item.error_code = 0
+
+        at = "brokers"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 12 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 12 bytes")
+        brokers: list[MetadataResponseBroker] = []
+        item.brokers = brokers
+        for _ in range(length):
+            brokers_element, position = _decode_metadata_response_broker_v1(buffer, position, end)
+            brokers.append(brokers_element)
+
+        at = "cluster_id"
+        (length,) = _S_h.unpack_from(buffer, position)
+        position += 2
+        if length == -1:
+            item.cluster_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.cluster_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "controller_id:i topics:i"
+        item.controller_id, length = _S_ii.unpack_from(buffer, position)
+        position += 8
+
+        at = "topics"
+        if not 0 <= length * 9 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 9 bytes")
+        topics: list[MetadataResponseTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_response_topic_v1(buffer, position, end)
+            topics.append(topics_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_v2(item: MetadataResponse, buffer: bytearray, position: int) -> int:
+    """Version 2."""
+    element: Any = None
+    at = ""
+    try:
+        if item.cluster_authorized_operations != -2147483648:
+            at = "cluster_authorized_operations"
+            raise not_in_version(item.cluster_authorized_operations, "8-10")
+
+        at = "brokers"
+        length = len(item.brokers)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.brokers:
+            position = _encode_metadata_response_broker_v1(element, buffer, position)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is None:
+            _S_h.pack_into(buffer, position, -1)
+            position += 2
+        else:
+            data = item.cluster_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "controller_id:i"
+        _S_i.pack_into(buffer, position, item.controller_id)
+        position += 4
+
+        at = "topics"
+        length = len(item.topics)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.topics:
+            position = _encode_metadata_response_topic_v1(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_v2(item: MetadataResponse) -> int:
+    """Version 2."""
+    size = 14
+    element: Any = None
+    at = ""
+    try:
+        at = "brokers"
+        length = len(item.brokers)
+        for element in item.brokers:
+            size += _size_metadata_response_broker_v1(element)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is not None:
+            length = text_bytes(item.cluster_id)
+            size += length
+
+        at = "topics"
+        length = len(item.topics)
+        for element in item.topics:
+            size += _size_metadata_response_topic_v1(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_v3(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
+    """Versions 3-4."""
+    item = _new(MetadataResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.cluster_authorized_operations = -2147483648
+        item.error_code = 0
+
+        at = "throttle_time_ms:i brokers:i"
+        item.throttle_time_ms, length = _S_ii.unpack_from(buffer, position)
+        position += 8
+
+        at = "brokers"
+        if not 0 <= length * 12 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 12 bytes")
+        brokers: list[MetadataResponseBroker] = []
+        item.brokers = brokers
+        for _ in range(length):
+            brokers_element, position = _decode_metadata_response_broker_v1(buffer, position, end)
+            brokers.append(brokers_element)
+
+        at = "cluster_id"
+        (length,) = _S_h.unpack_from(buffer, position)
+        position += 2
+        if length == -1:
+            item.cluster_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.cluster_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "controller_id:i topics:i"
+        item.controller_id, length = _S_ii.unpack_from(buffer, position)
+        position += 8
+
+        at = "topics"
+        if not 0 <= length * 9 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 9 bytes")
+        topics: list[MetadataResponseTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_response_topic_v1(buffer, position, end)
+            topics.append(topics_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_v3(item: MetadataResponse, buffer: bytearray, position: int) -> int:
+    """Versions 3-4."""
+    element: Any = None
+    at = ""
+    try:
+        if item.cluster_authorized_operations != -2147483648:
+            at = "cluster_authorized_operations"
+            raise not_in_version(item.cluster_authorized_operations, "8-10")
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "brokers"
+        length = len(item.brokers)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.brokers:
+            position = _encode_metadata_response_broker_v1(element, buffer, position)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is None:
+            _S_h.pack_into(buffer, position, -1)
+            position += 2
+        else:
+            data = item.cluster_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "controller_id:i"
+        _S_i.pack_into(buffer, position, item.controller_id)
+        position += 4
+
+        at = "topics"
+        length = len(item.topics)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.topics:
+            position = _encode_metadata_response_topic_v1(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_v3(item: MetadataResponse) -> int:
+    """Versions 3-4."""
+    size = 18
+    element: Any = None
+    at = ""
+    try:
+        at = "brokers"
+        length = len(item.brokers)
+        for element in item.brokers:
+            size += _size_metadata_response_broker_v1(element)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is not None:
+            length = text_bytes(item.cluster_id)
+            size += length
+
+        at = "topics"
+        length = len(item.topics)
+        for element in item.topics:
+            size += _size_metadata_response_topic_v1(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_v5(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
+    """Versions 5-6."""
+    item = _new(MetadataResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.cluster_authorized_operations = -2147483648
+        item.error_code = 0
+
+        at = "throttle_time_ms:i brokers:i"
+        item.throttle_time_ms, length = _S_ii.unpack_from(buffer, position)
+        position += 8
+
+        at = "brokers"
+        if not 0 <= length * 12 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 12 bytes")
+        brokers: list[MetadataResponseBroker] = []
+        item.brokers = brokers
+        for _ in range(length):
+            brokers_element, position = _decode_metadata_response_broker_v1(buffer, position, end)
+            brokers.append(brokers_element)
+
+        at = "cluster_id"
+        (length,) = _S_h.unpack_from(buffer, position)
+        position += 2
+        if length == -1:
+            item.cluster_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.cluster_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "controller_id:i topics:i"
+        item.controller_id, length = _S_ii.unpack_from(buffer, position)
+        position += 8
+
+        at = "topics"
+        if not 0 <= length * 9 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 9 bytes")
+        topics: list[MetadataResponseTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_response_topic_v5(buffer, position, end)
+            topics.append(topics_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_v5(item: MetadataResponse, buffer: bytearray, position: int) -> int:
+    """Versions 5-6."""
+    element: Any = None
+    at = ""
+    try:
+        if item.cluster_authorized_operations != -2147483648:
+            at = "cluster_authorized_operations"
+            raise not_in_version(item.cluster_authorized_operations, "8-10")
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "brokers"
+        length = len(item.brokers)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.brokers:
+            position = _encode_metadata_response_broker_v1(element, buffer, position)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is None:
+            _S_h.pack_into(buffer, position, -1)
+            position += 2
+        else:
+            data = item.cluster_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "controller_id:i"
+        _S_i.pack_into(buffer, position, item.controller_id)
+        position += 4
+
+        at = "topics"
+        length = len(item.topics)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.topics:
+            position = _encode_metadata_response_topic_v5(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_v5(item: MetadataResponse) -> int:
+    """Versions 5-6."""
+    size = 18
+    element: Any = None
+    at = ""
+    try:
+        at = "brokers"
+        length = len(item.brokers)
+        for element in item.brokers:
+            size += _size_metadata_response_broker_v1(element)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is not None:
+            length = text_bytes(item.cluster_id)
+            size += length
+
+        at = "topics"
+        length = len(item.topics)
+        for element in item.topics:
+            size += _size_metadata_response_topic_v5(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_v7(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
+    """Version 7."""
+    item = _new(MetadataResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.cluster_authorized_operations = -2147483648
+        item.error_code = 0
+
+        at = "throttle_time_ms:i brokers:i"
+        item.throttle_time_ms, length = _S_ii.unpack_from(buffer, position)
+        position += 8
+
+        at = "brokers"
+        if not 0 <= length * 12 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 12 bytes")
+        brokers: list[MetadataResponseBroker] = []
+        item.brokers = brokers
+        for _ in range(length):
+            brokers_element, position = _decode_metadata_response_broker_v1(buffer, position, end)
+            brokers.append(brokers_element)
+
+        at = "cluster_id"
+        (length,) = _S_h.unpack_from(buffer, position)
+        position += 2
+        if length == -1:
+            item.cluster_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.cluster_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "controller_id:i topics:i"
+        item.controller_id, length = _S_ii.unpack_from(buffer, position)
+        position += 8
+
+        at = "topics"
+        if not 0 <= length * 9 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 9 bytes")
+        topics: list[MetadataResponseTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_response_topic_v7(buffer, position, end)
+            topics.append(topics_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_v7(item: MetadataResponse, buffer: bytearray, position: int) -> int:
+    """Version 7."""
+    element: Any = None
+    at = ""
+    try:
+        if item.cluster_authorized_operations != -2147483648:
+            at = "cluster_authorized_operations"
+            raise not_in_version(item.cluster_authorized_operations, "8-10")
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "brokers"
+        length = len(item.brokers)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.brokers:
+            position = _encode_metadata_response_broker_v1(element, buffer, position)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is None:
+            _S_h.pack_into(buffer, position, -1)
+            position += 2
+        else:
+            data = item.cluster_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "controller_id:i"
+        _S_i.pack_into(buffer, position, item.controller_id)
+        position += 4
+
+        at = "topics"
+        length = len(item.topics)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.topics:
+            position = _encode_metadata_response_topic_v7(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_v7(item: MetadataResponse) -> int:
+    """Version 7."""
+    size = 18
+    element: Any = None
+    at = ""
+    try:
+        at = "brokers"
+        length = len(item.brokers)
+        for element in item.brokers:
+            size += _size_metadata_response_broker_v1(element)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is not None:
+            length = text_bytes(item.cluster_id)
+            size += length
+
+        at = "topics"
+        length = len(item.topics)
+        for element in item.topics:
+            size += _size_metadata_response_topic_v7(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_v8(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
+    """Version 8."""
+    item = _new(MetadataResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.error_code = 0
+
+        at = "throttle_time_ms:i brokers:i"
+        item.throttle_time_ms, length = _S_ii.unpack_from(buffer, position)
+        position += 8
+
+        at = "brokers"
+        if not 0 <= length * 12 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 12 bytes")
+        brokers: list[MetadataResponseBroker] = []
+        item.brokers = brokers
+        for _ in range(length):
+            brokers_element, position = _decode_metadata_response_broker_v1(buffer, position, end)
+            brokers.append(brokers_element)
+
+        at = "cluster_id"
+        (length,) = _S_h.unpack_from(buffer, position)
+        position += 2
+        if length == -1:
+            item.cluster_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.cluster_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "controller_id:i topics:i"
+        item.controller_id, length = _S_ii.unpack_from(buffer, position)
+        position += 8
+
+        at = "topics"
+        if not 0 <= length * 13 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 13 bytes")
+        topics: list[MetadataResponseTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_response_topic_v8(buffer, position, end)
+            topics.append(topics_element)
+
+        at = "cluster_authorized_operations:i"
+        (item.cluster_authorized_operations,) = _S_i.unpack_from(buffer, position)
+        position += 4
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_v8(item: MetadataResponse, buffer: bytearray, position: int) -> int:
+    """Version 8."""
+    element: Any = None
+    at = ""
+    try:
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "brokers"
+        length = len(item.brokers)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.brokers:
+            position = _encode_metadata_response_broker_v1(element, buffer, position)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is None:
+            _S_h.pack_into(buffer, position, -1)
+            position += 2
+        else:
+            data = item.cluster_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "controller_id:i"
+        _S_i.pack_into(buffer, position, item.controller_id)
+        position += 4
+
+        at = "topics"
+        length = len(item.topics)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.topics:
+            position = _encode_metadata_response_topic_v8(element, buffer, position)
+        element = None
+
+        at = "cluster_authorized_operations:i"
+        _S_i.pack_into(buffer, position, item.cluster_authorized_operations)
+        position += 4
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_v8(item: MetadataResponse) -> int:
+    """Version 8."""
+    size = 22
+    element: Any = None
+    at = ""
+    try:
+        at = "brokers"
+        length = len(item.brokers)
+        for element in item.brokers:
+            size += _size_metadata_response_broker_v1(element)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is not None:
+            length = text_bytes(item.cluster_id)
+            size += length
+
+        at = "topics"
+        length = len(item.topics)
+        for element in item.topics:
+            size += _size_metadata_response_topic_v8(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_v9(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
+    """Version 9."""
+    item = _new(MetadataResponse)
+    at = ""
+    try:
+        item.error_code = 0
+
+        at = "throttle_time_ms:i brokers:B"
+        item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "brokers"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 11 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 11 bytes")
+        brokers: list[MetadataResponseBroker] = []
+        item.brokers = brokers
+        for _ in range(length):
+            brokers_element, position = _decode_metadata_response_broker_v9(buffer, position, end)
+            brokers.append(brokers_element)
+
+        at = "cluster_id"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.cluster_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.cluster_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "controller_id:i topics:B"
+        item.controller_id, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "topics"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 10 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 10 bytes")
+        topics: list[MetadataResponseTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_response_topic_v9(buffer, position, end)
+            topics.append(topics_element)
+
+        at = "cluster_authorized_operations:i tagged_fields:B"
+        item.cluster_authorized_operations, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_v9(item: MetadataResponse, buffer: bytearray, position: int) -> int:
+    """Version 9."""
+    element: Any = None
+    at = ""
+    try:
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "brokers"
+        length = len(item.brokers)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.brokers:
+            position = _encode_metadata_response_broker_v9(element, buffer, position)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.cluster_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "controller_id:i"
+        _S_i.pack_into(buffer, position, item.controller_id)
+        position += 4
+
+        at = "topics"
+        length = len(item.topics)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.topics:
+            position = _encode_metadata_response_topic_v9(element, buffer, position)
+        element = None
+
+        at = "cluster_authorized_operations:i"
+        _S_i.pack_into(buffer, position, item.cluster_authorized_operations)
+        position += 4
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_v9(item: MetadataResponse) -> int:
+    """Version 9."""
+    size = 16
+    element: Any = None
+    at = ""
+    try:
+        at = "brokers"
+        length = len(item.brokers)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.brokers:
+            size += _size_metadata_response_broker_v9(element)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is not None:
+            length = text_bytes(item.cluster_id)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "topics"
+        length = len(item.topics)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.topics:
+            size += _size_metadata_response_topic_v9(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_v10(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
+    """Version 10."""
+    item = _new(MetadataResponse)
+    at = ""
+    try:
+        item.error_code = 0
+
+        at = "throttle_time_ms:i brokers:B"
+        item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "brokers"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 11 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 11 bytes")
+        brokers: list[MetadataResponseBroker] = []
+        item.brokers = brokers
+        for _ in range(length):
+            brokers_element, position = _decode_metadata_response_broker_v9(buffer, position, end)
+            brokers.append(brokers_element)
+
+        at = "cluster_id"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.cluster_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.cluster_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "controller_id:i topics:B"
+        item.controller_id, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "topics"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 26 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 26 bytes")
+        topics: list[MetadataResponseTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_response_topic_v10(buffer, position, end)
+            topics.append(topics_element)
+
+        at = "cluster_authorized_operations:i tagged_fields:B"
+        item.cluster_authorized_operations, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_v10(item: MetadataResponse, buffer: bytearray, position: int) -> int:
+    """Version 10."""
+    element: Any = None
+    at = ""
+    try:
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "brokers"
+        length = len(item.brokers)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.brokers:
+            position = _encode_metadata_response_broker_v9(element, buffer, position)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.cluster_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "controller_id:i"
+        _S_i.pack_into(buffer, position, item.controller_id)
+        position += 4
+
+        at = "topics"
+        length = len(item.topics)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.topics:
+            position = _encode_metadata_response_topic_v10(element, buffer, position)
+        element = None
+
+        at = "cluster_authorized_operations:i"
+        _S_i.pack_into(buffer, position, item.cluster_authorized_operations)
+        position += 4
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_v10(item: MetadataResponse) -> int:
+    """Version 10."""
+    size = 16
+    element: Any = None
+    at = ""
+    try:
+        at = "brokers"
+        length = len(item.brokers)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.brokers:
+            size += _size_metadata_response_broker_v9(element)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is not None:
+            length = text_bytes(item.cluster_id)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "topics"
+        length = len(item.topics)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.topics:
+            size += _size_metadata_response_topic_v10(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_v11(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
+    """Version 11."""
+    item = _new(MetadataResponse)
+    at = ""
+    try:
+        item.cluster_authorized_operations = -2147483648
+        item.error_code = 0
+
+        at = "throttle_time_ms:i brokers:B"
+        item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "brokers"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 11 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 11 bytes")
+        brokers: list[MetadataResponseBroker] = []
+        item.brokers = brokers
+        for _ in range(length):
+            brokers_element, position = _decode_metadata_response_broker_v9(buffer, position, end)
+            brokers.append(brokers_element)
+
+        at = "cluster_id"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.cluster_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.cluster_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "controller_id:i topics:B"
+        item.controller_id, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "topics"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 26 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 26 bytes")
+        topics: list[MetadataResponseTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_response_topic_v10(buffer, position, end)
+            topics.append(topics_element)
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_v11(item: MetadataResponse, buffer: bytearray, position: int) -> int:
+    """Version 11."""
+    element: Any = None
+    at = ""
+    try:
+        if item.cluster_authorized_operations != -2147483648:
+            at = "cluster_authorized_operations"
+            raise not_in_version(item.cluster_authorized_operations, "8-10")
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "brokers"
+        length = len(item.brokers)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.brokers:
+            position = _encode_metadata_response_broker_v9(element, buffer, position)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.cluster_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "controller_id:i"
+        _S_i.pack_into(buffer, position, item.controller_id)
+        position += 4
+
+        at = "topics"
+        length = len(item.topics)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.topics:
+            position = _encode_metadata_response_topic_v10(element, buffer, position)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_v11(item: MetadataResponse) -> int:
+    """Version 11."""
+    size = 12
+    element: Any = None
+    at = ""
+    try:
+        at = "brokers"
+        length = len(item.brokers)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.brokers:
+            size += _size_metadata_response_broker_v9(element)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is not None:
+            length = text_bytes(item.cluster_id)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "topics"
+        length = len(item.topics)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.topics:
+            size += _size_metadata_response_topic_v10(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_v12(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
+    """Version 12."""
+    item = _new(MetadataResponse)
+    at = ""
+    try:
+        item.cluster_authorized_operations = -2147483648
+        item.error_code = 0
+
+        at = "throttle_time_ms:i brokers:B"
+        item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "brokers"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 11 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 11 bytes")
+        brokers: list[MetadataResponseBroker] = []
+        item.brokers = brokers
+        for _ in range(length):
+            brokers_element, position = _decode_metadata_response_broker_v9(buffer, position, end)
+            brokers.append(brokers_element)
+
+        at = "cluster_id"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.cluster_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.cluster_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "controller_id:i topics:B"
+        item.controller_id, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "topics"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 26 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 26 bytes")
+        topics: list[MetadataResponseTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_response_topic_v12(buffer, position, end)
+            topics.append(topics_element)
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_v12(item: MetadataResponse, buffer: bytearray, position: int) -> int:
+    """Version 12."""
+    element: Any = None
+    at = ""
+    try:
+        if item.cluster_authorized_operations != -2147483648:
+            at = "cluster_authorized_operations"
+            raise not_in_version(item.cluster_authorized_operations, "8-10")
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "brokers"
+        length = len(item.brokers)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.brokers:
+            position = _encode_metadata_response_broker_v9(element, buffer, position)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.cluster_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "controller_id:i"
+        _S_i.pack_into(buffer, position, item.controller_id)
+        position += 4
+
+        at = "topics"
+        length = len(item.topics)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.topics:
+            position = _encode_metadata_response_topic_v12(element, buffer, position)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_v12(item: MetadataResponse) -> int:
+    """Version 12."""
+    size = 12
+    element: Any = None
+    at = ""
+    try:
+        at = "brokers"
+        length = len(item.brokers)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.brokers:
+            size += _size_metadata_response_broker_v9(element)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is not None:
+            length = text_bytes(item.cluster_id)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "topics"
+        length = len(item.topics)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.topics:
+            size += _size_metadata_response_topic_v12(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_metadata_response_v13(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
+    """Version 13."""
+    item = _new(MetadataResponse)
+    at = ""
+    try:
+        item.cluster_authorized_operations = -2147483648
+
+        at = "throttle_time_ms:i brokers:B"
+        item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "brokers"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 11 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 11 bytes")
+        brokers: list[MetadataResponseBroker] = []
+        item.brokers = brokers
+        for _ in range(length):
+            brokers_element, position = _decode_metadata_response_broker_v9(buffer, position, end)
+            brokers.append(brokers_element)
+
+        at = "cluster_id"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.cluster_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.cluster_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "controller_id:i topics:B"
+        item.controller_id, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "topics"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 26 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 26 bytes")
+        topics: list[MetadataResponseTopic] = []
+        item.topics = topics
+        for _ in range(length):
+            topics_element, position = _decode_metadata_response_topic_v12(buffer, position, end)
+            topics.append(topics_element)
+
+        at = "error_code:h tagged_fields:B"
+        item.error_code, length = _S_hB.unpack_from(buffer, position)
+        position += 3
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_metadata_response_v13(item: MetadataResponse, buffer: bytearray, position: int) -> int:
+    """Version 13."""
+    element: Any = None
+    at = ""
+    try:
+        if item.cluster_authorized_operations != -2147483648:
+            at = "cluster_authorized_operations"
+            raise not_in_version(item.cluster_authorized_operations, "8-10")
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "brokers"
+        length = len(item.brokers)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.brokers:
+            position = _encode_metadata_response_broker_v9(element, buffer, position)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.cluster_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "controller_id:i"
+        _S_i.pack_into(buffer, position, item.controller_id)
+        position += 4
+
+        at = "topics"
+        length = len(item.topics)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.topics:
+            position = _encode_metadata_response_topic_v12(element, buffer, position)
+        element = None
+
+        at = "error_code:h"
+        _S_h.pack_into(buffer, position, item.error_code)
+        position += 2
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_metadata_response_v13(item: MetadataResponse) -> int:
+    """Version 13."""
+    size = 14
+    element: Any = None
+    at = ""
+    try:
+        at = "brokers"
+        length = len(item.brokers)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.brokers:
+            size += _size_metadata_response_broker_v9(element)
+        element = None
+
+        at = "cluster_id"
+        if item.cluster_id is not None:
+            length = text_bytes(item.cluster_id)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "topics"
+        length = len(item.topics)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.topics:
+            size += _size_metadata_response_topic_v12(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+_DECODE = {
+    0: _decode_metadata_response_v0,
+    1: _decode_metadata_response_v1,
+    2: _decode_metadata_response_v2,
+    3: _decode_metadata_response_v3,
+    4: _decode_metadata_response_v3,
+    5: _decode_metadata_response_v5,
+    6: _decode_metadata_response_v5,
+    7: _decode_metadata_response_v7,
+    8: _decode_metadata_response_v8,
+    9: _decode_metadata_response_v9,
+    10: _decode_metadata_response_v10,
+    11: _decode_metadata_response_v11,
+    12: _decode_metadata_response_v12,
+    13: _decode_metadata_response_v13,
+}
+_ENCODE = {
+    0: _encode_metadata_response_v0,
+    1: _encode_metadata_response_v1,
+    2: _encode_metadata_response_v2,
+    3: _encode_metadata_response_v3,
+    4: _encode_metadata_response_v3,
+    5: _encode_metadata_response_v5,
+    6: _encode_metadata_response_v5,
+    7: _encode_metadata_response_v7,
+    8: _encode_metadata_response_v8,
+    9: _encode_metadata_response_v9,
+    10: _encode_metadata_response_v10,
+    11: _encode_metadata_response_v11,
+    12: _encode_metadata_response_v12,
+    13: _encode_metadata_response_v13,
+}
+_SIZE = {
+    0: _size_metadata_response_v0,
+    1: _size_metadata_response_v1,
+    2: _size_metadata_response_v2,
+    3: _size_metadata_response_v3,
+    4: _size_metadata_response_v3,
+    5: _size_metadata_response_v5,
+    6: _size_metadata_response_v5,
+    7: _size_metadata_response_v7,
+    8: _size_metadata_response_v8,
+    9: _size_metadata_response_v9,
+    10: _size_metadata_response_v10,
+    11: _size_metadata_response_v11,
+    12: _size_metadata_response_v12,
+    13: _size_metadata_response_v13,
+}

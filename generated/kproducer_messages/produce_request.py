@@ -1,0 +1,1108 @@
+# DO NOT EDIT: generated from specs/ProduceRequest.json (python -m codegen SPEC_DIR OUT_DIR).
+# sha256 of the source: 61a674ea7ecce8d1ba20c34ce79af210cb3b52b739aaa6711d7b1bf41f24c758
+"""ProduceRequest: a request of API 0, versions 3-13, flexible 9-13."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, ClassVar
+from uuid import UUID
+
+import attrs
+
+from ._wire import (
+    Buffer,
+    DECODE_FAILURES,
+    DecodeError,
+    ENCODE_FAILURES,
+    EncodeError,
+    Gather,
+    MAX_STRING_BYTES,
+    ZERO_UUID,
+    ZERO_UUID_BYTES,
+    bad_length,
+    byte_length,
+    byte_view,
+    check_unknown_tags,
+    decode_failed,
+    encode_failed,
+    no_such_version,
+    read_unknown_tags,
+    read_uvarint_rest,
+    short_bytes,
+    string_too_long,
+    text_bytes,
+    unknown_tags_size,
+    uvarint_size,
+    write_unknown_tags,
+    write_uvarint,
+)
+
+__all__ = [
+    "PartitionProduceData",
+    "ProduceRequest",
+    "TopicProduceData",
+]
+
+_S_16s = Struct(">16s")
+_S_16sB = Struct(">16sB")
+_S_h = Struct(">h")
+_S_hi = Struct(">hi")
+_S_hiB = Struct(">hiB")
+_S_hii = Struct(">hii")
+_S_i = Struct(">i")
+_S_iB = Struct(">iB")
+_S_ii = Struct(">ii")
+_new = object.__new__
+
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class PartitionProduceData:
+    """Part of ProduceRequest.
+
+    Attributes:
+        index: Number of the partition. (int32, versions 0+)
+        records: Exactly one record batch. (records, versions 0+; nullable in 0+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    index: int = 0
+    records: Buffer | None = attrs.field(default=b"", repr=short_bytes)
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class TopicProduceData:
+    """Part of ProduceRequest.
+
+    Attributes:
+        name: Name of the topic. (string, versions 0-12; dropped where a version lacks it; a topicName)
+        topic_id: Id of the topic. (uuid, versions 13+; dropped where a version lacks it)
+        partition_data: The records, by partition. ([]PartitionProduceData, versions 0+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    #: Fields by which upstream indexes collections of this struct.
+    MAP_KEYS: ClassVar[tuple[str, ...]] = ("name", "topic_id")
+
+    name: str = ""
+    topic_id: UUID = ZERO_UUID
+    partition_data: list[PartitionProduceData] = attrs.field(factory=list)
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class ProduceRequest:
+    """A request. Not thread-safe: plain data.
+
+    Attributes:
+        transactional_id: Id of the transactional producer, or null. (string, versions 3+; nullable in 3+; a
+            transactionalId)
+        acks: Who must have the records before the broker answers: 0 nobody (there is no answer at all), 1 the
+            leader, -1 all in-sync replicas. (int16, versions 0+)
+        timeout_ms: How long the broker may wait for those acknowledgements, in milliseconds. (int32, versions
+            0+)
+        topic_data: The records, by topic. ([]TopicProduceData, versions 0+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    API_KEY: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 3
+    MAX_VERSION: ClassVar[int] = 13
+    #: Versions with compact lengths and tagged fields.
+    FLEXIBLE_VERSIONS: ClassVar[range] = range(9, 14)
+
+    transactional_id: str | None = None
+    acks: int = 0
+    timeout_ms: int = 0
+    topic_data: list[TopicProduceData] = attrs.field(factory=list)
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+    def size(self, version: int) -> int:
+        """Exact size of the encoded message in bytes, referenced bytes included.
+
+        Raises:
+            EncodeError: the version does not exist, or a field that may not be null is.
+        """
+        try:
+            size_of = _SIZE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "ProduceRequest", version, 3, 13) from None
+        try:
+            return size_of(self)
+        except EncodeError as error:
+            raise error.of("ProduceRequest", version) from None
+
+    def zero_copy_size(self, version: int) -> int:
+        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        measure = _ZERO_COPY_SIZE.get(version)
+        return measure(self) if measure is not None else 0
+
+    def encode_into(
+        self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
+    ) -> int:
+        """Write the message into a buffer that is big enough; return the position behind it.
+
+        Args:
+            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
+                when ``gather`` is given.
+            gather: receives (position, bytes) for each field that is referenced and not copied.
+
+        Raises:
+            EncodeError: this version cannot express the message; what was written then is not valid.
+        """
+        try:
+            encode = _ENCODE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "ProduceRequest", version, 3, 13) from None
+        try:
+            return encode(self, buffer, position, gather)
+        except EncodeError as error:
+            raise error.of("ProduceRequest", version) from None
+
+    def encode(self, version: int) -> bytes:
+        """The whole message as bytes. Raises EncodeError as ``encode_into`` does."""
+        buffer = bytearray(self.size(version))
+        self.encode_into(buffer, 0, version)
+        return bytes(buffer)
+
+    @classmethod
+    def decode(
+        cls, buffer: Buffer, version: int, position: int = 0
+    ) -> tuple[ProduceRequest, int]:
+        """Read one message; return it and the position behind it. What follows is the caller's.
+
+        Byte fields that are not copied come as views of ``buffer``.
+
+        Raises:
+            DecodeError: the version does not exist, or the bytes are no such message.
+        """
+        try:
+            decode = _DECODE[version]
+        except KeyError:
+            raise no_such_version(DecodeError, "ProduceRequest", version, 3, 13) from None
+        readable = memoryview(buffer).cast("B")
+        try:
+            if not 0 <= position <= len(readable):
+                raise DecodeError(f"position {position} is outside the buffer of {len(readable)} bytes")
+            return decode(readable, position, len(readable))
+        except DecodeError as error:
+            raise error.of("ProduceRequest", version) from None
+
+
+def _decode_partition_produce_data_v3(
+    buffer: memoryview, position: int, end: int
+) -> tuple[PartitionProduceData, int]:
+    """Versions 3-8."""
+    item = _new(PartitionProduceData)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        at = "index:i records:i"
+        item.index, length = _S_ii.unpack_from(buffer, position)
+        position += 8
+
+        at = "records"
+        if length == -1:
+            item.records = None
+        else:
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.records = buffer[position:stop]
+            position = stop
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_partition_produce_data_v3(
+    item: PartitionProduceData, buffer: bytearray, position: int, gather: Gather | None
+) -> int:
+    """Versions 3-8."""
+    at = ""
+    try:
+        at = "index:i"
+        _S_i.pack_into(buffer, position, item.index)
+        position += 4
+
+        at = "records"
+        if item.records is None:
+            _S_i.pack_into(buffer, position, -1)
+            position += 4
+        else:
+            length = byte_length(item.records)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            if gather is None:
+                stop = position + length
+                buffer[position:stop] = byte_view(item.records)
+                position = stop
+            else:
+                gather.append((position, item.records))
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_partition_produce_data_v3(item: PartitionProduceData) -> int:
+    """Versions 3-8."""
+    size = 8
+    at = ""
+    try:
+        at = "records"
+        if item.records is not None:
+            length = byte_length(item.records)
+            size += length
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _zero_copy_size_partition_produce_data_v3(item: PartitionProduceData) -> int:
+    """Versions 3-8."""
+    size = 0
+    if item.records is not None:
+        size += byte_length(item.records)
+    return size
+
+def _decode_partition_produce_data_v9(
+    buffer: memoryview, position: int, end: int
+) -> tuple[PartitionProduceData, int]:
+    """Versions 9-13."""
+    item = _new(PartitionProduceData)
+    at = ""
+    try:
+        at = "index:i records:B"
+        item.index, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "records"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.records = None
+        else:
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.records = buffer[position:stop]
+            position = stop
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_partition_produce_data_v9(
+    item: PartitionProduceData, buffer: bytearray, position: int, gather: Gather | None
+) -> int:
+    """Versions 9-13."""
+    at = ""
+    try:
+        at = "index:i"
+        _S_i.pack_into(buffer, position, item.index)
+        position += 4
+
+        at = "records"
+        if item.records is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            length = byte_length(item.records)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            if gather is None:
+                stop = position + length
+                buffer[position:stop] = byte_view(item.records)
+                position = stop
+            else:
+                gather.append((position, item.records))
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_partition_produce_data_v9(item: PartitionProduceData) -> int:
+    """Versions 9-13."""
+    size = 6
+    at = ""
+    try:
+        at = "records"
+        if item.records is not None:
+            length = byte_length(item.records)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _zero_copy_size_partition_produce_data_v9(item: PartitionProduceData) -> int:
+    """Versions 9-13."""
+    size = 0
+    if item.records is not None:
+        size += byte_length(item.records)
+    return size
+
+def _decode_topic_produce_data_v3(
+    buffer: memoryview, position: int, end: int
+) -> tuple[TopicProduceData, int]:
+    """Versions 3-8."""
+    item = _new(TopicProduceData)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+
+        at = "name"
+        (length,) = _S_h.unpack_from(buffer, position)
+        position += 2
+        stop = position + length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "partition_data"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 8 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 8 bytes")
+        partition_data: list[PartitionProduceData] = []
+        item.partition_data = partition_data
+        for _ in range(length):
+            partition_data_element, position = _decode_partition_produce_data_v3(buffer, position, end)
+            partition_data.append(partition_data_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_topic_produce_data_v3(
+    item: TopicProduceData, buffer: bytearray, position: int, gather: Gather | None
+) -> int:
+    """Versions 3-8."""
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        _S_h.pack_into(buffer, position, length)
+        position += 2
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "partition_data"
+        length = len(item.partition_data)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.partition_data:
+            position = _encode_partition_produce_data_v3(element, buffer, position, gather)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_topic_produce_data_v3(item: TopicProduceData) -> int:
+    """Versions 3-8."""
+    size = 6
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        length = text_bytes(item.name)
+        size += length
+
+        at = "partition_data"
+        length = len(item.partition_data)
+        for element in item.partition_data:
+            size += _size_partition_produce_data_v3(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _zero_copy_size_topic_produce_data_v3(item: TopicProduceData) -> int:
+    """Versions 3-8."""
+    size = 0
+    for partition_data_element in item.partition_data or ():
+        size += _zero_copy_size_partition_produce_data_v3(partition_data_element)
+    return size
+
+def _decode_topic_produce_data_v9(
+    buffer: memoryview, position: int, end: int
+) -> tuple[TopicProduceData, int]:
+    """Versions 9-12."""
+    item = _new(TopicProduceData)
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+
+        at = "name"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "partition_data"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 6 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 6 bytes")
+        partition_data: list[PartitionProduceData] = []
+        item.partition_data = partition_data
+        for _ in range(length):
+            partition_data_element, position = _decode_partition_produce_data_v9(buffer, position, end)
+            partition_data.append(partition_data_element)
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_topic_produce_data_v9(
+    item: TopicProduceData, buffer: bytearray, position: int, gather: Gather | None
+) -> int:
+    """Versions 9-12."""
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "partition_data"
+        length = len(item.partition_data)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.partition_data:
+            position = _encode_partition_produce_data_v9(element, buffer, position, gather)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_topic_produce_data_v9(item: TopicProduceData) -> int:
+    """Versions 9-12."""
+    size = 3
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        length = text_bytes(item.name)
+        size += length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "partition_data"
+        length = len(item.partition_data)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.partition_data:
+            size += _size_partition_produce_data_v9(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _zero_copy_size_topic_produce_data_v9(item: TopicProduceData) -> int:
+    """Versions 9-12."""
+    size = 0
+    for partition_data_element in item.partition_data or ():
+        size += _zero_copy_size_partition_produce_data_v9(partition_data_element)
+    return size
+
+def _decode_topic_produce_data_v13(
+    buffer: memoryview, position: int, end: int
+) -> tuple[TopicProduceData, int]:
+    """Version 13."""
+    item = _new(TopicProduceData)
+    at = ""
+    try:
+        item.name = ""
+
+        at = "topic_id:16s partition_data:B"
+        topic_id, length = _S_16sB.unpack_from(buffer, position)
+        position += 17
+        item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
+
+        at = "partition_data"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 6 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 6 bytes")
+        partition_data: list[PartitionProduceData] = []
+        item.partition_data = partition_data
+        for _ in range(length):
+            partition_data_element, position = _decode_partition_produce_data_v9(buffer, position, end)
+            partition_data.append(partition_data_element)
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_topic_produce_data_v13(
+    item: TopicProduceData, buffer: bytearray, position: int, gather: Gather | None
+) -> int:
+    """Version 13."""
+    element: Any = None
+    at = ""
+    try:
+        at = "topic_id:16s"
+        _S_16s.pack_into(buffer, position, item.topic_id.bytes)
+        position += 16
+
+        at = "partition_data"
+        length = len(item.partition_data)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.partition_data:
+            position = _encode_partition_produce_data_v9(element, buffer, position, gather)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_topic_produce_data_v13(item: TopicProduceData) -> int:
+    """Version 13."""
+    size = 18
+    element: Any = None
+    at = ""
+    try:
+        at = "partition_data"
+        length = len(item.partition_data)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.partition_data:
+            size += _size_partition_produce_data_v9(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _zero_copy_size_topic_produce_data_v13(item: TopicProduceData) -> int:
+    """Version 13."""
+    size = 0
+    for partition_data_element in item.partition_data or ():
+        size += _zero_copy_size_partition_produce_data_v9(partition_data_element)
+    return size
+
+def _decode_produce_request_v3(buffer: memoryview, position: int, end: int) -> tuple[ProduceRequest, int]:
+    """Versions 3-8."""
+    item = _new(ProduceRequest)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        at = "transactional_id"
+        (length,) = _S_h.unpack_from(buffer, position)
+        position += 2
+        if length == -1:
+            item.transactional_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.transactional_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "acks:h timeout_ms:i topic_data:i"
+        item.acks, item.timeout_ms, length = _S_hii.unpack_from(buffer, position)
+        position += 10
+
+        at = "topic_data"
+        if not 0 <= length * 6 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 6 bytes")
+        topic_data: list[TopicProduceData] = []
+        item.topic_data = topic_data
+        for _ in range(length):
+            topic_data_element, position = _decode_topic_produce_data_v3(buffer, position, end)
+            topic_data.append(topic_data_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_produce_request_v3(
+    item: ProduceRequest, buffer: bytearray, position: int, gather: Gather | None
+) -> int:
+    """Versions 3-8."""
+    element: Any = None
+    at = ""
+    try:
+        at = "transactional_id"
+        if item.transactional_id is None:
+            _S_h.pack_into(buffer, position, -1)
+            position += 2
+        else:
+            data = item.transactional_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "acks:h timeout_ms:i"
+        _S_hi.pack_into(buffer, position, item.acks, item.timeout_ms)
+        position += 6
+
+        at = "topic_data"
+        length = len(item.topic_data)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.topic_data:
+            position = _encode_topic_produce_data_v3(element, buffer, position, gather)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_produce_request_v3(item: ProduceRequest) -> int:
+    """Versions 3-8."""
+    size = 12
+    element: Any = None
+    at = ""
+    try:
+        at = "transactional_id"
+        if item.transactional_id is not None:
+            length = text_bytes(item.transactional_id)
+            size += length
+
+        at = "topic_data"
+        length = len(item.topic_data)
+        for element in item.topic_data:
+            size += _size_topic_produce_data_v3(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _zero_copy_size_produce_request_v3(item: ProduceRequest) -> int:
+    """Versions 3-8."""
+    size = 0
+    for topic_data_element in item.topic_data or ():
+        size += _zero_copy_size_topic_produce_data_v3(topic_data_element)
+    return size
+
+def _decode_produce_request_v9(buffer: memoryview, position: int, end: int) -> tuple[ProduceRequest, int]:
+    """Versions 9-12."""
+    item = _new(ProduceRequest)
+    at = ""
+    try:
+        at = "transactional_id"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.transactional_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.transactional_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "acks:h timeout_ms:i topic_data:B"
+        item.acks, item.timeout_ms, length = _S_hiB.unpack_from(buffer, position)
+        position += 7
+
+        at = "topic_data"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 3 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 3 bytes")
+        topic_data: list[TopicProduceData] = []
+        item.topic_data = topic_data
+        for _ in range(length):
+            topic_data_element, position = _decode_topic_produce_data_v9(buffer, position, end)
+            topic_data.append(topic_data_element)
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_produce_request_v9(
+    item: ProduceRequest, buffer: bytearray, position: int, gather: Gather | None
+) -> int:
+    """Versions 9-12."""
+    element: Any = None
+    at = ""
+    try:
+        at = "transactional_id"
+        if item.transactional_id is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.transactional_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "acks:h timeout_ms:i"
+        _S_hi.pack_into(buffer, position, item.acks, item.timeout_ms)
+        position += 6
+
+        at = "topic_data"
+        length = len(item.topic_data)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.topic_data:
+            position = _encode_topic_produce_data_v9(element, buffer, position, gather)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_produce_request_v9(item: ProduceRequest) -> int:
+    """Versions 9-12."""
+    size = 9
+    element: Any = None
+    at = ""
+    try:
+        at = "transactional_id"
+        if item.transactional_id is not None:
+            length = text_bytes(item.transactional_id)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "topic_data"
+        length = len(item.topic_data)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.topic_data:
+            size += _size_topic_produce_data_v9(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _zero_copy_size_produce_request_v9(item: ProduceRequest) -> int:
+    """Versions 9-12."""
+    size = 0
+    for topic_data_element in item.topic_data or ():
+        size += _zero_copy_size_topic_produce_data_v9(topic_data_element)
+    return size
+
+def _decode_produce_request_v13(buffer: memoryview, position: int, end: int) -> tuple[ProduceRequest, int]:
+    """Version 13."""
+    item = _new(ProduceRequest)
+    at = ""
+    try:
+        at = "transactional_id"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.transactional_id = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.transactional_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "acks:h timeout_ms:i topic_data:B"
+        item.acks, item.timeout_ms, length = _S_hiB.unpack_from(buffer, position)
+        position += 7
+
+        at = "topic_data"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 18 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 18 bytes")
+        topic_data: list[TopicProduceData] = []
+        item.topic_data = topic_data
+        for _ in range(length):
+            topic_data_element, position = _decode_topic_produce_data_v13(buffer, position, end)
+            topic_data.append(topic_data_element)
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_produce_request_v13(
+    item: ProduceRequest, buffer: bytearray, position: int, gather: Gather | None
+) -> int:
+    """Version 13."""
+    element: Any = None
+    at = ""
+    try:
+        at = "transactional_id"
+        if item.transactional_id is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.transactional_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "acks:h timeout_ms:i"
+        _S_hi.pack_into(buffer, position, item.acks, item.timeout_ms)
+        position += 6
+
+        at = "topic_data"
+        length = len(item.topic_data)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.topic_data:
+            position = _encode_topic_produce_data_v13(element, buffer, position, gather)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_produce_request_v13(item: ProduceRequest) -> int:
+    """Version 13."""
+    size = 9
+    element: Any = None
+    at = ""
+    try:
+        at = "transactional_id"
+        if item.transactional_id is not None:
+            length = text_bytes(item.transactional_id)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "topic_data"
+        length = len(item.topic_data)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.topic_data:
+            size += _size_topic_produce_data_v13(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _zero_copy_size_produce_request_v13(item: ProduceRequest) -> int:
+    """Version 13."""
+    size = 0
+    for topic_data_element in item.topic_data or ():
+        size += _zero_copy_size_topic_produce_data_v13(topic_data_element)
+    return size
+
+_DECODE = {
+    3: _decode_produce_request_v3,
+    4: _decode_produce_request_v3,
+    5: _decode_produce_request_v3,
+    6: _decode_produce_request_v3,
+    7: _decode_produce_request_v3,
+    8: _decode_produce_request_v3,
+    9: _decode_produce_request_v9,
+    10: _decode_produce_request_v9,
+    11: _decode_produce_request_v9,
+    12: _decode_produce_request_v9,
+    13: _decode_produce_request_v13,
+}
+_ENCODE = {
+    3: _encode_produce_request_v3,
+    4: _encode_produce_request_v3,
+    5: _encode_produce_request_v3,
+    6: _encode_produce_request_v3,
+    7: _encode_produce_request_v3,
+    8: _encode_produce_request_v3,
+    9: _encode_produce_request_v9,
+    10: _encode_produce_request_v9,
+    11: _encode_produce_request_v9,
+    12: _encode_produce_request_v9,
+    13: _encode_produce_request_v13,
+}
+_SIZE = {
+    3: _size_produce_request_v3,
+    4: _size_produce_request_v3,
+    5: _size_produce_request_v3,
+    6: _size_produce_request_v3,
+    7: _size_produce_request_v3,
+    8: _size_produce_request_v3,
+    9: _size_produce_request_v9,
+    10: _size_produce_request_v9,
+    11: _size_produce_request_v9,
+    12: _size_produce_request_v9,
+    13: _size_produce_request_v13,
+}
+_ZERO_COPY_SIZE = {
+    3: _zero_copy_size_produce_request_v3,
+    4: _zero_copy_size_produce_request_v3,
+    5: _zero_copy_size_produce_request_v3,
+    6: _zero_copy_size_produce_request_v3,
+    7: _zero_copy_size_produce_request_v3,
+    8: _zero_copy_size_produce_request_v3,
+    9: _zero_copy_size_produce_request_v9,
+    10: _zero_copy_size_produce_request_v9,
+    11: _zero_copy_size_produce_request_v9,
+    12: _zero_copy_size_produce_request_v9,
+    13: _zero_copy_size_produce_request_v13,
+}

@@ -1,0 +1,2363 @@
+# DO NOT EDIT: generated from specs/ProduceResponse.json (python -m codegen SPEC_DIR OUT_DIR).
+# sha256 of the source: fffffa32842b4be327f3a996a40858af77d21d5b4f4aa4630314767a501b3e57
+"""ProduceResponse: a response of API 0, versions 3-13, flexible 9-13."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, ClassVar
+from uuid import UUID
+
+import attrs
+
+from ._wire import (
+    Buffer,
+    DECODE_FAILURES,
+    DecodeError,
+    ENCODE_FAILURES,
+    EncodeError,
+    Gather,
+    MAX_STRING_BYTES,
+    ZERO_UUID,
+    ZERO_UUID_BYTES,
+    bad_length,
+    check_unknown_tags,
+    decode_failed,
+    encode_failed,
+    no_such_version,
+    not_in_version,
+    read_tag,
+    read_unknown_tags,
+    read_uvarint_rest,
+    string_too_long,
+    tag_overrun,
+    text_bytes,
+    unknown_tags_size,
+    uvarint_size,
+    write_unknown_tags,
+    write_uvarint,
+)
+
+__all__ = [
+    "BatchIndexAndErrorMessage",
+    "LeaderIdAndEpoch",
+    "NodeEndpoint",
+    "PartitionProduceResponse",
+    "ProduceResponse",
+    "TopicProduceResponse",
+]
+
+_S_ = Struct(">")
+_S_16s = Struct(">16s")
+_S_16sB = Struct(">16sB")
+_S_h = Struct(">h")
+_S_i = Struct(">i")
+_S_iB = Struct(">iB")
+_S_ih = Struct(">ih")
+_S_ihqq = Struct(">ihqq")
+_S_ihqqq = Struct(">ihqqq")
+_S_ihqqqB = Struct(">ihqqqB")
+_S_ihqqqi = Struct(">ihqqqi")
+_S_ii = Struct(">ii")
+_S_iiB = Struct(">iiB")
+_new = object.__new__
+
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class BatchIndexAndErrorMessage:
+    """Part of ProduceResponse.
+
+    Attributes:
+        batch_index: Position of the record in its batch, from 0. (int32, versions 8+)
+        batch_index_error_message: What is wrong with that record. (string, versions 8+; nullable in 8+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    batch_index: int = 0
+    batch_index_error_message: str | None = None
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class LeaderIdAndEpoch:
+    """Part of ProduceResponse.
+
+    Attributes:
+        leader_id: The new leader; -1 when it is not known. (int32, versions 10+; a brokerId)
+        leader_epoch: Epoch of the new leader; -1 when it is not known. (int32, versions 10+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    leader_id: int = -1
+    leader_epoch: int = -1
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class PartitionProduceResponse:
+    """Part of ProduceResponse.
+
+    Attributes:
+        index: Number of the partition. (int32, versions 0+)
+        error_code: 0, or why the batch was refused. (int16, versions 0+)
+        base_offset: Offset of the batch's first record. (int64, versions 0+)
+        log_append_time_ms: The broker's time of writing for topics that use it, in milliseconds; -1 where
+            records keep the time the producer gave them. (int64, versions 2+; dropped where a version lacks
+            it)
+        log_start_offset: First offset that the log still holds. (int64, versions 5+; dropped where a version
+            lacks it)
+        record_errors: The records for whose sake the whole batch was refused. ([]BatchIndexAndErrorMessage,
+            versions 8+; dropped where a version lacks it)
+        error_message: What the named records have in common. (string, versions 8+; nullable in 8+; dropped
+            where a version lacks it)
+        current_leader: Who leads the partition now, when it is not the broker that answers.
+            (LeaderIdAndEpoch, versions 10+; tag 0 in 10+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    index: int = 0
+    error_code: int = 0
+    base_offset: int = 0
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: list[BatchIndexAndErrorMessage] = attrs.field(factory=list)
+    error_message: str | None = None
+    current_leader: LeaderIdAndEpoch = attrs.field(factory=LeaderIdAndEpoch)
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class TopicProduceResponse:
+    """Part of ProduceResponse.
+
+    Attributes:
+        name: Name of the topic. (string, versions 0-12; dropped where a version lacks it; a topicName)
+        topic_id: Id of the topic. (uuid, versions 13+; dropped where a version lacks it)
+        partition_responses: Results, by partition. ([]PartitionProduceResponse, versions 0+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    #: Fields by which upstream indexes collections of this struct.
+    MAP_KEYS: ClassVar[tuple[str, ...]] = ("name", "topic_id")
+
+    name: str = ""
+    topic_id: UUID = ZERO_UUID
+    partition_responses: list[PartitionProduceResponse] = attrs.field(factory=list)
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class NodeEndpoint:
+    """Part of ProduceResponse.
+
+    Attributes:
+        node_id: Id of the broker. (int32, versions 10+; a brokerId)
+        host: Host name or address to connect to. (string, versions 10+)
+        port: Port to connect to. (int32, versions 10+)
+        rack: Rack the broker stands in, or null. (string, versions 10+; nullable in 10+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    #: Fields by which upstream indexes collections of this struct.
+    MAP_KEYS: ClassVar[tuple[str, ...]] = ("node_id",)
+
+    node_id: int = 0
+    host: str = ""
+    port: int = 0
+    rack: str | None = None
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+@attrs.define(kw_only=True, weakref_slot=False)
+class ProduceResponse:
+    """A response. Not thread-safe: plain data.
+
+    Attributes:
+        responses: Results, by topic. ([]TopicProduceResponse, versions 0+)
+        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 1+; dropped
+            where a version lacks it)
+        node_endpoints: How to reach each broker named as a current leader. ([]NodeEndpoint, versions 10+; tag
+            0 in 10+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    API_KEY: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 3
+    MAX_VERSION: ClassVar[int] = 13
+    #: Versions with compact lengths and tagged fields.
+    FLEXIBLE_VERSIONS: ClassVar[range] = range(9, 14)
+
+    responses: list[TopicProduceResponse] = attrs.field(factory=list)
+    throttle_time_ms: int = 0
+    node_endpoints: list[NodeEndpoint] = attrs.field(factory=list)
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+    def size(self, version: int) -> int:
+        """Exact size of the encoded message in bytes, referenced bytes included.
+
+        Raises:
+            EncodeError: the version does not exist, or a field that may not be null is.
+        """
+        try:
+            size_of = _SIZE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "ProduceResponse", version, 3, 13) from None
+        try:
+            return size_of(self)
+        except EncodeError as error:
+            raise error.of("ProduceResponse", version) from None
+
+    def zero_copy_size(self, version: int) -> int:
+        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        return 0
+
+    def encode_into(
+        self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
+    ) -> int:
+        """Write the message into a buffer that is big enough; return the position behind it.
+
+        Args:
+            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
+                when ``gather`` is given.
+            gather: receives (position, bytes) for each field that is referenced and not copied.
+
+        Raises:
+            EncodeError: this version cannot express the message; what was written then is not valid.
+        """
+        try:
+            encode = _ENCODE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "ProduceResponse", version, 3, 13) from None
+        try:
+            return encode(self, buffer, position)
+        except EncodeError as error:
+            raise error.of("ProduceResponse", version) from None
+
+    def encode(self, version: int) -> bytes:
+        """The whole message as bytes. Raises EncodeError as ``encode_into`` does."""
+        buffer = bytearray(self.size(version))
+        self.encode_into(buffer, 0, version)
+        return bytes(buffer)
+
+    @classmethod
+    def decode(
+        cls, buffer: Buffer, version: int, position: int = 0
+    ) -> tuple[ProduceResponse, int]:
+        """Read one message; return it and the position behind it. What follows is the caller's.
+
+        Raises:
+            DecodeError: the version does not exist, or the bytes are no such message.
+        """
+        try:
+            decode = _DECODE[version]
+        except KeyError:
+            raise no_such_version(DecodeError, "ProduceResponse", version, 3, 13) from None
+        readable = buffer if type(buffer) is bytes else bytes(buffer)
+        try:
+            if not 0 <= position <= len(readable):
+                raise DecodeError(f"position {position} is outside the buffer of {len(readable)} bytes")
+            return decode(readable, position, len(readable))
+        except DecodeError as error:
+            raise error.of("ProduceResponse", version) from None
+
+_DEFAULT_LEADER_ID_AND_EPOCH = LeaderIdAndEpoch()
+
+
+def _decode_batch_index_and_error_message_v8(
+    buffer: bytes, position: int, end: int
+) -> tuple[BatchIndexAndErrorMessage, int]:
+    """Version 8."""
+    item = _new(BatchIndexAndErrorMessage)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        at = "batch_index:i batch_index_error_message:h"
+        item.batch_index, length = _S_ih.unpack_from(buffer, position)
+        position += 6
+
+        at = "batch_index_error_message"
+        if length == -1:
+            item.batch_index_error_message = None
+        else:
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.batch_index_error_message = str(buffer[position:stop], "utf-8")
+            position = stop
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_batch_index_and_error_message_v8(
+    item: BatchIndexAndErrorMessage, buffer: bytearray, position: int
+) -> int:
+    """Version 8."""
+    at = ""
+    try:
+        at = "batch_index:i"
+        _S_i.pack_into(buffer, position, item.batch_index)
+        position += 4
+
+        at = "batch_index_error_message"
+        if item.batch_index_error_message is None:
+            _S_h.pack_into(buffer, position, -1)
+            position += 2
+        else:
+            data = item.batch_index_error_message.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_batch_index_and_error_message_v8(item: BatchIndexAndErrorMessage) -> int:
+    """Version 8."""
+    size = 6
+    at = ""
+    try:
+        at = "batch_index_error_message"
+        if item.batch_index_error_message is not None:
+            length = text_bytes(item.batch_index_error_message)
+            size += length
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_batch_index_and_error_message_v9(
+    buffer: bytes, position: int, end: int
+) -> tuple[BatchIndexAndErrorMessage, int]:
+    """Versions 9-13."""
+    item = _new(BatchIndexAndErrorMessage)
+    at = ""
+    try:
+        at = "batch_index:i batch_index_error_message:B"
+        item.batch_index, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "batch_index_error_message"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.batch_index_error_message = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.batch_index_error_message = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_batch_index_and_error_message_v9(
+    item: BatchIndexAndErrorMessage, buffer: bytearray, position: int
+) -> int:
+    """Versions 9-13."""
+    at = ""
+    try:
+        at = "batch_index:i"
+        _S_i.pack_into(buffer, position, item.batch_index)
+        position += 4
+
+        at = "batch_index_error_message"
+        if item.batch_index_error_message is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.batch_index_error_message.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_batch_index_and_error_message_v9(item: BatchIndexAndErrorMessage) -> int:
+    """Versions 9-13."""
+    size = 6
+    at = ""
+    try:
+        at = "batch_index_error_message"
+        if item.batch_index_error_message is not None:
+            length = text_bytes(item.batch_index_error_message)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_leader_id_and_epoch_v10(buffer: bytes, position: int, end: int) -> tuple[LeaderIdAndEpoch, int]:
+    """Versions 10-13."""
+    item = _new(LeaderIdAndEpoch)
+    at = ""
+    try:
+        at = "leader_id:i leader_epoch:i tagged_fields:B"
+        item.leader_id, item.leader_epoch, length = _S_iiB.unpack_from(buffer, position)
+        position += 9
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_leader_id_and_epoch_v10(item: LeaderIdAndEpoch, buffer: bytearray, position: int) -> int:
+    """Versions 10-13."""
+    at = ""
+    try:
+        at = "leader_id:i leader_epoch:i"
+        _S_ii.pack_into(buffer, position, item.leader_id, item.leader_epoch)
+        position += 8
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_leader_id_and_epoch_v10(item: LeaderIdAndEpoch) -> int:
+    """Versions 10-13."""
+    size = 9
+    at = ""
+    try:
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_partition_produce_response_v3(
+    buffer: bytes, position: int, end: int
+) -> tuple[PartitionProduceResponse, int]:
+    """Versions 3-4."""
+    item = _new(PartitionProduceResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.log_start_offset = -1
+        item.record_errors = []
+        item.error_message = None
+        item.current_leader = LeaderIdAndEpoch()
+
+        at = "index:i error_code:h base_offset:q log_append_time_ms:q"
+        (
+            item.index,
+            item.error_code,
+            item.base_offset,
+            item.log_append_time_ms,
+        ) = _S_ihqq.unpack_from(buffer, position)
+        position += 22
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_partition_produce_response_v3(
+    item: PartitionProduceResponse, buffer: bytearray, position: int
+) -> int:
+    """Versions 3-4."""
+    at = ""
+    try:
+        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+            at = "current_leader"
+            raise not_in_version(item.current_leader, "10-13")
+
+        at = "index:i error_code:h base_offset:q log_append_time_ms:q"
+        _S_ihqq.pack_into(
+            buffer,
+            position,
+            item.index,
+            item.error_code,
+            item.base_offset,
+            item.log_append_time_ms,
+        )
+        position += 22
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_partition_produce_response_v3(item: PartitionProduceResponse) -> int:
+    """Versions 3-4."""
+    return 22
+
+def _decode_partition_produce_response_v5(
+    buffer: bytes, position: int, end: int
+) -> tuple[PartitionProduceResponse, int]:
+    """Versions 5-7."""
+    item = _new(PartitionProduceResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.record_errors = []
+        item.error_message = None
+        item.current_leader = LeaderIdAndEpoch()
+
+        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
+        (
+            item.index,
+            item.error_code,
+            item.base_offset,
+            item.log_append_time_ms,
+            item.log_start_offset,
+        ) = _S_ihqqq.unpack_from(buffer, position)
+        position += 30
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_partition_produce_response_v5(
+    item: PartitionProduceResponse, buffer: bytearray, position: int
+) -> int:
+    """Versions 5-7."""
+    at = ""
+    try:
+        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+            at = "current_leader"
+            raise not_in_version(item.current_leader, "10-13")
+
+        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
+        _S_ihqqq.pack_into(
+            buffer,
+            position,
+            item.index,
+            item.error_code,
+            item.base_offset,
+            item.log_append_time_ms,
+            item.log_start_offset,
+        )
+        position += 30
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_partition_produce_response_v5(item: PartitionProduceResponse) -> int:
+    """Versions 5-7."""
+    return 30
+
+def _decode_partition_produce_response_v8(
+    buffer: bytes, position: int, end: int
+) -> tuple[PartitionProduceResponse, int]:
+    """Version 8."""
+    item = _new(PartitionProduceResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.current_leader = LeaderIdAndEpoch()
+
+        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:i"
+        (
+            item.index,
+            item.error_code,
+            item.base_offset,
+            item.log_append_time_ms,
+            item.log_start_offset,
+            length,
+        ) = _S_ihqqqi.unpack_from(buffer, position)
+        position += 34
+
+        at = "record_errors"
+        if not 0 <= length * 6 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 6 bytes")
+        record_errors: list[BatchIndexAndErrorMessage] = []
+        item.record_errors = record_errors
+        for _ in range(length):
+            record_errors_element, position = _decode_batch_index_and_error_message_v8(buffer, position, end)
+            record_errors.append(record_errors_element)
+
+        at = "error_message"
+        (length,) = _S_h.unpack_from(buffer, position)
+        position += 2
+        if length == -1:
+            item.error_message = None
+        else:
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.error_message = str(buffer[position:stop], "utf-8")
+            position = stop
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_partition_produce_response_v8(
+    item: PartitionProduceResponse, buffer: bytearray, position: int
+) -> int:
+    """Version 8."""
+    element: Any = None
+    at = ""
+    try:
+        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+            at = "current_leader"
+            raise not_in_version(item.current_leader, "10-13")
+
+        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
+        _S_ihqqq.pack_into(
+            buffer,
+            position,
+            item.index,
+            item.error_code,
+            item.base_offset,
+            item.log_append_time_ms,
+            item.log_start_offset,
+        )
+        position += 30
+
+        at = "record_errors"
+        length = len(item.record_errors)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.record_errors:
+            position = _encode_batch_index_and_error_message_v8(element, buffer, position)
+        element = None
+
+        at = "error_message"
+        if item.error_message is None:
+            _S_h.pack_into(buffer, position, -1)
+            position += 2
+        else:
+            data = item.error_message.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_partition_produce_response_v8(item: PartitionProduceResponse) -> int:
+    """Version 8."""
+    size = 36
+    element: Any = None
+    at = ""
+    try:
+        at = "record_errors"
+        length = len(item.record_errors)
+        for element in item.record_errors:
+            size += _size_batch_index_and_error_message_v8(element)
+        element = None
+
+        at = "error_message"
+        if item.error_message is not None:
+            length = text_bytes(item.error_message)
+            size += length
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_partition_produce_response_v9(
+    buffer: bytes, position: int, end: int
+) -> tuple[PartitionProduceResponse, int]:
+    """Version 9."""
+    item = _new(PartitionProduceResponse)
+    at = ""
+    try:
+        item.current_leader = LeaderIdAndEpoch()
+
+        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:B"
+        (
+            item.index,
+            item.error_code,
+            item.base_offset,
+            item.log_append_time_ms,
+            item.log_start_offset,
+            length,
+        ) = _S_ihqqqB.unpack_from(buffer, position)
+        position += 31
+
+        at = "record_errors"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 6 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 6 bytes")
+        record_errors: list[BatchIndexAndErrorMessage] = []
+        item.record_errors = record_errors
+        for _ in range(length):
+            record_errors_element, position = _decode_batch_index_and_error_message_v9(buffer, position, end)
+            record_errors.append(record_errors_element)
+
+        at = "error_message"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.error_message = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.error_message = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_partition_produce_response_v9(
+    item: PartitionProduceResponse, buffer: bytearray, position: int
+) -> int:
+    """Version 9."""
+    element: Any = None
+    at = ""
+    try:
+        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+            at = "current_leader"
+            raise not_in_version(item.current_leader, "10-13")
+
+        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
+        _S_ihqqq.pack_into(
+            buffer,
+            position,
+            item.index,
+            item.error_code,
+            item.base_offset,
+            item.log_append_time_ms,
+            item.log_start_offset,
+        )
+        position += 30
+
+        at = "record_errors"
+        length = len(item.record_errors)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.record_errors:
+            position = _encode_batch_index_and_error_message_v9(element, buffer, position)
+        element = None
+
+        at = "error_message"
+        if item.error_message is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.error_message.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_partition_produce_response_v9(item: PartitionProduceResponse) -> int:
+    """Version 9."""
+    size = 33
+    element: Any = None
+    at = ""
+    try:
+        at = "record_errors"
+        length = len(item.record_errors)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.record_errors:
+            size += _size_batch_index_and_error_message_v9(element)
+        element = None
+
+        at = "error_message"
+        if item.error_message is not None:
+            length = text_bytes(item.error_message)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_partition_produce_response_v10(
+    buffer: bytes, position: int, end: int
+) -> tuple[PartitionProduceResponse, int]:
+    """Versions 10-13."""
+    item = _new(PartitionProduceResponse)
+    at = ""
+    try:
+        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:B"
+        (
+            item.index,
+            item.error_code,
+            item.base_offset,
+            item.log_append_time_ms,
+            item.log_start_offset,
+            length,
+        ) = _S_ihqqqB.unpack_from(buffer, position)
+        position += 31
+
+        at = "record_errors"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 6 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 6 bytes")
+        record_errors: list[BatchIndexAndErrorMessage] = []
+        item.record_errors = record_errors
+        for _ in range(length):
+            record_errors_element, position = _decode_batch_index_and_error_message_v9(buffer, position, end)
+            record_errors.append(record_errors_element)
+
+        at = "error_message"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.error_message = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.error_message = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        item.current_leader = LeaderIdAndEpoch()
+        item.unknown_tagged_fields = None
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            tag = -1
+            for _ in range(length):
+                at = "tagged_fields"
+                tag, tag_end, position = read_tag(buffer, position, end, tag)
+                if tag == 0:
+                    at = "current_leader"
+                    item.current_leader, position = _decode_leader_id_and_epoch_v10(buffer, position, tag_end)
+                else:
+                    if item.unknown_tagged_fields is None:
+                        item.unknown_tagged_fields = {}
+                    item.unknown_tagged_fields[tag] = bytes(buffer[position:tag_end])
+                if position > tag_end:
+                    raise tag_overrun(position, tag_end)
+                position = tag_end
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_partition_produce_response_v10(
+    item: PartitionProduceResponse, buffer: bytearray, position: int
+) -> int:
+    """Versions 10-13."""
+    element: Any = None
+    at = ""
+    try:
+        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
+        _S_ihqqq.pack_into(
+            buffer,
+            position,
+            item.index,
+            item.error_code,
+            item.base_offset,
+            item.log_append_time_ms,
+            item.log_start_offset,
+        )
+        position += 30
+
+        at = "record_errors"
+        length = len(item.record_errors)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.record_errors:
+            position = _encode_batch_index_and_error_message_v9(element, buffer, position)
+        element = None
+
+        at = "error_message"
+        if item.error_message is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.error_message.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "tagged_fields"
+        tag_count = 0
+        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+            tag_count += 1
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            tag_count += check_unknown_tags(unknown, (0,))
+        position = write_uvarint(buffer, position, tag_count)
+        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+            at = "current_leader"
+            size = 0
+            size += _size_leader_id_and_epoch_v10(item.current_leader)
+            position = write_uvarint(buffer, position, 0)
+            position = write_uvarint(buffer, position, size)
+            at = "current_leader"
+            position = _encode_leader_id_and_epoch_v10(item.current_leader, buffer, position)
+        if unknown:
+            at = "tagged_fields"
+            position = write_unknown_tags(buffer, position, unknown, 1)
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_partition_produce_response_v10(item: PartitionProduceResponse) -> int:
+    """Versions 10-13."""
+    size = 33
+    element: Any = None
+    at = ""
+    try:
+        at = "record_errors"
+        length = len(item.record_errors)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.record_errors:
+            size += _size_batch_index_and_error_message_v9(element)
+        element = None
+
+        at = "error_message"
+        if item.error_message is not None:
+            length = text_bytes(item.error_message)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        tag_count = 0
+        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+            at = "current_leader"
+            tag_count += 1
+            total = size
+            size = 0
+            size += _size_leader_id_and_epoch_v10(item.current_leader)
+            size += total + uvarint_size(size) + 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            tag_count += len(unknown)
+            size += unknown_tags_size(unknown)
+        if tag_count > 127:
+            size += uvarint_size(tag_count) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_topic_produce_response_v3(
+    buffer: bytes, position: int, end: int
+) -> tuple[TopicProduceResponse, int]:
+    """Versions 3-4."""
+    item = _new(TopicProduceResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+
+        at = "name"
+        (length,) = _S_h.unpack_from(buffer, position)
+        position += 2
+        stop = position + length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "partition_responses"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 22 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 22 bytes")
+        partition_responses: list[PartitionProduceResponse] = []
+        item.partition_responses = partition_responses
+        for _ in range(length):
+            partition_responses_element, position = _decode_partition_produce_response_v3(buffer, position, end)
+            partition_responses.append(partition_responses_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_topic_produce_response_v3(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
+    """Versions 3-4."""
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        _S_h.pack_into(buffer, position, length)
+        position += 2
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "partition_responses"
+        length = len(item.partition_responses)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.partition_responses:
+            position = _encode_partition_produce_response_v3(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_topic_produce_response_v3(item: TopicProduceResponse) -> int:
+    """Versions 3-4."""
+    size = 6
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        length = text_bytes(item.name)
+        size += length
+
+        at = "partition_responses"
+        length = len(item.partition_responses)
+        for element in item.partition_responses:
+            size += _size_partition_produce_response_v3(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_topic_produce_response_v5(
+    buffer: bytes, position: int, end: int
+) -> tuple[TopicProduceResponse, int]:
+    """Versions 5-7."""
+    item = _new(TopicProduceResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+
+        at = "name"
+        (length,) = _S_h.unpack_from(buffer, position)
+        position += 2
+        stop = position + length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "partition_responses"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 30 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 30 bytes")
+        partition_responses: list[PartitionProduceResponse] = []
+        item.partition_responses = partition_responses
+        for _ in range(length):
+            partition_responses_element, position = _decode_partition_produce_response_v5(buffer, position, end)
+            partition_responses.append(partition_responses_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_topic_produce_response_v5(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
+    """Versions 5-7."""
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        _S_h.pack_into(buffer, position, length)
+        position += 2
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "partition_responses"
+        length = len(item.partition_responses)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.partition_responses:
+            position = _encode_partition_produce_response_v5(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_topic_produce_response_v5(item: TopicProduceResponse) -> int:
+    """Versions 5-7."""
+    size = 6
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        length = text_bytes(item.name)
+        size += length
+
+        at = "partition_responses"
+        length = len(item.partition_responses)
+        for element in item.partition_responses:
+            size += _size_partition_produce_response_v5(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_topic_produce_response_v8(
+    buffer: bytes, position: int, end: int
+) -> tuple[TopicProduceResponse, int]:
+    """Version 8."""
+    item = _new(TopicProduceResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+
+        at = "name"
+        (length,) = _S_h.unpack_from(buffer, position)
+        position += 2
+        stop = position + length
+        if not position <= stop <= end:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "partition_responses"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 36 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 36 bytes")
+        partition_responses: list[PartitionProduceResponse] = []
+        item.partition_responses = partition_responses
+        for _ in range(length):
+            partition_responses_element, position = _decode_partition_produce_response_v8(buffer, position, end)
+            partition_responses.append(partition_responses_element)
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_topic_produce_response_v8(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
+    """Version 8."""
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        _S_h.pack_into(buffer, position, length)
+        position += 2
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "partition_responses"
+        length = len(item.partition_responses)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.partition_responses:
+            position = _encode_partition_produce_response_v8(element, buffer, position)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_topic_produce_response_v8(item: TopicProduceResponse) -> int:
+    """Version 8."""
+    size = 6
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        length = text_bytes(item.name)
+        size += length
+
+        at = "partition_responses"
+        length = len(item.partition_responses)
+        for element in item.partition_responses:
+            size += _size_partition_produce_response_v8(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_topic_produce_response_v9(
+    buffer: bytes, position: int, end: int
+) -> tuple[TopicProduceResponse, int]:
+    """Version 9."""
+    item = _new(TopicProduceResponse)
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+
+        at = "name"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "partition_responses"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 33 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 33 bytes")
+        partition_responses: list[PartitionProduceResponse] = []
+        item.partition_responses = partition_responses
+        for _ in range(length):
+            partition_responses_element, position = _decode_partition_produce_response_v9(buffer, position, end)
+            partition_responses.append(partition_responses_element)
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_topic_produce_response_v9(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
+    """Version 9."""
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "partition_responses"
+        length = len(item.partition_responses)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.partition_responses:
+            position = _encode_partition_produce_response_v9(element, buffer, position)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_topic_produce_response_v9(item: TopicProduceResponse) -> int:
+    """Version 9."""
+    size = 3
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        length = text_bytes(item.name)
+        size += length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "partition_responses"
+        length = len(item.partition_responses)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.partition_responses:
+            size += _size_partition_produce_response_v9(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_topic_produce_response_v10(
+    buffer: bytes, position: int, end: int
+) -> tuple[TopicProduceResponse, int]:
+    """Versions 10-12."""
+    item = _new(TopicProduceResponse)
+    at = ""
+    try:
+        item.topic_id = ZERO_UUID
+
+        at = "name"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "partition_responses"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 33 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 33 bytes")
+        partition_responses: list[PartitionProduceResponse] = []
+        item.partition_responses = partition_responses
+        for _ in range(length):
+            partition_responses_element, position = _decode_partition_produce_response_v10(buffer, position, end)
+            partition_responses.append(partition_responses_element)
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_topic_produce_response_v10(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
+    """Versions 10-12."""
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        data = item.name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "partition_responses"
+        length = len(item.partition_responses)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.partition_responses:
+            position = _encode_partition_produce_response_v10(element, buffer, position)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_topic_produce_response_v10(item: TopicProduceResponse) -> int:
+    """Versions 10-12."""
+    size = 3
+    element: Any = None
+    at = ""
+    try:
+        at = "name"
+        length = text_bytes(item.name)
+        size += length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "partition_responses"
+        length = len(item.partition_responses)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.partition_responses:
+            size += _size_partition_produce_response_v10(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_topic_produce_response_v13(
+    buffer: bytes, position: int, end: int
+) -> tuple[TopicProduceResponse, int]:
+    """Version 13."""
+    item = _new(TopicProduceResponse)
+    at = ""
+    try:
+        item.name = ""
+
+        at = "topic_id:16s partition_responses:B"
+        topic_id, length = _S_16sB.unpack_from(buffer, position)
+        position += 17
+        item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
+
+        at = "partition_responses"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 33 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 33 bytes")
+        partition_responses: list[PartitionProduceResponse] = []
+        item.partition_responses = partition_responses
+        for _ in range(length):
+            partition_responses_element, position = _decode_partition_produce_response_v10(buffer, position, end)
+            partition_responses.append(partition_responses_element)
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_topic_produce_response_v13(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
+    """Version 13."""
+    element: Any = None
+    at = ""
+    try:
+        at = "topic_id:16s"
+        _S_16s.pack_into(buffer, position, item.topic_id.bytes)
+        position += 16
+
+        at = "partition_responses"
+        length = len(item.partition_responses)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.partition_responses:
+            position = _encode_partition_produce_response_v10(element, buffer, position)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_topic_produce_response_v13(item: TopicProduceResponse) -> int:
+    """Version 13."""
+    size = 18
+    element: Any = None
+    at = ""
+    try:
+        at = "partition_responses"
+        length = len(item.partition_responses)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.partition_responses:
+            size += _size_partition_produce_response_v10(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_node_endpoint_v10(buffer: bytes, position: int, end: int) -> tuple[NodeEndpoint, int]:
+    """Versions 10-13."""
+    item = _new(NodeEndpoint)
+    at = ""
+    try:
+        at = "node_id:i host:B"
+        item.node_id, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "host"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.host = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "port:i rack:B"
+        item.port, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+
+        at = "rack"
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.rack = None
+        else:
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.rack = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "tagged_fields"
+        length = buffer[position]
+        position += 1
+        if length:
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_node_endpoint_v10(item: NodeEndpoint, buffer: bytearray, position: int) -> int:
+    """Versions 10-13."""
+    at = ""
+    try:
+        at = "node_id:i"
+        _S_i.pack_into(buffer, position, item.node_id)
+        position += 4
+
+        at = "host"
+        data = item.host.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "port:i"
+        _S_i.pack_into(buffer, position, item.port)
+        position += 4
+
+        at = "rack"
+        if item.rack is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.rack.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+def _size_node_endpoint_v10(item: NodeEndpoint) -> int:
+    """Versions 10-13."""
+    size = 11
+    at = ""
+    try:
+        at = "host"
+        length = text_bytes(item.host)
+        size += length
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+
+        at = "rack"
+        if item.rack is not None:
+            length = text_bytes(item.rack)
+            size += length
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+def _decode_produce_response_v3(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
+    """Versions 3-4."""
+    item = _new(ProduceResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.node_endpoints = []
+
+        at = "responses"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 6 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 6 bytes")
+        responses: list[TopicProduceResponse] = []
+        item.responses = responses
+        for _ in range(length):
+            responses_element, position = _decode_topic_produce_response_v3(buffer, position, end)
+            responses.append(responses_element)
+
+        at = "throttle_time_ms:i"
+        (item.throttle_time_ms,) = _S_i.unpack_from(buffer, position)
+        position += 4
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_produce_response_v3(item: ProduceResponse, buffer: bytearray, position: int) -> int:
+    """Versions 3-4."""
+    element: Any = None
+    at = ""
+    try:
+        if (item.node_endpoints is None or len(item.node_endpoints) > 0):
+            at = "node_endpoints"
+            raise not_in_version(item.node_endpoints, "10-13")
+
+        at = "responses"
+        length = len(item.responses)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.responses:
+            position = _encode_topic_produce_response_v3(element, buffer, position)
+        element = None
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_produce_response_v3(item: ProduceResponse) -> int:
+    """Versions 3-4."""
+    size = 8
+    element: Any = None
+    at = ""
+    try:
+        at = "responses"
+        length = len(item.responses)
+        for element in item.responses:
+            size += _size_topic_produce_response_v3(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_produce_response_v5(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
+    """Versions 5-7."""
+    item = _new(ProduceResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.node_endpoints = []
+
+        at = "responses"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 6 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 6 bytes")
+        responses: list[TopicProduceResponse] = []
+        item.responses = responses
+        for _ in range(length):
+            responses_element, position = _decode_topic_produce_response_v5(buffer, position, end)
+            responses.append(responses_element)
+
+        at = "throttle_time_ms:i"
+        (item.throttle_time_ms,) = _S_i.unpack_from(buffer, position)
+        position += 4
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_produce_response_v5(item: ProduceResponse, buffer: bytearray, position: int) -> int:
+    """Versions 5-7."""
+    element: Any = None
+    at = ""
+    try:
+        if (item.node_endpoints is None or len(item.node_endpoints) > 0):
+            at = "node_endpoints"
+            raise not_in_version(item.node_endpoints, "10-13")
+
+        at = "responses"
+        length = len(item.responses)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.responses:
+            position = _encode_topic_produce_response_v5(element, buffer, position)
+        element = None
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_produce_response_v5(item: ProduceResponse) -> int:
+    """Versions 5-7."""
+    size = 8
+    element: Any = None
+    at = ""
+    try:
+        at = "responses"
+        length = len(item.responses)
+        for element in item.responses:
+            size += _size_topic_produce_response_v5(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_produce_response_v8(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
+    """Version 8."""
+    item = _new(ProduceResponse)
+    item.unknown_tagged_fields = None
+    at = ""
+    try:
+        item.node_endpoints = []
+
+        at = "responses"
+        (length,) = _S_i.unpack_from(buffer, position)
+        position += 4
+        if not 0 <= length * 6 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 6 bytes")
+        responses: list[TopicProduceResponse] = []
+        item.responses = responses
+        for _ in range(length):
+            responses_element, position = _decode_topic_produce_response_v8(buffer, position, end)
+            responses.append(responses_element)
+
+        at = "throttle_time_ms:i"
+        (item.throttle_time_ms,) = _S_i.unpack_from(buffer, position)
+        position += 4
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_produce_response_v8(item: ProduceResponse, buffer: bytearray, position: int) -> int:
+    """Version 8."""
+    element: Any = None
+    at = ""
+    try:
+        if (item.node_endpoints is None or len(item.node_endpoints) > 0):
+            at = "node_endpoints"
+            raise not_in_version(item.node_endpoints, "10-13")
+
+        at = "responses"
+        length = len(item.responses)
+        _S_i.pack_into(buffer, position, length)
+        position += 4
+        for element in item.responses:
+            position = _encode_topic_produce_response_v8(element, buffer, position)
+        element = None
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_produce_response_v8(item: ProduceResponse) -> int:
+    """Version 8."""
+    size = 8
+    element: Any = None
+    at = ""
+    try:
+        at = "responses"
+        length = len(item.responses)
+        for element in item.responses:
+            size += _size_topic_produce_response_v8(element)
+        element = None
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_produce_response_v9(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
+    """Version 9."""
+    item = _new(ProduceResponse)
+    at = ""
+    try:
+        item.node_endpoints = []
+
+        at = "responses"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 3 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 3 bytes")
+        responses: list[TopicProduceResponse] = []
+        item.responses = responses
+        for _ in range(length):
+            responses_element, position = _decode_topic_produce_response_v9(buffer, position, end)
+            responses.append(responses_element)
+
+        at = "throttle_time_ms:i tagged_fields:B"
+        item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_produce_response_v9(item: ProduceResponse, buffer: bytearray, position: int) -> int:
+    """Version 9."""
+    element: Any = None
+    at = ""
+    try:
+        if (item.node_endpoints is None or len(item.node_endpoints) > 0):
+            at = "node_endpoints"
+            raise not_in_version(item.node_endpoints, "10-13")
+
+        at = "responses"
+        length = len(item.responses)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.responses:
+            position = _encode_topic_produce_response_v9(element, buffer, position)
+        element = None
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_produce_response_v9(item: ProduceResponse) -> int:
+    """Version 9."""
+    size = 6
+    element: Any = None
+    at = ""
+    try:
+        at = "responses"
+        length = len(item.responses)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.responses:
+            size += _size_topic_produce_response_v9(element)
+        element = None
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_produce_response_v10(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
+    """Versions 10-12."""
+    item = _new(ProduceResponse)
+    at = ""
+    try:
+        at = "responses"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 3 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 3 bytes")
+        responses: list[TopicProduceResponse] = []
+        item.responses = responses
+        for _ in range(length):
+            responses_element, position = _decode_topic_produce_response_v10(buffer, position, end)
+            responses.append(responses_element)
+
+        at = "throttle_time_ms:i tagged_fields:B"
+        item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+        item.node_endpoints = []
+        item.unknown_tagged_fields = None
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            tag = -1
+            for _ in range(length):
+                at = "tagged_fields"
+                tag, tag_end, position = read_tag(buffer, position, end, tag)
+                if tag == 0:
+                    at = "node_endpoints"
+                    length = buffer[position]
+                    position += 1
+                    if length > 127:
+                        length, position = read_uvarint_rest(buffer, position, length)
+                    length -= 1
+                    if not 0 <= length * 11 <= tag_end - position:
+                        raise bad_length(length, position, tag_end, "elements of at least 11 bytes")
+                    node_endpoints: list[NodeEndpoint] = []
+                    item.node_endpoints = node_endpoints
+                    for _ in range(length):
+                        node_endpoints_element, position = _decode_node_endpoint_v10(buffer, position, tag_end)
+                        node_endpoints.append(node_endpoints_element)
+                else:
+                    if item.unknown_tagged_fields is None:
+                        item.unknown_tagged_fields = {}
+                    item.unknown_tagged_fields[tag] = bytes(buffer[position:tag_end])
+                if position > tag_end:
+                    raise tag_overrun(position, tag_end)
+                position = tag_end
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_produce_response_v10(item: ProduceResponse, buffer: bytearray, position: int) -> int:
+    """Versions 10-12."""
+    element: Any = None
+    at = ""
+    try:
+        at = "responses"
+        length = len(item.responses)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.responses:
+            position = _encode_topic_produce_response_v10(element, buffer, position)
+        element = None
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "tagged_fields"
+        tag_count = 0
+        if (item.node_endpoints is None or len(item.node_endpoints) > 0):
+            tag_count += 1
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            tag_count += check_unknown_tags(unknown, (0,))
+        position = write_uvarint(buffer, position, tag_count)
+        if (item.node_endpoints is None or len(item.node_endpoints) > 0):
+            at = "node_endpoints"
+            size = 1
+            length = len(item.node_endpoints)
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+            for element in item.node_endpoints:
+                size += _size_node_endpoint_v10(element)
+            element = None
+            position = write_uvarint(buffer, position, 0)
+            position = write_uvarint(buffer, position, size)
+            at = "node_endpoints"
+            length = len(item.node_endpoints)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            for element in item.node_endpoints:
+                position = _encode_node_endpoint_v10(element, buffer, position)
+            element = None
+        if unknown:
+            at = "tagged_fields"
+            position = write_unknown_tags(buffer, position, unknown, 1)
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_produce_response_v10(item: ProduceResponse) -> int:
+    """Versions 10-12."""
+    size = 6
+    element: Any = None
+    at = ""
+    try:
+        at = "responses"
+        length = len(item.responses)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.responses:
+            size += _size_topic_produce_response_v10(element)
+        element = None
+
+        at = "tagged_fields"
+        tag_count = 0
+        if (item.node_endpoints is None or len(item.node_endpoints) > 0):
+            at = "node_endpoints"
+            tag_count += 1
+            total = size
+            size = 1
+            length = len(item.node_endpoints)
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+            for element in item.node_endpoints:
+                size += _size_node_endpoint_v10(element)
+            element = None
+            size += total + uvarint_size(size) + 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            tag_count += len(unknown)
+            size += unknown_tags_size(unknown)
+        if tag_count > 127:
+            size += uvarint_size(tag_count) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+def _decode_produce_response_v13(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
+    """Version 13."""
+    item = _new(ProduceResponse)
+    at = ""
+    try:
+        at = "responses"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if not 0 <= length * 18 <= end - position:
+            raise bad_length(length, position, end, "elements of at least 18 bytes")
+        responses: list[TopicProduceResponse] = []
+        item.responses = responses
+        for _ in range(length):
+            responses_element, position = _decode_topic_produce_response_v13(buffer, position, end)
+            responses.append(responses_element)
+
+        at = "throttle_time_ms:i tagged_fields:B"
+        item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+        item.node_endpoints = []
+        item.unknown_tagged_fields = None
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            tag = -1
+            for _ in range(length):
+                at = "tagged_fields"
+                tag, tag_end, position = read_tag(buffer, position, end, tag)
+                if tag == 0:
+                    at = "node_endpoints"
+                    length = buffer[position]
+                    position += 1
+                    if length > 127:
+                        length, position = read_uvarint_rest(buffer, position, length)
+                    length -= 1
+                    if not 0 <= length * 11 <= tag_end - position:
+                        raise bad_length(length, position, tag_end, "elements of at least 11 bytes")
+                    node_endpoints: list[NodeEndpoint] = []
+                    item.node_endpoints = node_endpoints
+                    for _ in range(length):
+                        node_endpoints_element, position = _decode_node_endpoint_v10(buffer, position, tag_end)
+                        node_endpoints.append(node_endpoints_element)
+                else:
+                    if item.unknown_tagged_fields is None:
+                        item.unknown_tagged_fields = {}
+                    item.unknown_tagged_fields[tag] = bytes(buffer[position:tag_end])
+                if position > tag_end:
+                    raise tag_overrun(position, tag_end)
+                position = tag_end
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+def _encode_produce_response_v13(item: ProduceResponse, buffer: bytearray, position: int) -> int:
+    """Version 13."""
+    element: Any = None
+    at = ""
+    try:
+        at = "responses"
+        length = len(item.responses)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        for element in item.responses:
+            position = _encode_topic_produce_response_v13(element, buffer, position)
+        element = None
+
+        at = "throttle_time_ms:i"
+        _S_i.pack_into(buffer, position, item.throttle_time_ms)
+        position += 4
+
+        at = "tagged_fields"
+        tag_count = 0
+        if (item.node_endpoints is None or len(item.node_endpoints) > 0):
+            tag_count += 1
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            tag_count += check_unknown_tags(unknown, (0,))
+        position = write_uvarint(buffer, position, tag_count)
+        if (item.node_endpoints is None or len(item.node_endpoints) > 0):
+            at = "node_endpoints"
+            size = 1
+            length = len(item.node_endpoints)
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+            for element in item.node_endpoints:
+                size += _size_node_endpoint_v10(element)
+            element = None
+            position = write_uvarint(buffer, position, 0)
+            position = write_uvarint(buffer, position, size)
+            at = "node_endpoints"
+            length = len(item.node_endpoints)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            for element in item.node_endpoints:
+                position = _encode_node_endpoint_v10(element, buffer, position)
+            element = None
+        if unknown:
+            at = "tagged_fields"
+            position = write_unknown_tags(buffer, position, unknown, 1)
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return position
+
+def _size_produce_response_v13(item: ProduceResponse) -> int:
+    """Version 13."""
+    size = 6
+    element: Any = None
+    at = ""
+    try:
+        at = "responses"
+        length = len(item.responses)
+        if length > 126:
+            size += uvarint_size(length + 1) - 1
+        for element in item.responses:
+            size += _size_topic_produce_response_v13(element)
+        element = None
+
+        at = "tagged_fields"
+        tag_count = 0
+        if (item.node_endpoints is None or len(item.node_endpoints) > 0):
+            at = "node_endpoints"
+            tag_count += 1
+            total = size
+            size = 1
+            length = len(item.node_endpoints)
+            if length > 126:
+                size += uvarint_size(length + 1) - 1
+            for element in item.node_endpoints:
+                size += _size_node_endpoint_v10(element)
+            element = None
+            size += total + uvarint_size(size) + 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            tag_count += len(unknown)
+            size += unknown_tags_size(unknown)
+        if tag_count > 127:
+            size += uvarint_size(tag_count) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at, element) from None
+    return size
+
+_DECODE = {
+    3: _decode_produce_response_v3,
+    4: _decode_produce_response_v3,
+    5: _decode_produce_response_v5,
+    6: _decode_produce_response_v5,
+    7: _decode_produce_response_v5,
+    8: _decode_produce_response_v8,
+    9: _decode_produce_response_v9,
+    10: _decode_produce_response_v10,
+    11: _decode_produce_response_v10,
+    12: _decode_produce_response_v10,
+    13: _decode_produce_response_v13,
+}
+_ENCODE = {
+    3: _encode_produce_response_v3,
+    4: _encode_produce_response_v3,
+    5: _encode_produce_response_v5,
+    6: _encode_produce_response_v5,
+    7: _encode_produce_response_v5,
+    8: _encode_produce_response_v8,
+    9: _encode_produce_response_v9,
+    10: _encode_produce_response_v10,
+    11: _encode_produce_response_v10,
+    12: _encode_produce_response_v10,
+    13: _encode_produce_response_v13,
+}
+_SIZE = {
+    3: _size_produce_response_v3,
+    4: _size_produce_response_v3,
+    5: _size_produce_response_v5,
+    6: _size_produce_response_v5,
+    7: _size_produce_response_v5,
+    8: _size_produce_response_v8,
+    9: _size_produce_response_v9,
+    10: _size_produce_response_v10,
+    11: _size_produce_response_v10,
+    12: _size_produce_response_v10,
+    13: _size_produce_response_v13,
+}
