@@ -1,0 +1,56 @@
+"""Responses: header, correlation id, body.
+
+Knows nothing of connections; who asked what is told by the caller. Bytes behind the body are tolerated, as
+upstream tolerates them. Source: the Kafka protocol guide; Kafka's ``AbstractResponse``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kproducer.errors import RemoteProtocolError
+from kproducer.protocol.headers import response_header_version
+from kproducer.protocol.registry import api_name, response_class
+from kproducer_messages import DecodeError, ResponseHeader
+
+
+class CorrelationIdMismatchError(RemoteProtocolError):
+    """The response answers another request than the oldest one in flight.
+
+    Attributes:
+        expected: correlation id of the oldest request in flight.
+        received: correlation id in the response.
+    """
+
+    def __init__(self, message: str, expected: int, received: int) -> None:
+        super().__init__(message)
+        self.expected = expected
+        self.received = received
+
+
+def parse_response(
+    api_key: int, version: int, expected_correlation_id: int, payload: bytes | bytearray | memoryview
+) -> Any:
+    """Read a response frame without its size prefix.
+
+    Returns:
+        The generated message. It does not refer to ``payload``, whose memory may be reused.
+
+    Raises:
+        CorrelationIdMismatchError: it answers another request.
+        RemoteProtocolError: the bytes are no such response.
+    """
+    # One copy, so that the message owns what it refers to and decoding indexes bytes, the fastest kind.
+    data = payload if type(payload) is bytes else bytes(payload)
+    try:
+        header, position = ResponseHeader.decode(data, response_header_version(api_key, version))
+        if header.correlation_id != expected_correlation_id:
+            reason = (
+                f"{api_name(api_key)} v{version}: the response has correlation id {header.correlation_id}, "
+                f"the oldest request in flight has {expected_correlation_id}"
+            )
+            raise CorrelationIdMismatchError(reason, expected_correlation_id, header.correlation_id)
+        message, _ = response_class(api_key).decode(data, version, position)
+    except DecodeError as error:
+        raise RemoteProtocolError(str(error)) from error
+    return message

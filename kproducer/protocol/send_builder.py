@@ -1,0 +1,101 @@
+"""Requests as buffers for scatter-gather writes: records are referenced, never copied.
+
+Exact sizes come first, so all small fields go into one buffer made once; the record data stays where it is
+and stands between slices of that buffer. The caller keeps the record buffers unchanged until the frame is
+on the wire. Source: Kafka's ``SendBuilder``.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kproducer.errors import LocalProtocolError
+from kproducer.protocol.framing import SIZE_PREFIX, SIZE_PREFIX_BYTES
+from kproducer.protocol.headers import request_header_version
+from kproducer.protocol.registry import api_name
+from kproducer_messages import EncodeError, RequestHeader
+
+#: The size prefix is an int32.
+_MAX_SIZE = 2**31 - 1
+
+
+class Message(Protocol):
+    """What this module asks of a generated message."""
+
+    def size(self, version: int) -> int:
+        """Exact size in bytes."""
+
+    def zero_copy_size(self, version: int) -> int:
+        """How many of these bytes are referenced."""
+
+    def encode_into(
+        self,
+        buffer: bytearray,
+        position: int,
+        version: int,
+        gather: list[tuple[int, bytes | bytearray | memoryview]] | None = None,
+    ) -> int:
+        """Write the small fields; return the position behind them."""
+
+
+def build_request(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, message: Message
+) -> list[memoryview]:
+    """Lay out a whole request frame.
+
+    Args:
+        message: the request; its record buffers are referenced by the result.
+        client_id: may be null.
+
+    Returns:
+        Non-empty views that make up the frame in order: size prefix, header, body.
+
+    Raises:
+        LocalProtocolError: this version cannot express the message, or it is too large for a frame.
+    """
+    header_version = request_header_version(api_key, version)
+    header = RequestHeader(
+        request_api_key=api_key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    gather: list[tuple[int, bytes | bytearray | memoryview]] = []
+    try:
+        total = header.size(header_version) + message.size(version)
+        if total > _MAX_SIZE:
+            raise LocalProtocolError(
+                f"{api_name(api_key)} v{version} takes {total} bytes; a frame ends at {_MAX_SIZE}"
+            )
+        small_bytes = SIZE_PREFIX_BYTES + total - message.zero_copy_size(version)
+        small = bytearray(small_bytes)
+        SIZE_PREFIX.pack_into(small, 0, total)
+        position = header.encode_into(small, SIZE_PREFIX_BYTES, header_version)
+        position = message.encode_into(small, position, version, gather)
+    except EncodeError as error:
+        raise LocalProtocolError(str(error)) from error
+    buffers = _interleave(small, gather)
+    if position != small_bytes or sum(map(len, buffers)) != SIZE_PREFIX_BYTES + total:
+        # Sent like this, the stream could never be read again; a record buffer changed its size meanwhile.
+        raise LocalProtocolError(f"{api_name(api_key)} v{version} changed while it was being encoded")
+    return buffers
+
+
+def _interleave(
+    small: bytearray, gather: list[tuple[int, bytes | bytearray | memoryview]]
+) -> list[memoryview]:
+    """Put each referenced buffer between the slices of the small one, at its position."""
+    view = memoryview(small)
+    buffers: list[memoryview] = []
+    start = 0
+    for position, referenced in gather:
+        data = memoryview(referenced).cast("B")
+        if not len(data):
+            continue
+        if position > start:
+            buffers.append(view[start:position])
+            start = position
+        buffers.append(data)
+    if start < len(view):
+        buffers.append(view[start:])
+    return buffers
