@@ -41,7 +41,7 @@ class BatchRefusedError(Exception):
 class ReadRecord(NamedTuple):
     """A record of a batch, its timestamp absolute and its position within the batch."""
 
-    index: int
+    position: int
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
@@ -121,7 +121,7 @@ def _decompress(codec: int, data: bytes) -> bytes:
         if codec == LZ4:
             if len(data) < 7 or not data[4] & 0x20:
                 raise ValueError("lz4 blocks are not independent: Kafka's reader refuses that")
-            return lz4.frame.decompress(data)
+            return bytes(lz4.frame.decompress(data))
         return zstandard.ZstdDecompressor().decompressobj().decompress(data)
     except Exception as error:
         raise BatchRefusedError(CORRUPT_MESSAGE, f"codec {codec} does not decompress: {error}") from error

@@ -53,6 +53,7 @@ class FakeCluster:
         self.auto_create_partitions = auto_create_partitions
         self.auto_create_first_error = key03_metadata.LEADER_NOT_AVAILABLE
         self.topics: dict[str, Topic] = {}
+        self.deleted_topics: list[Topic] = []
         self.metadata_errors: dict[str, int] = {}
         self.violations: list[str] = []
         self.internal_errors: list[BaseException] = []
@@ -172,12 +173,13 @@ class FakeCluster:
 
     def delete_topic(self, name: str) -> None:
         with self.log.changed:
-            del self.topics[name]
+            self.deleted_topics.append(self.topics.pop(name))
 
     def recreate_topic(self, name: str, partitions: int | None = None) -> Topic:
         """Delete the topic and make it anew: same name and options, new id, empty logs, epoch 0."""
         with self.log.changed:
-            old = self.topics.pop(name)
+            self.delete_topic(name)
+            old = self.deleted_topics[-1]
             leaders = [partition.leader_id for partition in old.partitions]
             topic = self.create_topic(
                 name, partitions or len(leaders), leaders=None if partitions else leaders
@@ -253,6 +255,15 @@ class FakeCluster:
         what = f"{count} requests of API {api_key} at broker {broker_id or 'any'}"
         self.wait_for(lambda: len(self.requests(api_key, broker_id)) >= count, timeout_s, what)
         return self.requests(api_key, broker_id)
+
+    def all_topics(self) -> list[Topic]:
+        """Every topic there is or was."""
+        with self.log.changed:
+            return [*self.topics.values(), *self.deleted_topics]
+
+    def accepted_count(self, broker_id: int | None = None) -> int:
+        """How many connections were accepted so far."""
+        return sum(b.accepted_count for b in list(self.brokers.values()) if broker_id in (None, b.node_id))
 
     def open_connection_count(self, broker_id: int | None = None) -> int:
         return sum(

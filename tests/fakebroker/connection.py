@@ -222,5 +222,5 @@ def _frame(context: RequestContext, reply: Reply) -> bytes:
     correlation_id = context.logged.correlation_id if reply.correlation_id is None else reply.correlation_id
     flexible = version >= FLEXIBLE_SINCE[context.api_key] and context.api_key != _API_VERSIONS
     header = messages.ResponseHeader(correlation_id=correlation_id).encode(1 if flexible else 0)
-    body = reply.message.encode(version)
+    body: bytes = reply.message.encode(version)
     return _PREFIX.pack(len(header) + len(body)) + header + body

@@ -173,13 +173,15 @@ def _refusal(
             MESSAGE_TOO_LARGE, f"the batch has {size} bytes, {options.max_message_bytes} are allowed"
         )
     if options.compacted:
-        keyless = tuple((r.index, f"record {r.index} has no key") for r in batch.records if r.key is None)
+        keyless = tuple(
+            (r.position, f"record {r.position} has no key") for r in batch.records if r.key is None
+        )
         if keyless:
             return Refusal(INVALID_RECORD, "a compacted topic needs keys", keyless)
     if options.timestamp_range_ms is not None:
         low, high = options.timestamp_range_ms
         outside = tuple(
-            (r.index, f"timestamp {r.timestamp_ms} is out of range")
+            (r.position, f"timestamp {r.timestamp_ms} is out of range")
             for r in batch.records
             if not low <= r.timestamp_ms <= high
         )
@@ -195,7 +197,7 @@ def _append(
     base_offset = partition.next_offset
     stored = tuple(
         StoredRecord(
-            base_offset + r.index,
+            base_offset + r.position,
             r.timestamp_ms if stamp is None else stamp,
             r.key,
             r.value,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import kproducer_messages as messages
 import pytest
@@ -26,9 +27,7 @@ def client(cluster: FakeCluster) -> Iterator[RawClient]:
         yield made
 
 
-def _produce(
-    client: RawClient, batch: bytes, version: int = 9, partition: int = 0
-) -> messages.produce_response.PartitionProduceResponse:
+def _produce(client: RawClient, batch: bytes, version: int = 9, partition: int = 0) -> Any:
     answer = client.ask(PRODUCE, version, produce_request("t", batch, partition=partition))
     return answer.responses[0].partition_responses[0]
 
@@ -83,7 +82,7 @@ def test_metadata_names_brokers_topics_and_leaders(
 
 
 def test_metadata_creates_topics_only_when_both_sides_agree(cluster: FakeCluster, client: RawClient) -> None:
-    def ask(allow: bool) -> int:
+    def ask(allow: bool) -> Any:
         wanted = [messages.metadata_request.MetadataRequestTopic(name="new")]
         request = messages.MetadataRequest(topics=wanted, allow_auto_topic_creation=allow)
         return client.ask(METADATA, 9, request).topics[0].error_code
@@ -118,7 +117,7 @@ def test_produce_appends_and_answers_the_base_offset(
 
 
 def test_produce_by_topic_id(cluster: FakeCluster, client: RawClient) -> None:
-    def ask() -> int:
+    def ask() -> Any:
         request = produce_request("", make_batch(b"a"))
         request.topic_data[0].topic_id = topic_id
         (topic,) = client.ask(PRODUCE, 13, request).responses

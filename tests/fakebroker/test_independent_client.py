@@ -20,7 +20,7 @@ def _producer(cluster: FakeCluster, **config: object) -> Producer:
 def test_librdkafka_delivers_every_codec(codec: str) -> None:
     with FakeCluster(2) as cluster:
         cluster.create_topic("t", 2)
-        delivered: list[tuple[int, int]] = []
+        delivered: list[tuple[int | None, int | None]] = []
 
         def note(error: KafkaError | None, message: Message) -> None:
             assert error is None, error
