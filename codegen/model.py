@@ -83,8 +83,9 @@ class FieldType:
 class FieldSpec:
     """One field of a struct or message.
 
-    ``default`` is the Python value of the spec's default: a number, text, ``None``, a bool; ``()`` for arrays
-    and ``...`` for "a fresh struct". ``flexible_versions`` is ``None`` unless the field overrides its message.
+    ``default`` is the Python value of the spec's default: a number, text, ``None``, a bool; ``()`` for
+    arrays and ``...`` for "a fresh struct". ``flexible_versions`` is ``None`` unless the field overrides its
+    message.
     """
 
     name: str

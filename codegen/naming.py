@@ -19,14 +19,23 @@ _WORDS = re.compile(
 
 #: Members that every generated class has, and types that annotations in class bodies use.
 _TAKEN_BY_CLASSES = frozenset(
-    "size zero_copy_size encode encode_into decode unknown_tagged_fields "
-    "int str bool bytes float list dict tuple type range classmethod property".split()
+    [
+        *("size", "zero_copy_size", "encode", "encode_into", "decode", "unknown_tagged_fields"),
+        *("int", "str", "bool", "bytes", "float", "list", "dict", "tuple", "type", "range", "classmethod"),
+    ]
 )
 
 #: Names that generated functions use for themselves; a field of that name gets another local variable.
 _TAKEN_BY_FUNCTIONS = frozenset(
-    "item buffer position end at length stop size data present tag tag_count tag_end previous unknown "
-    "gather element version error attrs uuid struct message".split()
+    [
+        *("item", "buffer", "position", "end", "at", "length", "stop", "size", "data", "present", "total"),
+        *("element", "tag", "tag_count", "tag_end", "unknown", "gather", "error", "attrs"),
+    ]
+)
+
+#: Class names that generated modules import.
+_TAKEN_BY_MODULES = frozenset(
+    ["Any", "Buffer", "ClassVar", "DecodeError", "EncodeError", "CodecError", "Gather", "Struct", "UUID"]
 )
 
 
@@ -43,16 +52,16 @@ def attribute_name(name: str) -> str:
     return snake
 
 
-def local_name(attribute: str, helpers: frozenset[str] = frozenset()) -> str:
+def local_name(attribute: str) -> str:
     """The local variable that generated functions use for an attribute."""
-    if attribute in _TAKEN_BY_FUNCTIONS or attribute in helpers or hasattr(builtins, attribute):
+    if attribute in _TAKEN_BY_FUNCTIONS or hasattr(builtins, attribute):
         return attribute + "_"
     return attribute
 
 
 def class_name(name: str) -> str:
     """The class of a struct or message: the spec's own name, with an underscore if Python has taken it."""
-    if keyword.iskeyword(name) or hasattr(builtins, name) or name in ("Any", "ClassVar", "Struct", "UUID"):
+    if keyword.iskeyword(name) or hasattr(builtins, name) or name in _TAKEN_BY_MODULES:
         return name + "_"
     return name
 

@@ -28,15 +28,15 @@ from codegen.model import (
 )
 from codegen.versions import Versions
 
-_MESSAGE_KEYS = (
-    "apiKey type name listeners validVersions deprecatedVersions flexibleVersions fields commonStructs "
-    "latestVersionUnstable about"
-).split()
-_STRUCT_KEYS = "name versions fields about".split()
-_FIELD_KEYS = (
-    "name type versions nullableVersions taggedVersions tag flexibleVersions default ignorable mapKey zeroCopy "
-    "entityType about fields"
-).split()
+_MESSAGE_KEYS = [
+    *("apiKey", "type", "name", "listeners", "validVersions", "deprecatedVersions", "flexibleVersions"),
+    *("fields", "commonStructs", "latestVersionUnstable", "about"),
+]
+_STRUCT_KEYS = ["name", "versions", "fields", "about"]
+_FIELD_KEYS = [
+    *("name", "type", "versions", "nullableVersions", "taggedVersions", "tag", "flexibleVersions", "default"),
+    *("ignorable", "mapKey", "zeroCopy", "entityType", "about", "fields"),
+]
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _STRUCT_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
 _JSON_TYPES = {dict: "an object", list: "an array", str: "a string", int: "a number", bool: "true or false"}
@@ -116,7 +116,7 @@ class _Parser:
         name = self.name(members, node, parent)
         subject = f"{parent}.{name}"
         type_node = self.required(members, "type", str, node, subject)
-        field_type = self.type(type_node, subject)
+        field_type = self.field_type(type_node, subject)
         nullable = self.versions(members, "nullableVersions", Versions.NONE, node, subject)
         fields = members.get("fields")
         if fields is not None and not isinstance(fields.value, list):
@@ -146,7 +146,7 @@ class _Parser:
 
     # -- values ------------------------------------------------------------------------------------------
 
-    def type(self, node: Node, subject: str) -> FieldType:
+    def field_type(self, node: Node, subject: str) -> FieldType:
         text = node.value.strip()
         is_array = text.startswith("[]")
         name = text[2:] if is_array else text
@@ -164,7 +164,7 @@ class _Parser:
 
     def default(self, node: Node | None, kind: FieldType, nullable: bool, subject: str) -> object:
         """The default as a Python value: the type's zero value where the spec gives none."""
-        if node is None or node.value == "" and not (kind.name == "string" and not kind.is_array):
+        if node is None or (node.value == "" and not (kind.name == "string" and not kind.is_array)):
             return zero_value(kind)
         value = node.value
         if isinstance(value, (dict, list)) or value is None:
@@ -201,7 +201,7 @@ class _Parser:
     def integer_default(self, node: Node, kind: FieldType, subject: str) -> int:
         lowest, highest = INTEGER_RANGES[kind.name]
         value = node.value
-        if isinstance(value, bool) or isinstance(value, float):
+        if isinstance(value, (bool, float)):
             self.fail(node, subject, f"the default of an {kind} is a whole number, not {value!r}")
         try:
             number = _integer(value) if isinstance(value, str) else int(value)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import enum
 from typing import Any, NamedTuple
 
-from kproducer.errors import LocalProtocolError
 from kproducer_messages import REQUESTS, RESPONSES
+
+from kproducer.errors import LocalProtocolError
 
 
 class ApiKey(enum.IntEnum):

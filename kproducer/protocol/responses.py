@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kproducer_messages import DecodeError, ResponseHeader
+
 from kproducer.errors import RemoteProtocolError
 from kproducer.protocol.headers import response_header_version
 from kproducer.protocol.registry import api_name, response_class
-from kproducer_messages import DecodeError, ResponseHeader
 
 
 class CorrelationIdMismatchError(RemoteProtocolError):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from kproducer_messages import EncodeError, RequestHeader
+
 from kproducer.errors import LocalProtocolError
 from kproducer.protocol.framing import SIZE_PREFIX, SIZE_PREFIX_BYTES
 from kproducer.protocol.headers import request_header_version
 from kproducer.protocol.registry import api_name
-from kproducer_messages import EncodeError, RequestHeader
 
 #: The size prefix is an int32.
 _MAX_SIZE = 2**31 - 1
