@@ -335,10 +335,10 @@ class RebootstrapRequiredError(BrokerError):
 class UnrecognizedCodeError(UnknownServerError):
     """The broker sent an error code that this version does not know."""
 
-    def __init__(self, code: int, message: str | None = None) -> None:
+    def __init__(self, code: int, message: str | None = None, context: str | None = None) -> None:
         self.code = code
         self.name = f"UNRECOGNIZED_CODE_{code}"
-        super().__init__(message)
+        super().__init__(message, context)
 
 
 #: Every class by its code. Read-only.
@@ -351,12 +351,13 @@ ERRORS_BY_CODE: dict[int, type[BrokerError]] = {
 }
 
 
-def error_for_code(code: int, message: str | None = None) -> BrokerError:
+def error_for_code(code: int, message: str | None = None, context: str | None = None) -> BrokerError:
     """Make the exception for a broker's error code.
 
     Args:
         code: the error code of a response; not 0, which means success.
         message: the broker's own text, if it sent one.
+        context: what was asked of whom, for the text of the exception.
 
     Returns:
         An exception of the code's own class; ``UnrecognizedCodeError`` (which keeps the number, and like
@@ -369,5 +370,5 @@ def error_for_code(code: int, message: str | None = None) -> BrokerError:
         raise ValueError("error code 0 means success; there is no exception for it")
     error_class = ERRORS_BY_CODE.get(code)
     if error_class is None:
-        return UnrecognizedCodeError(code, message)
-    return error_class(message)
+        return UnrecognizedCodeError(code, message, context)
+    return error_class(message, context)

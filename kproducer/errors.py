@@ -6,8 +6,10 @@
     |-- RecordTooLargeError          make the record smaller, or raise the limit that the message names
     |-- IllegalStateError            fix the calling code
     |   `-- ProducerClosedError
+    |-- BatchRejectedError           send the record again: others in its batch were at fault
     |-- LocalProtocolError           we would have written a wrong message; nothing was sent
     |-- RemoteProtocolError          the peer's bytes make no sense
+    |   `-- IncompleteResponseError  (a RetriableError too)
     |-- RetriableError               the same call may succeed later
     |   `-- InvalidMetadataError     ... after a look at fresh metadata
     |       `-- NetworkError         connection trouble
@@ -85,6 +87,10 @@ class ProducerClosedError(IllegalStateError):
     """The producer was closed before or while the call ran."""
 
 
+class BatchRejectedError(KafkaError):
+    """The record itself is fine, but the broker refused its batch because of other records in it."""
+
+
 class LocalProtocolError(KafkaError):
     """We would have sent a message that the protocol forbids; nothing was sent."""
 
@@ -103,6 +109,10 @@ class InvalidMetadataError(RetriableError):
     """Our view of the cluster is probably stale: fetch metadata, then try again."""
 
     refreshes_metadata = True
+
+
+class IncompleteResponseError(RemoteProtocolError, RetriableError):
+    """A broker's answer left out a partition that the request asked about."""
 
 
 class NetworkError(InvalidMetadataError):
@@ -169,8 +179,9 @@ class BrokerError(KafkaError):
         if cls.__doc__:
             cls.description = cls.__doc__
 
-    def __init__(self, message: str | None = None) -> None:
-        super().__init__(f"{self.name} (code {self.code}): {message or self.description}")
+    def __init__(self, message: str | None = None, context: str | None = None) -> None:
+        where = f" [{context}]" if context else ""
+        super().__init__(f"{self.name} (code {self.code}): {message or self.description}{where}")
         self.broker_message = message
 
     def __reduce__(self) -> tuple[object, ...]:

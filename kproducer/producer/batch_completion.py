@@ -1,0 +1,288 @@
+"""BatchCompletion: the three ways a batch that was sent can end: success, another try, or failure.
+
+The only place that decides about retries, and the only one that says what is known of a failed record. Knows
+nothing of requests and responses: it is told one batch's fate at a time.
+Source: Kafka's ``Sender`` (completeBatch, canRetry, failBatch); KIP-91, KIP-467.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kproducer.broker_errors import MessageTooLargeError
+from kproducer.config import ProducerConfig
+from kproducer.errors import (
+    BatchRejectedError,
+    BrokerError,
+    DeliveryTimeoutError,
+    KafkaError,
+    Outcome,
+    RequestTimeoutError,
+)
+from kproducer.producer.in_flight_batches import InFlightBatches
+from kproducer.producer.metrics import ProducerMetrics
+from kproducer.types import NO_OFFSET, NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from kproducer.producer.producer_batch import ProducerBatch
+    from kproducer.producer.producer_metadata import ProducerMetadata
+    from kproducer.producer.record_accumulator import RecordAccumulator
+
+_log = logging.getLogger(__name__)
+
+#: Codes after which the batch may be in the log all the same: the broker's own trouble, a wait for replicas
+#: that ended after the leader had written, a disk that failed, and whatever we cannot interpret.
+_UNKNOWN_OUTCOME_CODES = frozenset({-1, 7, 13, 20, 56})
+_NEWEST_KNOWN_CODE = 133
+
+
+class Attempt(NamedTuple):
+    """Where a batch was sent, for error messages.
+
+    Attributes:
+        node: the broker, in words.
+        api_version: of the Produce request; -1 when it was never chosen.
+        latency_ms: from sending to the answer, or to the loss of it.
+    """
+
+    node: str
+    api_version: int
+    latency_ms: int
+
+    def describe(self, batch: ProducerBatch, now_ms: int) -> str:
+        """The context that every delivery error carries."""
+        version = f"Produce v{self.api_version}" if self.api_version >= 0 else "Produce"
+        return (
+            f"{batch.topic_partition}, {version} to {self.node}, attempt {batch.attempts + 1}, "
+            f"answered after {self.latency_ms} ms, {now_ms - batch.created_ms} ms after the batch was begun"
+        )
+
+
+class BatchCompletion:
+    """Ends batches or sends them round again. I/O thread only.
+
+    Args:
+        config: ``retries`` and ``delivery_timeout_ms``.
+        accumulator: where retries and memory go back to.
+        metadata: told when an error says that it is stale.
+        in_flight: batches leave it here.
+        metrics: counts retries, splits and errors.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        accumulator: RecordAccumulator,
+        metadata: ProducerMetadata,
+        in_flight: InFlightBatches,
+        metrics: ProducerMetrics,
+    ) -> None:
+        self._retries = config.retries
+        self._delivery_timeout_ms = config.delivery_timeout_ms
+        self._guarantee_order = config.max_in_flight_requests_per_connection == 1
+        self._accumulator = accumulator
+        self._metadata = metadata
+        self._in_flight = in_flight
+        self._metrics = metrics
+
+    def succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
+        """The broker has the batch, or with acks=0 the socket took it."""
+        self._leave_flight(batch)
+        # Hostile or odd numbers below zero mean "not known"; futures then say so.
+        batch.complete(max(base_offset, NO_OFFSET), max(log_append_time_ms, NO_TIMESTAMP))
+        self._accumulator.deallocate(batch)
+        self._unmute(batch)
+
+    def reject(
+        self,
+        batch: ProducerBatch,
+        error: KafkaError,
+        now_ms: int,
+        record_messages: Mapping[int, str | None] | None = None,
+    ) -> None:
+        """The attempt failed: split, try again, or fail the batch for good.
+
+        Args:
+            batch: in flight until now.
+            error: why; made for this batch.
+            now_ms: monotonic.
+            record_messages: KIP-467: index of each record at fault, with the broker's text for it.
+        """
+        self._leave_flight(batch)
+        try:
+            if batch.is_done:
+                # It expired, or was given up, while it was at the broker. Splitting or sending it again
+                # would write records that the application was told have failed.
+                self._accumulator.deallocate(batch)
+                return
+            error.outcome = self._outcome(batch, error)
+            if isinstance(error, MessageTooLargeError) and batch.record_count > 1:
+                self._split(batch, error)
+            elif self._can_retry(batch, error, now_ms):
+                self._retry(batch, error, now_ms)
+            else:
+                self._fail(batch, error, now_ms, record_messages)
+            if error.refreshes_metadata:
+                self._metadata.request_update(f"{batch.topic_partition}: {error}")
+        finally:
+            self._unmute(batch)
+
+    def fail_unsent(self, batch: ProducerBatch, error: KafkaError) -> None:
+        """The batch could not even be handed to the network; trying again would fail likewise."""
+        self._leave_flight(batch)
+        if error.outcome is None:
+            earlier = batch.last_error
+            error.outcome = Outcome.NOT_SENT if earlier is None else earlier.outcome
+        self._finish(batch, error, None)
+        self._unmute(batch)
+
+    def expire(self, batch: ProducerBatch, now_ms: int, stage: str) -> None:
+        """``delivery_timeout_ms`` is over for a batch, queued or in flight.
+
+        While it is in flight its memory stays where it is until the request's fate is known: its bytes may
+        be half written to a socket, and giving them away would send somebody else's record in their place.
+        """
+        error = batch.delivery_timeout_error(self._delivery_timeout_ms, now_ms)
+        error.args = (f"{error.args[0]}; stage: {stage}",)
+        earlier = batch.last_error
+        if not batch.in_flight and earlier is not None and earlier.outcome is not None:
+            # Every attempt was answered, so we know more than "it was sent".
+            error.outcome = earlier.outcome
+        self._finish(batch, error, None)
+
+    def abandon(self, batch: ProducerBatch, bug: Exception) -> None:
+        """Our own code failed while it dealt with this batch: fail its records, whatever state it is in."""
+        _log.error("Internal error with a batch for %s", batch.topic_partition, exc_info=bug)
+        self._metrics.io_error_total += 1
+        error = KafkaError(f"internal error while sending to {batch.topic_partition}: {bug!r}")
+        error.outcome = Outcome.UNKNOWN
+        error.__cause__ = bug
+        try:
+            if not batch.is_done:
+                batch.complete_exceptionally(error)
+            self._leave_flight(batch)
+            self._accumulator.deallocate(batch)
+            self._unmute(batch)
+        except Exception:
+            _log.exception("The batch for %s could not be cleaned up", batch.topic_partition)
+
+    # -- the decisions ---------------------------------------------------------------------------------
+
+    def _can_retry(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> bool:
+        """Whether the same batch may be sent again: the error allows it, and neither limit is reached."""
+        return (
+            error.retriable
+            and batch.attempts < self._retries
+            and not batch.has_reached_delivery_timeout(self._delivery_timeout_ms, now_ms)
+        )
+
+    @staticmethod
+    def _outcome(batch: ProducerBatch, error: KafkaError) -> Outcome:
+        """What is known of the records after this attempt, and after the ones before it."""
+        earlier = batch.last_error
+        if earlier is not None and earlier.outcome is Outcome.UNKNOWN:
+            # A refusal now does not take back what an unanswered attempt may have written.
+            return Outcome.UNKNOWN
+        if error.outcome is not None:
+            return error.outcome
+        if isinstance(error, BrokerError):
+            doubtful = error.code in _UNKNOWN_OUTCOME_CODES or error.code > _NEWEST_KNOWN_CODE
+            return Outcome.UNKNOWN if doubtful else Outcome.REJECTED
+        return Outcome.UNKNOWN
+
+    def _split(self, batch: ProducerBatch, error: KafkaError) -> None:
+        parts = self._accumulator.split_and_reenqueue(batch)
+        self._metrics.batch_split_total += 1
+        _log.info("Split a batch of %d records into %d: %s", batch.record_count, parts, error)
+        self._accumulator.deallocate(batch)
+
+    def _retry(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> None:
+        self._metrics.record_retry_total += batch.record_count
+        _log.info(
+            "Sending %d records again (%d retries left): %s",
+            batch.record_count,
+            self._retries - batch.attempts - 1,
+            error,
+        )
+        self._accumulator.reenqueue(batch, now_ms, error)
+
+    def _fail(
+        self,
+        batch: ProducerBatch,
+        error: KafkaError,
+        now_ms: int,
+        record_messages: Mapping[int, str | None] | None,
+    ) -> None:
+        if error.retriable:
+            error = self._out_of_time_or_tries(batch, error, now_ms)
+        record_errors = None
+        if record_messages and isinstance(error, BrokerError):
+            record_errors = _record_errors(batch, error, record_messages)
+        self._finish(batch, error, record_errors)
+
+    def _out_of_time_or_tries(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> KafkaError:
+        """Say which limit ended the attempts; the broker's or network's own error stays the exception."""
+        if batch.attempts >= self._retries:
+            limit = f"retries={self._retries} is used up"
+        else:
+            limit = (
+                f"delivery_timeout_ms={self._delivery_timeout_ms} is over: "
+                f"{now_ms - batch.created_ms} ms since the batch was begun"
+            )
+        if isinstance(error, (BrokerError, RequestTimeoutError)) or batch.attempts >= self._retries:
+            error.args = (f"{error.args[0]}; not tried again: {limit}",)
+            return error
+        timeout = DeliveryTimeoutError(
+            f"{batch.record_count} records for {batch.topic_partition}: {limit}; {error}"
+        )
+        timeout.outcome = error.outcome
+        timeout.__cause__ = error
+        return timeout
+
+    # -- the common end --------------------------------------------------------------------------------
+
+    def _finish(
+        self,
+        batch: ProducerBatch,
+        error: KafkaError,
+        record_errors: Callable[[int], KafkaError] | None,
+    ) -> None:
+        if batch.complete_exceptionally(error, record_errors):
+            self._metrics.record_error_total += batch.record_count
+            _log.warning("%d records failed (%s): %s", batch.record_count, error.outcome, error)
+        # While it is in flight the accumulator keeps its memory until it is told again.
+        self._accumulator.deallocate(batch)
+
+    def _leave_flight(self, batch: ProducerBatch) -> None:
+        self._in_flight.remove(batch)
+        batch.in_flight = False
+
+    def _unmute(self, batch: ProducerBatch) -> None:
+        if self._guarantee_order:
+            self._accumulator.unmute_partition(batch.topic_partition)
+
+
+def _record_errors(
+    batch: ProducerBatch, error: BrokerError, messages: Mapping[int, str | None]
+) -> Callable[[int], KafkaError]:
+    """KIP-467: the records at fault get their own text, the others learn that they were innocent."""
+    innocent = BatchRejectedError(
+        f"the broker refused the batch for {batch.topic_partition} because of {len(messages)} other "
+        f"record(s) in it; this record itself is fine and may be sent again: {error}"
+    )
+    innocent.outcome = error.outcome
+    innocent.__cause__ = error
+    culprits: dict[int, KafkaError] = {}
+    for index, message in messages.items():
+        if 0 <= index < batch.record_count:
+            text = message or error.broker_message
+            culprit = type(error)(text, f"record {index} of the batch for {batch.topic_partition}")
+            culprit.outcome = error.outcome
+            culprits[index] = culprit
+
+    def record_error(index: int) -> KafkaError:
+        return culprits.get(index, innocent)
+
+    return record_error

@@ -1,0 +1,295 @@
+"""Sender: the I/O thread's loop, from batches that are ready to requests on their way.
+
+``run_once`` is the steppable unit: ask which nodes have something to be sent, drop those that cannot take it,
+drain, fail what has waited too long, send one Produce request for each node, and let the network client poll.
+Knows nothing of the application. Source: Kafka class ``Sender``; KIP-91.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kproducer.client.exponential_backoff import ExponentialBackoff
+from kproducer.clock import Clock
+from kproducer.config import ProducerConfig
+from kproducer.errors import KafkaError, ProducerClosedError
+from kproducer.producer.batch_completion import BatchCompletion
+from kproducer.producer.in_flight_batches import InFlightBatches
+from kproducer.producer.metrics import ProducerMetrics
+from kproducer.producer.produce_request_builder import ProduceRequestBuilder
+from kproducer.producer.produce_response_handler import ProduceResponseHandler
+from kproducer.types import Node
+
+if TYPE_CHECKING:
+    from kproducer.client.client_request import ClientResponse
+    from kproducer.client.network_client import NetworkClient
+    from kproducer.producer.producer_batch import ProducerBatch
+    from kproducer.producer.producer_metadata import ProducerMetadata
+    from kproducer.producer.record_accumulator import RecordAccumulator
+
+_log = logging.getLogger(__name__)
+
+#: After an unexpected error the loop waits this long, and longer each time, so that a bug cannot spin.
+_ERROR_PAUSE_MS = 100
+_ERROR_PAUSE_MAX_MS = 5000
+_UNDRAINED_DELAY_MS = 20
+
+
+class Sender:
+    """Sends what the accumulator holds. ``run`` and ``run_once`` on the I/O thread; the rest on any.
+
+    Args:
+        client: the connections; owned: closed when ``run`` ends.
+        metadata: leaders of partitions.
+        accumulator: batches.
+        config: acks, timeouts, limits.
+        clock: time for callbacks and the loop.
+        metrics: what was sent is counted here.
+    """
+
+    def __init__(
+        self,
+        client: NetworkClient,
+        metadata: ProducerMetadata,
+        accumulator: RecordAccumulator,
+        config: ProducerConfig,
+        clock: Clock,
+        metrics: ProducerMetrics | None = None,
+    ) -> None:
+        # fixed after construction
+        self._client = client
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._clock = clock
+        self._acks = config.acks
+        self._request_timeout_ms = config.request_timeout_ms
+        self._delivery_timeout_ms = config.delivery_timeout_ms
+        self._max_request_size = config.max_request_size
+        self._guarantee_order = config.max_in_flight_requests_per_connection == 1
+        self._uses_zstd = config.compression_type == "zstd"
+        self.metrics = metrics or ProducerMetrics()
+        self.in_flight = InFlightBatches(config.delivery_timeout_ms)
+        self._completion = BatchCompletion(config, accumulator, metadata, self.in_flight, self.metrics)
+        self._responses = ProduceResponseHandler(
+            self._completion, metadata, self.metrics, config.request_timeout_ms
+        )
+        self._error_backoff = ExponentialBackoff(_ERROR_PAUSE_MS, 2, _ERROR_PAUSE_MAX_MS, 0.2)
+        # written by any thread, read by the I/O thread
+        self._running = True
+        self._force_close = False
+        self._closing = threading.Event()
+        # I/O thread only
+        self._consecutive_errors = 0
+
+    # -- any thread ------------------------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Whether nobody has asked it to end."""
+        return self._running
+
+    def wakeup(self) -> None:
+        """Let the loop look at the accumulator again soon."""
+        self._client.wakeup()
+
+    def initiate_close(self) -> None:
+        """Accept no more records, deliver those accepted, then end. Returns at once; idempotent."""
+        # The accumulator first: a record accepted after the loop has ended would never be resolved.
+        self._accumulator.close()
+        self._running = False
+        self._closing.set()
+        self.wakeup()
+
+    def force_close(self) -> None:
+        """End soon and fail what is not acknowledged. Returns at once; idempotent."""
+        self._force_close = True
+        self.initiate_close()
+
+    # -- the loop --------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Loop until closed. Survives unexpected errors; in the end no record is left without a fate."""
+        _log.debug("The I/O thread starts")
+        ending: BaseException | None = None
+        try:
+            while self._running:
+                self._run_guarded()
+            while not self._force_close and self._accumulator.has_incomplete:
+                self._run_guarded()
+        except BaseException as error:
+            # MemoryError, SystemExit and the like: the loop cannot go on, but nobody may be left waiting.
+            _log.critical("The I/O thread ends because of %r", error, exc_info=True)
+            ending = error
+        finally:
+            self._shut_down(ending)
+        _log.debug("The I/O thread has ended")
+
+    def run_once(self, now_ms: int) -> None:
+        """One round: send what can be sent, then poll. Blocks as long as there is nothing to do."""
+        poll_timeout_ms: int | None = None
+        while poll_timeout_ms is None:
+            # Ends because each node takes a bounded number of unanswered requests. Differs from Kafka, which
+            # polls between requests: here each poll may cost a wait for the interpreter lock.
+            poll_timeout_ms = self._send_producer_data(now_ms)
+        self._client.poll(poll_timeout_ms, now_ms)
+
+    def _run_guarded(self) -> None:
+        try:
+            self.run_once(self._clock.monotonic_ms())
+            self._consecutive_errors = 0
+        except Exception:
+            self.metrics.io_error_total += 1
+            _log.exception("Unexpected error in the I/O thread; it goes on")
+            pause_ms = self._error_backoff.backoff_ms(self._consecutive_errors)
+            self._consecutive_errors += 1
+            if self._running:
+                self._closing.wait(pause_ms / 1000)
+            elif self._consecutive_errors > 10:
+                # While closing, an error each round means that the rest cannot be delivered.
+                self._force_close = True
+
+    def _shut_down(self, ending: BaseException | None) -> None:
+        try:
+            self._running = False
+            self._accumulator.close()
+            text = "the producer was closed before the record was acknowledged"
+            if ending is not None:
+                text = f"the producer's I/O thread ended: {ending!r}"
+            self._abort_all(ProducerClosedError(text))
+        finally:
+            self._metadata.close()
+            self._client.close()
+            # After the sockets are closed nobody reads the buffers any more.
+            for batch in self.in_flight.clear():
+                batch.in_flight = False
+                self._accumulator.deallocate(batch)
+
+    def _abort_all(self, error: KafkaError) -> None:
+        self._accumulator.abort_incomplete_batches(error)
+
+    # -- one round -------------------------------------------------------------------------------------
+
+    def _send_producer_data(self, now_ms: int) -> int | None:
+        """Send what is ready. Returns how long poll may block, in ms; ``None``: there may be more to send."""
+        accumulator = self._accumulator
+        snapshot = self._metadata.snapshot
+        result = accumulator.ready(snapshot, now_ms)
+        if result.unknown_leader_topics:
+            self._ask_for_leaders(result.unknown_leader_topics, now_ms)
+        ready_nodes, not_ready_delay_ms = self._sendable_nodes(result.ready_nodes, now_ms)
+        batches_by_node = accumulator.drain(snapshot, ready_nodes, self._max_request_size, now_ms)
+        for node_id, batches in batches_by_node.items():
+            for batch in batches:
+                self.in_flight.add(batch, node_id)
+                if self._guarantee_order:
+                    accumulator.mute_partition(batch.topic_partition)
+        self._expire(now_ms, snapshot)
+        if self._send_requests(batches_by_node, snapshot, now_ms):
+            return None
+        poll_timeout_ms: int = min(result.next_ready_check_delay_ms, not_ready_delay_ms)
+        if ready_nodes:
+            # Said to be ready, and yet there was nothing to drain: look again soon, but do not spin.
+            poll_timeout_ms = min(poll_timeout_ms, _UNDRAINED_DELAY_MS)
+        next_expiry_ms = min(accumulator.next_expiry_ms, self.in_flight.next_expiry_ms)
+        return max(0, min(poll_timeout_ms, next_expiry_ms - now_ms))
+
+    def _ask_for_leaders(self, topics: Iterable[str], now_ms: int) -> None:
+        """Have metadata look for leaders; a topic may also have been forgotten while records waited."""
+        for topic in topics:
+            self._metadata.add(topic, now_ms)
+        self._metadata.request_update("batches wait for a leader")
+
+    def _sendable_nodes(self, nodes: Iterable[Node], now_ms: int) -> tuple[set[Node], int]:
+        """The nodes that can take a request now, and the ms until one of the others might."""
+        sendable: set[Node] = set()
+        delay_ms = 2**31 - 1
+        for node in nodes:
+            if self._client.ready(node, now_ms):
+                sendable.add(node)
+            else:
+                delay_ms = min(delay_ms, self._client.poll_delay_ms(node, now_ms))
+        return sendable, delay_ms
+
+    def _expire(self, now_ms: int, snapshot: Any) -> None:
+        for batch, node_id in self.in_flight.expired(now_ms):
+            node = snapshot.nodes.get(node_id, node_id)
+            self._completion.expire(batch, now_ms, f"waiting for the answer of broker {node}")
+        for batch in self._accumulator.expired_batches(now_ms):
+            self._completion.expire(batch, now_ms, self._stage_of(batch, snapshot))
+
+    def _stage_of(self, batch: ProducerBatch, snapshot: Any) -> str:
+        """What an unsent batch has been waiting for."""
+        leader = snapshot.leader_for(batch.topic_partition)
+        failure = self._metadata.topic_error(batch.topic_partition.topic) or self._metadata.last_failure
+        if leader is None:
+            because = f" (last metadata error: {failure})" if failure is not None else ""
+            return f"no leader is known for {batch.topic_partition}{because}"
+        if self._client.connection_failed(leader):
+            trouble = self._client.connection_error(leader)
+            because = f": {trouble}" if trouble is not None else ""
+            return f"no connection to the leader, broker {leader}{because}"
+        if not self._client.is_ready(leader, self._clock.monotonic_ms()):
+            return f"the leader, broker {leader}, could not take another request"
+        return f"queued for broker {leader}"
+
+    # -- requests --------------------------------------------------------------------------------------
+
+    def _send_requests(
+        self, batches_by_node: Mapping[int, Sequence[ProducerBatch]], snapshot: Any, now_ms: int
+    ) -> bool:
+        sent = False
+        for node_id, batches in batches_by_node.items():
+            if not batches:
+                continue
+            sent = True
+            try:
+                self._send_request(node_id, batches, snapshot, now_ms)
+            except Exception as error:
+                # Nobody else knows these batches any more: without this they would never be resolved.
+                self._fail_request(batches, error)
+        return sent
+
+    def _send_request(
+        self, node_id: int, batches: Sequence[ProducerBatch], snapshot: Any, now_ms: int
+    ) -> None:
+        node = snapshot.nodes.get(node_id) or Node(node_id, "", -1)
+        builder = ProduceRequestBuilder(
+            batches, snapshot.topic_ids, self._acks, self._request_timeout_ms, self._uses_zstd
+        )
+
+        def on_complete(response: ClientResponse) -> None:
+            self._responses.handle(batches, builder.topic_ids, node, response, self._clock.monotonic_ms())
+
+        request = self._client.new_client_request(
+            str(node_id), builder, now_ms, self._acks != 0, self._request_timeout_ms, on_complete
+        )
+        self._note_sent(batches, now_ms)
+        self._client.send(request, now_ms)
+
+    def _fail_request(self, batches: Sequence[ProducerBatch], cause: Exception) -> None:
+        self.metrics.io_error_total += 1
+        _log.error("A Produce request could not be made", exc_info=cause)
+        for batch in batches:
+            if batch.is_done:
+                continue
+            error = KafkaError(f"the Produce request for {batch.topic_partition} could not be made: {cause}")
+            error.__cause__ = cause
+            self._completion.fail_unsent(batch, error)
+
+    def _note_sent(self, batches: Sequence[ProducerBatch], now_ms: int) -> None:
+        metrics = self.metrics
+        records = 0
+        for batch in batches:
+            records += batch.record_count
+            size_bytes = len(batch.records())
+            # A topic in use stays known: once a batch is often enough for its expiry.
+            self._metadata.add(batch.topic_partition.topic, now_ms)
+            metrics.batch_sent(
+                size_bytes,
+                size_bytes / max(batch.uncompressed_size_bytes, 1),
+                now_ms - batch.created_ms if batch.attempts == 0 else None,
+            )
+        metrics.request_sent(records)
