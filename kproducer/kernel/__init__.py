@@ -12,10 +12,16 @@ import logging
 import os
 
 from kproducer.errors import ConfigError
-from kproducer.kernel.pure.batch_reader import RawRecord, RecordFormatError, decode_records
-from kproducer.kernel.pure.batch_v2 import BatchWriter, record_size_upper_bound, write_batch_header
-from kproducer.kernel.pure.crc32c import crc32c
-from kproducer.kernel.pure.murmur2 import murmur2
+from kproducer.kernel.pure import (
+    BatchWriter,
+    RawRecord,
+    RecordFormatError,
+    crc32c,
+    decode_records,
+    murmur2,
+    record_size_upper_bound,
+    write_batch_header,
+)
 
 __all__ = [
     "IMPLEMENTATION",

@@ -1,7 +1,7 @@
 """A finished record batch v2, read-only: header fields, checksum, records. The bytes may come from anybody.
 
 The reading side of ``record_batch_builder.py``, for tools, tests and test brokers. ``parse`` checks what can
-be checked without touching the records: lengths, magic, checksum, codec. ``records`` decompresses and decodes.
+be checked without touching the records: lengths, magic, checksum, codec. ``records`` does the rest.
 Layout: ``kproducer.kernel.layout``. Source: Kafka's ``DefaultRecordBatch``.
 """
 

@@ -70,7 +70,7 @@ class BatchWriter:
     def __init__(self, buffer: bytearray) -> None:
         if len(buffer) < RECORD_BATCH_OVERHEAD:
             raise ValueError(
-                f"a buffer of {len(buffer)} bytes cannot hold a batch header ({RECORD_BATCH_OVERHEAD})"
+                f"a buffer of {len(buffer)} bytes cannot hold a header of {RECORD_BATCH_OVERHEAD}"
             )
         self.buffer = buffer
         # Assigning bytes to a slice of a bytearray makes a temporary copy first; a memoryview does not.

@@ -1,0 +1,94 @@
+"""The contract that twins share: names, parameters and defaults; and the choice between twins."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import kproducer.kernel
+
+FUNCTIONS = {
+    "crc32c": "(data, crc=0)",
+    "murmur2": "(data)",
+    "record_size_upper_bound": "(key, value, headers)",
+    "decode_records": "(data, record_count, base_timestamp_ms)",
+    "write_batch_header": (
+        "(buffer, end, attributes, record_count, base_timestamp_ms, max_timestamp_ms,"
+        " producer_id, producer_epoch, base_sequence)"
+    ),
+}
+WRITER_METHODS = {
+    "__init__": "(self, buffer)",
+    "append": "(self, timestamp_ms, key, value, headers)",
+    "rewind": "(self)",
+}
+WRITER_ATTRIBUTES = {
+    "buffer",
+    "limit",
+    "position",
+    "record_count",
+    "base_timestamp_ms",
+    "max_timestamp_ms",
+}
+
+
+def parameters(function: object) -> str:
+    signature = inspect.signature(function)  # type: ignore[arg-type]
+    bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    return str(inspect.Signature(bare))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_have_the_agreed_signature(kernel: ModuleType, name: str) -> None:
+    assert parameters(getattr(kernel, name)) == FUNCTIONS[name]
+
+
+@pytest.mark.parametrize("name", WRITER_METHODS)
+def test_writer_methods_have_the_agreed_signature(kernel: ModuleType, name: str) -> None:
+    assert parameters(getattr(kernel.BatchWriter, name)) == WRITER_METHODS[name]
+
+
+def test_writer_shows_the_agreed_attributes_and_takes_no_others(kernel: ModuleType) -> None:
+    writer = kernel.BatchWriter(bytearray(100))
+    assert {name for name in dir(writer) if not name.startswith("_")} == (
+        WRITER_ATTRIBUTES | set(WRITER_METHODS) - {"__init__"}
+    )
+    with pytest.raises(AttributeError):
+        writer.colour = "red"
+
+
+def test_a_twin_exports_what_the_kernel_package_exports(kernel: ModuleType) -> None:
+    assert [*kernel.__all__] == [name for name in kproducer.kernel.__all__ if name != "IMPLEMENTATION"]
+
+
+def test_raw_records_have_the_agreed_fields(kernel: ModuleType) -> None:
+    assert kernel.RawRecord._fields == ("offset_delta", "timestamp_ms", "key", "value", "headers")
+    assert issubclass(kernel.RecordFormatError, ValueError)
+
+
+def run_with_kernel(choice: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "import kproducer.kernel as k; print(k.IMPLEMENTATION)"],
+        env={**os.environ, "KPRODUCER_KERNEL": choice},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("choice", ["auto", "pure"])
+def test_the_variable_chooses_the_pure_kernel(choice: str) -> None:
+    assert run_with_kernel(choice).stdout == "pure\n"
+
+
+@pytest.mark.parametrize("choice", ["native", "fast"])
+def test_a_kernel_that_is_not_there_is_an_error_that_names_the_variable(choice: str) -> None:
+    result = run_with_kernel(choice)
+    assert result.returncode != 0
+    assert f"ConfigError: KPRODUCER_KERNEL={choice}" in result.stderr.replace("'", "")
