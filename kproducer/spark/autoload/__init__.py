@@ -1,0 +1,1 @@
+"""What makes installs show the sink to Spark. Nothing to import from here at run time."""

@@ -1,0 +1,78 @@
+"""KafkaProducerDataSource: what Spark finds under the format name ``kproducer``.
+
+Checks options and schema where ``writer`` or ``streamWriter`` is called, which is on the driver before any
+task starts. Uses the Python Data Source API alone, so classic and Spark Connect sessions are the same to it.
+Source: ``pyspark.sql.datasource`` (Spark 4.0 and later).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.types import StructType
+
+from kproducer.spark.errors import SparkOptionError
+from kproducer.spark.write_columns import WriteColumns
+from kproducer.spark.write_options import WriteOptions
+from kproducer.spark.writers import batch_writer_class, stream_writer_class
+
+_READING = (
+    "the format 'kproducer' writes only; to read from Kafka use spark.read.format('kafka') "
+    "(org.apache.spark:spark-sql-kafka-0-10)"
+)
+
+
+class KafkaProducerDataSource(DataSource):
+    """A DataFrame sink for Kafka: ``df.write.format("kproducer")``, ``df.writeStream.format("kproducer")``.
+
+    Options and columns are described in docs/spark.md. An installed package is found by Spark without
+    registration; ``spark.dataSource.register(KafkaProducerDataSource)`` does it by hand.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "kproducer"
+
+    def __repr__(self) -> str:
+        # Options may hold credentials.
+        return f"{type(self).__name__}()"
+
+    def schema(self) -> StructType | str:
+        """Called for reading only."""
+        raise SparkOptionError(_READING)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Check everything and make the writer of a DataFrame.
+
+        Raises:
+            SparkOptionError: wrong options, or ``mode("overwrite")``.
+            SparkSchemaError: wrong columns.
+        """
+        if overwrite:
+            raise SparkOptionError(
+                "mode('overwrite') is not possible: a topic's records cannot be replaced; use mode('append')"
+            )
+        writer: DataSourceWriter = self._make(batch_writer_class(), schema)
+        return writer
+
+    def streamWriter(  # noqa: N802 (Spark's name)
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """Check everything and make the writer of a micro-batch.
+
+        ``overwrite`` is set for the output mode "complete": then each micro-batch writes the whole result, as
+        with Spark's own sink.
+
+        Raises:
+            SparkOptionError: wrong options.
+            SparkSchemaError: wrong columns.
+        """
+        writer: DataSourceStreamWriter = self._make(stream_writer_class(), schema)
+        return writer
+
+    def _make(self, writer_class: type[Any], schema: StructType) -> Any:
+        options = WriteOptions.parse(self.options)
+        columns = WriteColumns.check(schema, options.topic, fail_on_extra=options.extra_columns == "fail")
+        return writer_class(schema, columns, options)

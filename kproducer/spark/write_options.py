@@ -1,0 +1,310 @@
+"""WriteOptions: what the user gave to ``.option(...)``, checked on the driver before a task starts.
+
+Takes the options of Spark's own Kafka sink, so that changing the format's name is a whole migration, and a
+few of ours. Every mistake is named with the option and what would be right, all mistakes at once, and the
+value of an option that may hold a secret is never shown: not in a message and not in a ``repr``.
+Knows nothing of Spark's classes. Source: Spark's ``KafkaSourceProvider``; Kafka's ``ProducerConfig``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from kproducer.config import SETTINGS, ProducerConfig
+from kproducer.config_setting import from_text, shown
+from kproducer.config_suggestions import is_secret, unknown_setting
+from kproducer.errors import ConfigError
+from kproducer.spark.errors import SparkOptionError
+
+logger = logging.getLogger("kproducer.spark")
+
+_KAFKA_PREFIX = "kafka."
+
+#: Where a Spark job is not the latency-bound service that Kafka's own defaults are made for: a task writes as
+#: much as it can and then ends. Small batches would cost the cluster a request for every few records.
+SPARK_DEFAULTS: dict[str, str] = {
+    "client.id": "kproducer-spark",
+    "batch.size": "262144",
+    "linger.ms": "50",
+    "compression.type": "lz4",
+    "buffer.memory": "67108864",
+}
+
+#: Topic names by Kafka's rule (``org.apache.kafka.common.internals.Topic``).
+_TOPIC_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_LONGEST_TOPIC = 249
+
+#: kafka.* settings of the JVM that have no meaning in another process; a migrated job may still carry them.
+_JVM_ONLY_SETTINGS = frozenset(
+    {
+        "auto.include.jmx.reporter",
+        "enable.metrics.push",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+    }
+)
+
+#: kafka.* settings that Spark's sink refuses too, or that would need Java classes, and what to do instead.
+_REFUSED_SETTINGS = {
+    "key.serializer": "keys are written as they are; cast the column 'key' to STRING or BINARY instead",
+    "value.serializer": "values are written as they are; cast the column 'value' to STRING or BINARY instead",
+    "interceptor.classes": "Java classes cannot run here; transform the columns before writing instead",
+    "interceptors": "objects cannot be options; transform the columns before writing instead",
+    "transactional.id": "transactions are not available yet",
+}
+
+_BUILT_IN_PARTITIONER_CLASS = "org.apache.kafka.clients.producer.internals.DefaultPartitioner"
+
+#: Options of Spark's Kafka source. Spark's sink takes no notice of them, and one dictionary of options for
+#: both directions is common, so they are no mistake here either.
+_SOURCE_OPTIONS = frozenset(
+    name.lower()
+    for name in (
+        "assign",
+        "subscribe",
+        "subscribePattern",
+        "startingOffsets",
+        "startingOffsetsByTimestamp",
+        "startingOffsetsByTimestampStrategy",
+        "startingTimestamp",
+        "endingOffsets",
+        "endingOffsetsByTimestamp",
+        "endingTimestamp",
+        "failOnDataLoss",
+        "fetchOffset.numRetries",
+        "fetchOffset.retryIntervalMs",
+        "groupIdPrefix",
+        "kafkaConsumer.pollTimeoutMs",
+        "maxOffsetsPerTrigger",
+        "maxRecordsPerPartition",
+        "maxTriggerDelay",
+        "minOffsetsPerTrigger",
+        "minPartitions",
+    )
+)
+
+#: What Spark itself puts among the options or reads from them.
+_SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname", "outputmode", "path"})
+
+#: Names of our own options as documented; Spark compares without regard to case.
+OPTION_NAMES = (
+    "topic",
+    "includeHeaders",
+    "extraColumns",
+    "producerIdleTimeoutMs",
+    "summary",
+)
+
+
+@attrs.frozen(kw_only=True)
+class WriteOptions:
+    """The options of one write, checked. Immutable and picklable; ``repr`` shows no values of ``kafka.*``.
+
+    Attributes:
+        producer_settings: dotted name and text of every producer setting, defaults of the sink included.
+        topic: the topic of all rows, or ``None`` when the column tells.
+        extra_columns: ``"ignore"`` (as Spark's sink does) or ``"fail"``.
+        producer_idle_timeout_ms: how long a producer without a task stays connected.
+        summary: ``"task"``, ``"job"`` or ``"off"``: what is logged.
+    """
+
+    producer_settings: tuple[tuple[str, str], ...] = attrs.field(repr=False)
+    topic: str | None = None
+    extra_columns: str = "ignore"
+    producer_idle_timeout_ms: int = 60_000
+    summary: str = "task"
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """Check all options.
+
+        Raises:
+            SparkOptionError: names every wrong option, and what would be right for each.
+        """
+        mistakes: list[str] = []
+        given = {str(name).lower(): (str(name), value) for name, value in options.items()}
+        ours = {lower: pair for lower, pair in given.items() if not lower.startswith(_KAFKA_PREFIX)}
+        kafka = {
+            lower.removeprefix(_KAFKA_PREFIX): value
+            for lower, (_, value) in given.items()
+            if lower.startswith(_KAFKA_PREFIX)
+        }
+        fields = _parse_own_options(ours, mistakes)
+        settings = _parse_kafka_options(kafka, mistakes)
+        if mistakes:
+            raise SparkOptionError("; ".join(mistakes))
+        return cls(producer_settings=tuple(sorted(settings.items())), **fields)
+
+    def producer_config(self) -> ProducerConfig:
+        """The configuration of the producers that write this."""
+        return ProducerConfig.from_dotted(dict(self.producer_settings))
+
+
+def topic_mistake(topic: str) -> str | None:
+    """Why Kafka would refuse a topic of this name, or ``None``."""
+    if not topic:
+        return "a topic's name cannot be empty"
+    if topic in (".", ".."):
+        return f"{topic!r} is no legal topic name"
+    if len(topic) > _LONGEST_TOPIC:
+        return f"a topic's name has at most {_LONGEST_TOPIC} characters, this one has {len(topic)}"
+    wrong = sorted(set(topic) - _TOPIC_CHARACTERS)
+    if wrong:
+        return f"{topic!r} has characters that topic names cannot have: {' '.join(map(repr, wrong))}"
+    return None
+
+
+def _parse_own_options(given: Mapping[str, tuple[str, str]], mistakes: list[str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    ignored = []
+    for lower, (name, value) in given.items():
+        parser = _OWN_PARSERS.get(lower)
+        if parser is not None:
+            try:
+                fields.update(parser(value))
+            except ValueError as error:
+                mistakes.append(f"option '{_documented(lower)}': {error}")
+        elif lower in _SOURCE_OPTIONS:
+            ignored.append(name)
+        elif lower not in _SPARK_OPTIONS:
+            mistakes.append(_unknown_option(name, lower, value))
+    if ignored:
+        logger.warning("options of Spark's Kafka source mean nothing to the sink: %s", ", ".join(ignored))
+    return fields
+
+
+def _parse_kafka_options(given: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    settings = dict(SPARK_DEFAULTS)
+    ignored = []
+    sound = True
+    for name, value in given.items():
+        if name in _JVM_ONLY_SETTINGS:
+            ignored.append(f"kafka.{name}")
+            continue
+        if name == "partitioner.class" and value == _BUILT_IN_PARTITIONER_CLASS:
+            continue
+        mistake = _setting_mistake(name, value)
+        if mistake:
+            mistakes.append(mistake)
+            sound = False
+        settings[name] = value
+    if ignored:
+        logger.warning("settings of the Java client alone are ignored: %s", ", ".join(sorted(ignored)))
+    if "bootstrap.servers" not in given:
+        mistakes.append(
+            "option 'kafka.bootstrap.servers' is missing: give at least one broker as 'host:port'"
+        )
+    elif sound:
+        _follow_given_limits(given, settings)
+        try:
+            ProducerConfig.from_dotted(settings)
+        except ConfigError as error:
+            mistakes.append(f"options 'kafka.*': {error}")
+    return settings
+
+
+def _setting_mistake(name: str, value: str) -> str | None:
+    if name in _REFUSED_SETTINGS:
+        return f"option 'kafka.{name}' is not possible: {_REFUSED_SETTINGS[name]}"
+    attribute = ATTRIBUTE_OF_DOTTED.get(name)
+    if attribute is None:
+        return f"option 'kafka.{name}': {unknown_setting(name, value, _PREFIXED_NAMES)}"
+    if name == "partitioner.class" and "." in value:
+        return (
+            f"option 'kafka.partitioner.class': the Java class {value} cannot run here; leave the option out "
+            "for Kafka's own choice, or fill the column 'partition'"
+        )
+    try:
+        SETTINGS[attribute].parse(SETTINGS[attribute], name, from_text(SETTINGS[attribute], name, value))
+    except ConfigError as error:
+        # A wrong value is shown by the check itself, except where it may be a secret.
+        reason = "the value (hidden) is not legal" if is_secret(name) else _without_name(str(error), name)
+        return f"option 'kafka.{name}': {reason}"
+    return None
+
+
+def _follow_given_limits(given: Mapping[str, str], settings: dict[str, str]) -> None:
+    """Keep our larger defaults out of the way of limits that the user set."""
+    buffer_memory = int(settings["buffer.memory"])
+    if "batch.size" not in given and int(settings["batch.size"]) > buffer_memory:
+        settings["batch.size"] = str(buffer_memory)
+    if "buffer.memory" not in given and int(settings["batch.size"]) > buffer_memory:
+        settings["buffer.memory"] = settings["batch.size"]
+
+
+def _without_name(message: str, name: str) -> str:
+    return message.removeprefix(f"{name}: ")
+
+
+def _unknown_option(name: str, lower: str, value: str) -> str:
+    if lower in ATTRIBUTE_OF_DOTTED or lower == "bootstrap.servers":
+        return f"unknown option {name!r}: producer settings carry a prefix, write 'kafka.{lower}'"
+    shown_value = "hidden" if is_secret(name) else shown(value)
+    text = f"unknown option {name!r} (value {shown_value})"
+    known = {each.lower(): each for each in OPTION_NAMES}
+    known.update({dotted: f"kafka.{dotted}" for dotted in ATTRIBUTE_OF_DOTTED})
+    nearest = difflib.get_close_matches(lower.replace("_", "."), known, n=1, cutoff=0.6)
+    if nearest:
+        return f"{text}: did you mean '{known[nearest[0]]}'?"
+    return f"{text}: the sink's own are {', '.join(OPTION_NAMES)}; producer settings start with 'kafka.'"
+
+
+def _documented(lower: str) -> str:
+    return next(name for name in OPTION_NAMES if name.lower() == lower)
+
+
+def _parse_topic(value: str) -> dict[str, Any]:
+    topic = value.strip()
+    mistake = topic_mistake(topic)
+    if mistake:
+        raise ValueError(mistake)
+    return {"topic": topic}
+
+
+def _parse_include_headers(value: str) -> dict[str, Any]:
+    # As in Spark's sink, headers are written whenever the column is there; the option is for reading.
+    if value.strip().lower() not in ("true", "false"):
+        raise ValueError(f"expected true or false, got {shown(value)}")
+    return {}
+
+
+def _word(field: str, words: Iterable[str]) -> Callable[[str], dict[str, Any]]:
+    choices = tuple(words)
+
+    def parse(value: str) -> dict[str, Any]:
+        word = value.strip().lower()
+        if word not in choices:
+            raise ValueError(f"{shown(value)} is not one of {', '.join(choices)}")
+        return {field: word}
+
+    return parse
+
+
+def _parse_idle_timeout(value: str) -> dict[str, Any]:
+    text = value.strip()
+    if not (text.isascii() and text.isdigit()) or len(text) > 12:
+        raise ValueError(f"expected a whole number of ms, 0 or more, got {shown(value)}")
+    return {"producer_idle_timeout_ms": int(text)}
+
+
+_OWN_PARSERS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "topic": _parse_topic,
+    "includeheaders": _parse_include_headers,
+    "extracolumns": _word("extra_columns", ("ignore", "fail")),
+    "produceridletimeoutms": _parse_idle_timeout,
+    "summary": _word("summary", ("task", "job", "off")),
+}
+
+#: Kafka's dotted name of each producer setting to its attribute.
+ATTRIBUTE_OF_DOTTED: dict[str, str] = {
+    setting.dotted or name.replace("_", "."): name for name, setting in SETTINGS.items()
+}
+
+_PREFIXED_NAMES = {name: f"kafka.{dotted}" for dotted, name in ATTRIBUTE_OF_DOTTED.items()}

@@ -1,0 +1,180 @@
+"""The objects that Spark pickles and calls: ``write`` in a task, ``commit`` and ``abort`` on the driver.
+
+Four of them, for batch and streaming queries, with Arrow and without; all they hold is checked options and
+columns, so making one is cheap and free of side effects (a streaming query makes two for each micro-batch).
+Arrow writers exist from Spark 4.0 on for batches, from 4.1 on for streams; rows take their place elsewhere
+and are put into RecordBatches again, so that one way leads to the producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import datasource as spark_datasource
+from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from kproducer.spark.write_columns import COLUMN_NAMES, WriteColumns
+from kproducer.spark.write_options import WriteOptions
+from kproducer.spark.write_summary import WriteSummary, report
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Rows that are turned into one RecordBatch where Spark hands over rows.
+_CHUNK_ROWS = 4096
+
+
+class _Writing:
+    """What the four writers share. Picklable; ``repr`` shows no producer settings."""
+
+    def __init__(self, schema: StructType, columns: WriteColumns, options: WriteOptions) -> None:
+        self._schema = schema
+        self._columns = columns
+        self._options = options
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._columns}, {self._options})"
+
+    def _write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriteSummary:
+        # Here and not above: the driver that only plans needs neither pyarrow nor a producer.
+        from kproducer.spark.partition_writer import PartitionWriter, TaskIdentity
+
+        return PartitionWriter(self._columns, self._options).write(batches, TaskIdentity.current())
+
+    def _report(self, subject: str, messages: Iterable[object], **context: object) -> None:
+        if self._options.summary == "off":
+            return
+        total = WriteSummary.total(messages)
+        report(f"{subject} written by {total.tasks} tasks", total, **context)
+
+    def _report_abort(self, subject: str, messages: list[WriterCommitMessage | None]) -> None:
+        total = WriteSummary.total(messages)
+        report(
+            f"{subject} FAILED; what its {total.tasks} finished tasks wrote stays in the topic, and a retry "
+            "writes it again",
+            total,
+        )
+
+
+class BatchArrowWriter(_Writing, spark_datasource.DataSourceArrowWriter):
+    """Writes a DataFrame whose partitions come as RecordBatches."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one partition; returns when each record is acknowledged."""
+        return self._write_batches(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Report the sums; all records are in their topics already."""
+        self._report("DataFrame", messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Report what stays behind; nothing can be taken back."""
+        self._report_abort("DataFrame", messages)
+
+
+class BatchRowWriter(_Writing, DataSourceWriter):
+    """As ``BatchArrowWriter``, from rows."""
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Write one partition; returns when each record is acknowledged."""
+        return self._write_batches(record_batches(iterator, self._schema))
+
+    commit = BatchArrowWriter.commit
+    abort = BatchArrowWriter.abort
+
+
+class StreamRowWriter(_Writing, DataSourceStreamWriter):
+    """Writes micro-batches from rows."""
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Write one partition of a micro-batch; returns when each record is acknowledged."""
+        return self._write_batches(record_batches(iterator, self._schema))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Report the sums of a micro-batch."""
+        self._report(f"micro-batch {batchId}", messages, batch_id=batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Report what stays behind of a micro-batch; nothing can be taken back."""
+        self._report_abort(f"micro-batch {batchId}", messages)
+
+
+def _stream_arrow_writer() -> type[_Writing] | None:
+    base: Any = getattr(spark_datasource, "DataSourceStreamArrowWriter", None)
+    if base is None:
+        return None
+
+    class StreamArrowWriter(_Writing, base):  # type: ignore[misc, unused-ignore]
+        """Writes micro-batches whose partitions come as RecordBatches."""
+
+        def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+            """Write one partition of a micro-batch; returns when each record is acknowledged."""
+            return self._write_batches(iterator)
+
+        commit = StreamRowWriter.commit
+        abort = StreamRowWriter.abort
+
+    # Pickled by name, so the name has to lead here.
+    StreamArrowWriter.__qualname__ = "StreamArrowWriter"
+    return StreamArrowWriter
+
+
+#: ``None`` where Spark has no Arrow writer for streams (4.0).
+StreamArrowWriter = _stream_arrow_writer()
+
+
+def batch_writer_class() -> type[Any]:
+    """The best writer of DataFrames that this Spark has."""
+    return BatchArrowWriter if hasattr(spark_datasource, "DataSourceArrowWriter") else BatchRowWriter
+
+
+def stream_writer_class() -> type[Any]:
+    """The best writer of micro-batches that this Spark has."""
+    return StreamRowWriter if StreamArrowWriter is None else StreamArrowWriter
+
+
+def record_batches(rows: Iterable[Any], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Put rows into RecordBatches of ``schema``; columns that are not written are left as nulls."""
+    import pyarrow as pa
+
+    types = [_arrow_type(field.dataType) if field.name in COLUMN_NAMES else None for field in schema.fields]
+    names = [field.name for field in schema.fields]
+    remaining = iter(rows)
+    while chunk := list(islice(remaining, _CHUNK_ROWS)):
+        arrays = [
+            pa.nulls(len(chunk)) if kind is None else pa.array([row[position] for row in chunk], type=kind)
+            for position, kind in enumerate(types)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _arrow_type(data_type: DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    if isinstance(data_type, ArrayType):
+        assert isinstance(data_type.elementType, StructType)
+        return pa.list_(
+            pa.struct([(each.name, _arrow_type(each.dataType)) for each in data_type.elementType.fields])
+        )
+    if isinstance(data_type, StringType):
+        return pa.string()
+    simple: dict[type[DataType], Any] = {
+        BinaryType: pa.binary(),
+        IntegerType: pa.int32(),
+        DoubleType: pa.float64(),
+        TimestampType: pa.timestamp("us", tz="UTC"),
+    }
+    # Columns of other types are not written (a topic that the option overrides): any type will do for nulls.
+    return simple.get(type(data_type), pa.null())
