@@ -7,13 +7,10 @@ Source: Kafka class ``NetworkReceive``; Kafka protocol guide, "Request/Response"
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
 from kproducer.errors import RemoteProtocolError
-
-SIZE_PREFIX_BYTES = 4
-_SIZE = struct.Struct(">i")
+from kproducer.protocol.framing import SIZE_PREFIX, SIZE_PREFIX_BYTES
 
 #: TLS record types a server may open with: change cipher spec, alert, handshake, application data.
 _TLS_RECORD_TYPES = frozenset({0x14, 0x15, 0x16, 0x17})
@@ -24,11 +21,11 @@ class NetworkReceive(NamedTuple):
 
     Attributes:
         source: connection id.
-        payload: the frame without its size prefix; nobody else holds or changes these bytes.
+        payload: the frame without its size prefix.
     """
 
     source: str
-    payload: memoryview
+    payload: bytes
 
 
 class FrameAssembler:
@@ -61,7 +58,7 @@ class FrameAssembler:
             return f"inside a response's size prefix ({len(self._prefix)} of {SIZE_PREFIX_BYTES} bytes)"
         return "between responses"
 
-    def feed(self, data: memoryview, frames: list[memoryview]) -> None:
+    def feed(self, data: memoryview, frames: list[bytes]) -> None:
         """Take in bytes and append every payload they complete to ``frames``, copied out of ``data``.
 
         Raises RemoteProtocolError for a negative or over-long size; the frames before it are in ``frames``
@@ -85,27 +82,27 @@ class FrameAssembler:
             if body_at > end:
                 self._prefix += data[position:]
                 return
-            (size,) = _SIZE.unpack_from(data, position)
+            (size,) = SIZE_PREFIX.unpack_from(data, position)
             frame_end = body_at + size
             if body_at <= frame_end <= end and size <= self._max_frame_bytes:
-                frames.append(memoryview(bytes(data[body_at:frame_end])))
+                frames.append(bytes(data[body_at:frame_end]))
                 position = frame_end
                 continue
             self._start_body(bytes(data[position:body_at]))
             position = body_at + self._continue_body(data[body_at:], frames)
 
     def _start_body(self, prefix: bytes) -> None:
-        (size,) = _SIZE.unpack(prefix)
+        (size,) = SIZE_PREFIX.unpack(prefix)
         if not 0 <= size <= self._max_frame_bytes:
             raise RemoteProtocolError(_explain_bad_size(prefix, size, self._max_frame_bytes))
         self._body_size = size
 
-    def _continue_body(self, data: memoryview, frames: list[memoryview]) -> int:
+    def _continue_body(self, data: memoryview, frames: list[bytes]) -> int:
         """Add to the open frame; how many bytes of ``data`` belong to it."""
         taken = min(self._body_size - len(self._body), len(data))
         self._body += data[:taken]
         if len(self._body) == self._body_size:
-            frames.append(memoryview(self._body))
+            frames.append(bytes(self._body))
             self._body = bytearray()
             self._body_size = -1
         return taken

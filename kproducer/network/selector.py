@@ -306,7 +306,7 @@ class Selector:
         if not count:
             where = channel.assembler.describe_position()
             raise DisconnectedError(f"{channel.address} closed the connection {where}")
-        frames: list[memoryview] = []
+        frames: list[bytes] = []
         try:
             channel.assembler.feed(self._read_view[:count], frames)
         finally:

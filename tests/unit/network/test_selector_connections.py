@@ -200,7 +200,7 @@ def test_no_idle_close_while_something_waits(selector: Selector, clock: ManualCl
         assert selector.disconnected == {}
         selector.unmute("muted")
         poll_until(selector, lambda: bool(selector.completed_receives))
-        assert bytes(selector.completed_receives[0].payload) == b"waiting"
+        assert selector.completed_receives[0].payload == b"waiting"
 
 
 def test_a_negative_idle_time_means_never(make_selector: Callable[..., Selector], clock: ManualClock) -> None:

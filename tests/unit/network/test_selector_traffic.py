@@ -23,7 +23,7 @@ def connect(selector: Selector, listener: Listener, connection_id: str = "0") ->
 
 
 def payloads(selector: Selector) -> list[bytes]:
-    return [bytes(receive.payload) for receive in selector.completed_receives]
+    return [receive.payload for receive in selector.completed_receives]
 
 
 def test_a_small_send_is_written_at_once_and_reported_by_the_next_poll(selector: Selector) -> None:

@@ -1,0 +1,585 @@
+"""Requests to nodes and their answers: connections, versions, in-flight limits, timeouts, throttling.
+
+Sits between the sender (requests by node) and the selector (frames by connection). Knows no batches and no
+topics. ``poll`` is the steppable unit. Source: Kafka class ``NetworkClient``; KIP-35 and KIP-511 (versions),
+KIP-219 (throttling), KIP-601 (setup timeout), KIP-899 (rebootstrap).
+"""
+
+from __future__ import annotations
+
+import logging
+import random as random_module
+from collections.abc import Callable, Sequence
+
+from kproducer.broker_errors import UnsupportedVersionError
+from kproducer.client.api_versions import ApiVersions, NegotiatedVersions, NodeApiVersions
+from kproducer.client.api_versions_exchange import ApiVersionsExchange, ApiVersionsRequestBuilder
+from kproducer.client.client_request import ClientRequest, ClientResponse, RequestBuilder
+from kproducer.client.cluster_connection_states import FOREVER_MS, ClusterConnectionStates, ConnectionState
+from kproducer.client.in_flight_requests import InFlightRequest, InFlightRequests
+from kproducer.client.metadata_updater import MetadataUpdater
+from kproducer.client.node_choice import choose_least_loaded
+from kproducer.client.selectable import Selectable
+from kproducer.client.throttling import throttle_to_honour_ms
+from kproducer.client.unanswered_requests import UnansweredRequests
+from kproducer.clock import Clock
+from kproducer.config import ProducerConfig
+from kproducer.errors import (
+    AuthenticationError,
+    DisconnectedError,
+    IllegalStateError,
+    KafkaError,
+    LocalProtocolError,
+    NetworkError,
+    RemoteProtocolError,
+    RequestTimeoutError,
+)
+from kproducer.network.host_resolver import HostResolver, resolve_host
+from kproducer.network.network_receive import NetworkReceive
+from kproducer.network.network_send import NetworkSend
+from kproducer.protocol.registry import ApiKey, api_name
+from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
+from kproducer.protocol.send_builder import build_request
+from kproducer.types import Node
+
+_log = logging.getLogger(__name__)
+
+_CORRELATION_ID_LIMIT = 2**31
+
+SOFTWARE_NAME = "kproducer"
+
+
+class NetworkClient:
+    """Asynchronous requests to the nodes of a cluster.
+
+    I/O thread only, except ``wakeup``, ``initiate_close``, ``active``, ``last_error`` and
+    ``negotiated_versions``, which any thread may use.
+
+    Args:
+        selector: the connections.
+        metadata_updater: knows the nodes and is told of answers and disconnects.
+        config: client id, timeouts, backoffs, in-flight limit.
+        clock: the time after a poll.
+        host_resolver: host name to addresses.
+        random: for backoff jitter and the choice among equal nodes.
+        software_version: sent to brokers together with our name (KIP-511).
+    """
+
+    def __init__(
+        self,
+        selector: Selectable,
+        metadata_updater: MetadataUpdater,
+        config: ProducerConfig,
+        clock: Clock,
+        *,
+        host_resolver: HostResolver = resolve_host,
+        random: random_module.Random | None = None,
+        software_version: str = "0",
+    ) -> None:
+        # fixed after construction
+        self._selector = selector
+        self._metadata_updater = metadata_updater
+        self._clock = clock
+        self._client_id = config.client_id
+        self._request_timeout_ms = config.request_timeout_ms
+        self._random = random if random is not None else random_module.Random()
+        self._software_version = software_version
+        self.api_versions = ApiVersions()
+        self._negotiated = NegotiatedVersions()
+        # I/O thread only
+        self._states = ClusterConnectionStates(
+            config.reconnect_backoff_ms,
+            config.reconnect_backoff_max_ms,
+            config.socket_connection_setup_timeout_ms,
+            config.socket_connection_setup_timeout_max_ms,
+            host_resolver,
+            self._random,
+        )
+        self._in_flight = InFlightRequests(config.max_in_flight_requests_per_connection)
+        self._exchange = ApiVersionsExchange()
+        self._versions_to_ask: dict[str, int] = {}  # connections whose version check is to be sent
+        self._correlation_id = 0
+        self._aborted: list[ClientResponse] = []  # ended outside of poll; handed out by the next one
+        self._unanswered = UnansweredRequests()
+        self._brokers: dict[str, str] = {}  # connection id to words
+        # written by the I/O thread, read by any; each write is one atomic dictionary operation
+        self._last_errors: dict[str, str] = {}
+        # any thread
+        self._closing = False
+        self._closed = False
+        metadata_updater.attach(self)
+
+    # -- nodes -----------------------------------------------------------------------------------------
+
+    def ready(self, node: Node, now_ms: int) -> bool:
+        """Whether a request may be sent to the node now; if there is no connection, begin one."""
+        if self.is_ready(node, now_ms):
+            return True
+        self.connect_if_possible(node, now_ms)
+        return False
+
+    def is_ready(self, node: Node, now_ms: int) -> bool:
+        """Whether a request may be sent to the node now. A metadata update that is due goes first."""
+        return self.can_send(node, now_ms) and not self._metadata_updater.is_update_due(now_ms)
+
+    def can_send(self, node: Node, now_ms: int) -> bool:
+        """Whether the connection is checked, not throttled and has room for a request."""
+        return self._can_send(str(node.id), now_ms)
+
+    def _can_send(self, node_id: str, now_ms: int) -> bool:
+        return (
+            self._states.is_ready(node_id, now_ms)
+            and self._in_flight.can_send_more(node_id)
+            and self._selector.is_channel_ready(node_id)
+        )
+
+    def connect_if_possible(self, node: Node, now_ms: int) -> None:
+        """Begin a connection unless there is one, or the backoff is not over."""
+        node_id = str(node.id)
+        if not self._closing and self._states.can_connect(node_id, now_ms):
+            self._initiate_connect(node_id, node, now_ms)
+
+    def connection_delay_ms(self, node: Node, now_ms: int) -> int:
+        """How long until a connection may be attempted; very long where an event will tell."""
+        return self._states.connection_delay_ms(str(node.id), now_ms)
+
+    def poll_delay_ms(self, node: Node, now_ms: int) -> int:
+        """How long until the node may become usable by itself (backoff, throttling)."""
+        return self._states.poll_delay_ms(str(node.id), now_ms)
+
+    def connection_failed(self, node: Node) -> bool:
+        """Whether there is no connection to the node because the last one ended or never came up."""
+        node_id = str(node.id)
+        return self._states.last_attempt_ms(node_id) > 0 and self._states.is_disconnected(node_id)
+
+    def authentication_error(self, node: Node) -> KafkaError | None:
+        """Why the node refused our credentials at the last attempt."""
+        return self._states.authentication_error(str(node.id))
+
+    def last_error(self, node_id: int | str) -> str | None:
+        """How the last connection to the node ended, in words; None while all is well. Any thread."""
+        return self._last_errors.get(str(node_id))
+
+    def last_errors(self) -> list[str]:
+        """``last_error`` of every node known at present that has one. Any thread."""
+        errors = (self.last_error(node.id) for node in self._metadata_updater.fetch_nodes())
+        return [error for error in errors if error is not None]
+
+    def least_loaded_node(self, now_ms: int) -> Node | None:
+        """The node best suited for a request now; see ``node_choice``. None when there is none at present."""
+        nodes = self._metadata_updater.fetch_nodes()
+        if not nodes:
+            return None
+        start = self._random.randrange(len(nodes))
+        return choose_least_loaded(
+            nodes, start, self._can_send, self._in_flight.count_of, self._states, now_ms
+        )
+
+    def has_ready_connection(self, now_ms: int) -> bool:
+        """Whether any known node has a usable connection, busy or not."""
+        return any(
+            self._states.is_ready(str(node.id), now_ms) for node in self._metadata_updater.fetch_nodes()
+        )
+
+    def is_any_node_preparing(self) -> bool:
+        """Whether any connection is on its way to ready."""
+        return self._states.is_any_preparing
+
+    def shortest_poll_delay_ms(self, now_ms: int) -> int:
+        """How long until any known node's backoff or throttling is over."""
+        nodes = self._metadata_updater.fetch_nodes()
+        return min((self.poll_delay_ms(node, now_ms) for node in nodes), default=FOREVER_MS)
+
+    def disconnect(self, node: Node | str) -> None:
+        """End the connection to a node; its requests end as disconnected in the next poll."""
+        node_id = node if isinstance(node, str) else str(node.id)
+        if self._states.is_disconnected(node_id):
+            return
+        self._selector.close(node_id)
+        error = DisconnectedError(f"this client ended the connection to {self._broker(node_id)}")
+        self._connection_ended(node_id, self._clock.monotonic_ms(), error, self._aborted)
+
+    def disconnect_all_known(self, now_ms: int) -> None:
+        """End the connections to all known nodes (before a rebootstrap)."""
+        for node in self._metadata_updater.fetch_nodes():
+            self.disconnect(node)
+
+    # -- requests --------------------------------------------------------------------------------------
+
+    def new_client_request(
+        self,
+        node_id: int | str,
+        request_builder: RequestBuilder,
+        now_ms: int,
+        expect_response: bool,
+        request_timeout_ms: int | None = None,
+        callback: Callable[[ClientResponse], None] | None = None,
+    ) -> ClientRequest:
+        """A request with the next correlation id; ``request_timeout_ms`` defaults to the configured one."""
+        correlation_id = self._correlation_id
+        self._correlation_id = (correlation_id + 1) % _CORRELATION_ID_LIMIT
+        timeout_ms = self._request_timeout_ms if request_timeout_ms is None else request_timeout_ms
+        return ClientRequest(
+            str(node_id),
+            request_builder,
+            correlation_id,
+            self._client_id,
+            now_ms,
+            expect_response,
+            timeout_ms,
+            callback,
+        )
+
+    def send(self, request: ClientRequest, now_ms: int) -> None:
+        """Send a request; its callback is called by a later ``poll``.
+
+        A request that the broker has no version for, or that cannot be encoded, is not sent and ends in the
+        next poll with ``unsupported_version`` or ``error``. Raises IllegalStateError when the node is not
+        ready or the client is closed.
+        """
+        if self._closing:
+            raise IllegalStateError("the network client is closed")
+        if not self._can_send(request.destination, now_ms):
+            raise IllegalStateError(
+                f"{api_name(request.api_key)} to node {request.destination}: the node is not ready"
+            )
+        self._send(request, False, now_ms)
+
+    def send_internal(self, node: Node, builder: RequestBuilder, now_ms: int) -> None:
+        """Send a request of the metadata updater; the answer goes back to it."""
+        self._send(self.new_client_request(node.id, builder, now_ms, True), True, now_ms)
+
+    def _send(self, request: ClientRequest, is_internal: bool, now_ms: int) -> None:
+        builder = request.builder
+        node_id = request.destination
+        version = builder.latest_version
+        try:
+            table = self.api_versions.get(node_id)
+            if table is not None:
+                version = table.latest_usable_version(
+                    builder.api_key, builder.oldest_version, builder.latest_version
+                )
+            message = builder.build(version)
+            buffers = build_request(
+                builder.api_key, version, request.correlation_id, request.client_id, message
+            )
+        except (UnsupportedVersionError, LocalProtocolError) as error:
+            self._not_sent(request, is_internal, version, error, now_ms)
+            return
+        send = NetworkSend(node_id, buffers)
+        self._negotiated.note(node_id, builder.api_key, version)
+        completed = self._selector.send(send)
+        if completed and not request.expect_response:
+            self._unanswered.add(node_id, request.correlation_id)
+            self._aborted.append(ClientResponse(request, version, now_ms))
+            return
+        self._in_flight.add(InFlightRequest(request, version, send, is_internal, now_ms))
+
+    def _not_sent(
+        self, request: ClientRequest, is_internal: bool, version: int, error: KafkaError, now_ms: int
+    ) -> None:
+        _log.warning(
+            "%s to %s was not sent: %s", api_name(request.api_key), self._broker(request.destination), error
+        )
+        if is_internal:
+            self._metadata_updater.handle_failed_request(now_ms, error)
+            return
+        unsupported = error if isinstance(error, UnsupportedVersionError) else None
+        self._aborted.append(
+            ClientResponse(request, version, now_ms, unsupported_version=unsupported, error=error)
+        )
+
+    def in_flight_request_count(self, node_id: int | str | None = None) -> int:
+        """Requests sent and not ended, to one node or to all."""
+        return self._in_flight.count if node_id is None else self._in_flight.count_of(str(node_id))
+
+    @property
+    def has_in_flight_requests(self) -> bool:
+        """Whether any request has been sent and not ended."""
+        return self._in_flight.count > 0
+
+    def negotiated_versions(self) -> dict[int, dict[ApiKey, int]]:
+        """The versions really used, by node id and API, latest use wins. Any thread."""
+        return self._negotiated.by_node()
+
+    # -- the loop --------------------------------------------------------------------------------------
+
+    def poll(self, timeout_ms: int, now_ms: int) -> list[ClientResponse]:
+        """Do the I/O that is possible, waiting up to ``timeout_ms`` for some; the requests that ended.
+
+        Their callbacks are called before it returns. A metadata update is started when one is due.
+        Raises IllegalStateError after ``close``.
+        """
+        if self._closed:
+            raise IllegalStateError("the network client is closed")
+        if not self._closing:
+            timeout_ms = min(timeout_ms, self._metadata_updater.maybe_update(now_ms))
+        timeout_ms = min(
+            timeout_ms,
+            self._in_flight.next_expiry_delay_ms(now_ms),
+            self._states.next_setup_timeout_ms(now_ms),
+        )
+        self._selector.poll(0 if self._aborted else max(timeout_ms, 0))
+        now_ms = self._clock.monotonic_ms()
+        responses, self._aborted = self._aborted, []
+        self._handle_completed_sends(responses, now_ms)
+        self._handle_completed_receives(responses, now_ms)
+        self._handle_disconnections(responses, now_ms)
+        self._handle_connections()
+        self._ask_for_versions(now_ms)
+        self._handle_setup_timeouts(responses, now_ms)
+        self._handle_request_timeouts(responses, now_ms)
+        self._complete(responses)
+        return responses
+
+    def wakeup(self) -> None:
+        """End the present or next ``poll`` early. Any thread; cheap and coalesced."""
+        self._selector.wakeup()
+
+    @property
+    def active(self) -> bool:
+        """Whether neither ``initiate_close`` nor ``close`` was called."""
+        return not self._closing
+
+    def initiate_close(self) -> None:
+        """Refuse new requests and connections from now on; what is in flight goes on. Any thread."""
+        self._closing = True
+        self.wakeup()
+
+    def close(self, node: Node | str | None = None) -> None:
+        """End one connection and forget its node, or end everything.
+
+        The requests of one node end as disconnected in the next poll; on closing everything their callbacks
+        are called here. Idempotent.
+        """
+        if node is not None:
+            self.disconnect(node)
+            self._states.remove(node if isinstance(node, str) else str(node.id))
+            return
+        if self._closed:
+            return
+        self._closing = self._closed = True
+        self._selector.close()
+        self._metadata_updater.close()
+        responses, self._aborted = self._aborted, []
+        now_ms = self._clock.monotonic_ms()
+        error = DisconnectedError("the client was closed")
+        for node_id in self._in_flight.node_ids():
+            self._cancel_in_flight(node_id, now_ms, error, responses, timed_out=False)
+        self._complete(responses)
+
+    def release_after_fork(self) -> None:
+        """In a forked child: give back inherited descriptors; the parent's connections are not touched."""
+        self._closing = self._closed = True
+        self._selector.release_after_fork()
+
+    # -- what a poll brought ---------------------------------------------------------------------------
+
+    def _handle_completed_sends(self, responses: list[ClientResponse], now_ms: int) -> None:
+        """End the requests that expect no response. (Those written at once have ended in ``send``.)"""
+        for send in self._selector.completed_sends:
+            newest = self._in_flight.newest(send.destination)
+            if newest is None or newest.send is not send or newest.request.expect_response:
+                continue
+            self._in_flight.complete_newest(send.destination)
+            self._unanswered.add(send.destination, newest.request.correlation_id)
+            responses.append(ClientResponse(newest.request, newest.api_version, now_ms))
+
+    def _handle_completed_receives(self, responses: list[ClientResponse], now_ms: int) -> None:
+        for receive in self._selector.completed_receives:
+            node_id = receive.source
+            if not self._states.is_connected(node_id):
+                continue  # an earlier response of this poll ended the connection
+            try:
+                self._handle_receive(receive, responses, now_ms)
+            except RemoteProtocolError as error:
+                self._selector.close(node_id)
+                self._connection_ended(node_id, now_ms, error, responses)
+
+    def _handle_receive(self, receive: NetworkReceive, responses: list[ClientResponse], now_ms: int) -> None:
+        node_id, payload = receive
+        pending = self._in_flight.oldest(node_id)
+        if pending is None or not pending.request.expect_response:
+            if self._unanswered.take(node_id, payload):
+                return
+            raise RemoteProtocolError(
+                f"{self._broker(node_id)} sent a response of {len(payload)} bytes that nothing asked for"
+            )
+        request, version = pending.request, pending.api_version
+        api_key = request.builder.api_key
+        if api_key == ApiKey.API_VERSIONS and pending.is_internal:
+            self._handle_versions_answer(node_id, pending, payload, responses, now_ms)
+            return
+        try:
+            body = parse_response(api_key, version, request.correlation_id, payload)
+        except CorrelationIdMismatchError:
+            if self._unanswered.take(node_id, payload):
+                return
+            raise
+        self._in_flight.complete_oldest(node_id)
+        self._maybe_throttle(node_id, api_key, version, body, now_ms)
+        if pending.is_internal:
+            self._metadata_updater.handle_successful_response(request, version, now_ms, body)
+        else:
+            responses.append(ClientResponse(request, version, now_ms, body=body))
+
+    def _handle_versions_answer(
+        self,
+        node_id: str,
+        pending: InFlightRequest,
+        payload: bytes,
+        responses: list[ClientResponse],
+        now_ms: int,
+    ) -> None:
+        broker = self._broker(node_id)
+        version = pending.api_version
+        answer = self._exchange.on_answer(node_id, broker, version, pending.request.correlation_id, payload)
+        self._in_flight.complete_oldest(node_id)
+        if answer.ask_again_in is not None:
+            _log.debug(
+                "%s does not know ApiVersions version %d; asking again in version %d",
+                broker,
+                version,
+                answer.ask_again_in,
+            )
+            self._versions_to_ask[node_id] = answer.ask_again_in
+        elif answer.response is not None:
+            self.api_versions.update(node_id, NodeApiVersions.from_response(broker, answer.response))
+            self._states.ready(node_id)
+            self._last_errors.pop(node_id, None)
+            self._maybe_throttle(node_id, ApiKey.API_VERSIONS, version, answer.response, now_ms)
+            _log.debug("Connection to %s is ready", broker)
+        else:
+            self._selector.close(node_id)
+            error = answer.error or RemoteProtocolError(f"{broker} refused ApiVersions")
+            self._connection_ended(node_id, now_ms, error, responses)
+
+    def _handle_disconnections(self, responses: list[ClientResponse], now_ms: int) -> None:
+        for node_id, error in self._selector.disconnected.items():
+            if not self._states.is_disconnected(node_id):
+                self._connection_ended(node_id, now_ms, error, responses, by_peer=True)
+
+    def _handle_connections(self) -> None:
+        for node_id in self._selector.connected:
+            # A connection may come up and end within one poll.
+            if self._states.state(node_id) is ConnectionState.CONNECTING:
+                self._versions_to_ask[node_id] = self._exchange.begin(node_id)
+
+    def _ask_for_versions(self, now_ms: int) -> None:
+        for node_id, version in list(self._versions_to_ask.items()):
+            if not (self._selector.is_channel_ready(node_id) and self._in_flight.can_send_more(node_id)):
+                continue
+            del self._versions_to_ask[node_id]
+            # The state changes only now: until the question can be sent the setup timeout goes on counting,
+            # so a channel whose handshake never ends cannot get stuck.
+            if self._states.state(node_id) is ConnectionState.CONNECTING:
+                self._states.checking_api_versions(node_id)
+            builder = ApiVersionsRequestBuilder(version, SOFTWARE_NAME, self._software_version)
+            self._send(self.new_client_request(node_id, builder, now_ms, True), True, now_ms)
+
+    def _handle_setup_timeouts(self, responses: list[ClientResponse], now_ms: int) -> None:
+        for node_id in self._states.nodes_past_setup_timeout(now_ms):
+            limit_ms = self._states.setup_timeout_ms(node_id)
+            self._selector.close(node_id)
+            error = NetworkError(
+                f"no connection to {self._broker(node_id)} within {limit_ms} ms"
+                " (socket_connection_setup_timeout_ms)"
+            )
+            self._connection_ended(node_id, now_ms, error, responses)
+
+    def _handle_request_timeouts(self, responses: list[ClientResponse], now_ms: int) -> None:
+        for late in self._in_flight.expired(now_ms):
+            request = late.request
+            node_id = request.destination
+            self._selector.close(node_id)
+            error = RequestTimeoutError(
+                f"{self._broker(node_id)} did not answer {api_name(request.api_key)} version"
+                f" {late.api_version} (correlation id {request.correlation_id}) within"
+                f" {request.request_timeout_ms} ms (request_timeout_ms)"
+            )
+            self._connection_ended(node_id, now_ms, error, responses, timed_out=True)
+
+    def _complete(self, responses: Sequence[ClientResponse]) -> None:
+        for response in responses:
+            try:
+                response.on_complete()
+            except Exception:
+                _log.exception("Error in the callback of a %s response", api_name(response.api_key))
+
+    # -- connections beginning and ending --------------------------------------------------------------
+
+    def _initiate_connect(self, node_id: str, node: Node, now_ms: int) -> None:
+        self._brokers[node_id] = f"{node.host}:{node.port} (bootstrap)" if node.id < 0 else str(node)
+        try:
+            resolved = self._states.connecting(node_id, now_ms, node.host, node.port)
+            self._selector.connect(node_id, resolved.address, resolved.family)
+        except NetworkError as error:
+            self._connection_ended(node_id, now_ms, error, self._aborted)
+
+    def _connection_ended(
+        self,
+        node_id: str,
+        now_ms: int,
+        error: KafkaError,
+        responses: list[ClientResponse],
+        *,
+        timed_out: bool = False,
+        by_peer: bool = False,
+    ) -> None:
+        """The one place where a connection's end is worked off, whoever ended it."""
+        state = self._states.state(node_id)
+        broker = self._broker(node_id)
+        if state is ConnectionState.CONNECTING:
+            self._exchange.on_connection_failed(node_id)
+        elif state is ConnectionState.CHECKING_API_VERSIONS and by_peer and type(error) is DisconnectedError:
+            error = self._exchange.on_connection_lost(node_id, broker) or error
+        self.api_versions.remove(node_id)
+        self._versions_to_ask.pop(node_id, None)
+        self._unanswered.clear(node_id)
+        if isinstance(error, AuthenticationError):
+            self._states.authentication_failed(node_id, now_ms, error)
+        else:
+            self._states.disconnected(node_id, now_ms)
+        self._last_errors[node_id] = str(error)
+        _log.info("Connection to %s ended while %s: %s", broker, state.value, error)
+        self._cancel_in_flight(node_id, now_ms, error, responses, timed_out=timed_out)
+        self._metadata_updater.handle_server_disconnect(now_ms, node_id, error)
+
+    def _cancel_in_flight(
+        self,
+        node_id: str,
+        now_ms: int,
+        error: KafkaError,
+        responses: list[ClientResponse],
+        *,
+        timed_out: bool,
+    ) -> None:
+        # For the requests every end of a connection is the same: try again. What ended it is in the text.
+        cause = error if error.retriable else DisconnectedError(str(error))
+        authentication_error = error if isinstance(error, AuthenticationError) else None
+        for pending in self._in_flight.clear(node_id):
+            if not pending.is_internal:
+                responses.append(
+                    ClientResponse(
+                        pending.request,
+                        pending.api_version,
+                        now_ms,
+                        disconnected=True,
+                        timed_out=timed_out,
+                        authentication_error=authentication_error,
+                        error=cause,
+                    )
+                )
+            elif pending.request.api_key == ApiKey.METADATA:
+                self._metadata_updater.handle_failed_request(now_ms, error)
+
+    # -- small things ----------------------------------------------------------------------------------
+
+    def _broker(self, node_id: str) -> str:
+        return self._brokers.get(node_id, f"node {node_id}")
+
+    def _maybe_throttle(self, node_id: str, api_key: int, version: int, body: object, now_ms: int) -> None:
+        throttle_ms = throttle_to_honour_ms(api_key, version, body)
+        if throttle_ms > 0:
+            self._states.throttle(node_id, now_ms + throttle_ms)
+            self._in_flight.delay_expiry(node_id, throttle_ms)
