@@ -1,0 +1,219 @@
+"""BufferPool: the bound on the memory that records may wait in.
+
+Hands out bytearrays; those of one size (``batch_size``) are kept and handed out again. Knows nothing of
+batches. Differs from Kafka: memory that comes back goes straight to the longest waiting thread and cannot be
+snatched by a newcomer, pooled size or not. Source: Kafka class ``BufferPool``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from kproducer.clock import Clock
+from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
+
+
+class _Waiter:
+    """A thread in the queue. Fields are guarded by the pool's lock, except waiting on ``wakeup``."""
+
+    __slots__ = ("buffer", "gathered_bytes", "granted", "wakeup", "wanted_bytes")
+
+    def __init__(self, wanted_bytes: int) -> None:
+        self.wanted_bytes = wanted_bytes
+        #: Taken out of the pool on this waiter's behalf, not yet handed over.
+        self.gathered_bytes = 0
+        self.granted = False
+        self.buffer: bytearray | None = None
+        self.wakeup = threading.Event()
+
+
+class BufferPool:
+    """At most ``total_bytes`` of buffers at any time, first come first served. Thread-safe.
+
+    Args:
+        total_bytes: the bound (``buffer_memory``).
+        poolable_bytes: size of the buffers that are kept for reuse (``batch_size``).
+        clock: for the elapsed time in messages.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_closed",
+        "_free",
+        "_lock",
+        "_unpooled_bytes",
+        "_waiters",
+        "poolable_bytes",
+        "total_bytes",
+    )
+
+    def __init__(self, total_bytes: int, poolable_bytes: int, clock: Clock) -> None:
+        # Fixed after construction.
+        self.total_bytes = total_bytes
+        self.poolable_bytes = poolable_bytes
+        self._clock = clock
+        self._lock = threading.Lock()
+        # Guarded by _lock.
+        self._free: list[bytearray] = []
+        self._unpooled_bytes = total_bytes
+        #: Head first. Only the head gathers memory, so a large wish cannot be starved by small ones.
+        self._waiters: deque[_Waiter] = deque()
+        self._closed = False
+
+    @property
+    def available_bytes(self) -> int:
+        """Bytes that are neither handed out nor gathered for a waiter."""
+        with self._lock:
+            return self._unpooled_bytes + len(self._free) * self.poolable_bytes
+
+    @property
+    def queued(self) -> int:
+        """Number of threads that wait. Lock-free: a hint."""
+        return len(self._waiters)
+
+    def allocate(self, size_bytes: int, max_block_ms: float) -> bytearray:
+        """Take a buffer of exactly ``size_bytes``; its contents are arbitrary.
+
+        Blocks while there is not enough memory or somebody else has waited longer, up to ``max_block_ms``.
+
+        Raises:
+            ConfigError: ``size_bytes`` exceeds the whole pool.
+            BufferExhaustedError: nothing came free in time.
+            ProducerClosedError: the pool was closed before or meanwhile.
+        """
+        if size_bytes > self.total_bytes:
+            raise ConfigError(
+                f"A buffer of {size_bytes} bytes is wanted, more than all of buffer_memory={self.total_bytes}"
+            )
+        with self._lock:
+            if self._closed:
+                raise ProducerClosedError("The producer is closed")
+            if not self._waiters:
+                if size_bytes == self.poolable_bytes and self._free:
+                    return self._free.pop()
+                if self._unpooled_bytes + len(self._free) * self.poolable_bytes >= size_bytes:
+                    self._free_up_locked(size_bytes)
+                    self._unpooled_bytes -= size_bytes
+                    waiter = None
+                else:
+                    waiter = _Waiter(size_bytes)
+            else:
+                waiter = _Waiter(size_bytes)
+            if waiter is not None:
+                self._waiters.append(waiter)
+                self._hand_out_locked()
+        if waiter is None:
+            return self._make_buffer(size_bytes)
+        return self._wait(waiter, max_block_ms)
+
+    def deallocate(self, buffer: bytearray) -> None:
+        """Give back a buffer obtained from ``allocate``. Nobody may look at it or write to it afterwards.
+
+        Raises:
+            IllegalStateError: more would come back than was taken.
+        """
+        size_bytes = len(buffer)
+        with self._lock:
+            available = self._unpooled_bytes + len(self._free) * self.poolable_bytes
+            if available + size_bytes > self.total_bytes:
+                raise IllegalStateError(
+                    f"A buffer of {size_bytes} bytes was returned twice, or never taken: {available} of"
+                    f" {self.total_bytes} bytes are free"
+                )
+            if size_bytes == self.poolable_bytes:
+                self._free.append(buffer)
+            else:
+                self._unpooled_bytes += size_bytes
+            if self._waiters:
+                self._hand_out_locked()
+
+    def close(self) -> None:
+        """Make every waiting and later ``allocate`` raise; buffers may still come back. Idempotent."""
+        with self._lock:
+            self._closed = True
+            for waiter in self._waiters:
+                waiter.wakeup.set()
+
+    def _make_buffer(self, size_bytes: int) -> bytearray:
+        """Get the memory that was already accounted for; outside the lock, as zeroing it takes time."""
+        try:
+            return bytearray(size_bytes)
+        except BaseException:
+            with self._lock:
+                self._unpooled_bytes += size_bytes
+                self._hand_out_locked()
+            raise
+
+    def _wait(self, waiter: _Waiter, max_block_ms: float) -> bytearray:
+        started_ms = self._clock.monotonic_ms()
+        try:
+            waiter.wakeup.wait(max(max_block_ms, 0) / 1000)
+        except BaseException:
+            # Interrupted (KeyboardInterrupt): whatever was gathered or granted belongs to the next one.
+            with self._lock:
+                if not self._leave_locked(waiter):
+                    self._return_granted_locked(waiter)
+            raise
+        with self._lock:
+            if waiter.granted and self._closed:
+                self._return_granted_locked(waiter)
+            gave_up = not waiter.granted and self._leave_locked(waiter)
+            closed = self._closed
+            available = self._unpooled_bytes + len(self._free) * self.poolable_bytes
+            others = len(self._waiters)
+        if closed:
+            raise ProducerClosedError("The producer was closed while a call waited for buffer memory")
+        if gave_up:
+            elapsed_ms = self._clock.monotonic_ms() - started_ms
+            raise BufferExhaustedError(
+                f"No {waiter.wanted_bytes} bytes of buffer memory came free within {max_block_ms:.0f} ms"
+                f" (max_block_ms; waited {elapsed_ms} ms): {available} of buffer_memory={self.total_bytes}"
+                f" bytes are free and {others} other threads wait; records are produced faster than the"
+                f" brokers take them"
+            )
+        return waiter.buffer if waiter.buffer is not None else self._make_buffer(waiter.wanted_bytes)
+
+    def _hand_out_locked(self) -> None:
+        """Serve waiters from the head on, as far as the free memory goes."""
+        waiters = self._waiters
+        while waiters and not self._closed:
+            head = waiters[0]
+            if head.wanted_bytes == self.poolable_bytes and self._free and head.gathered_bytes == 0:
+                head.buffer = self._free.pop()
+            else:
+                missing = head.wanted_bytes - head.gathered_bytes
+                self._free_up_locked(missing)
+                taken = min(missing, self._unpooled_bytes)
+                self._unpooled_bytes -= taken
+                head.gathered_bytes += taken
+                if head.gathered_bytes < head.wanted_bytes:
+                    return
+            head.granted = True
+            waiters.popleft()
+            head.wakeup.set()
+
+    def _free_up_locked(self, size_bytes: int) -> None:
+        """Let go of pooled buffers until ``size_bytes`` are unpooled, or none is left."""
+        while self._unpooled_bytes < size_bytes and self._free:
+            self._free.pop()
+            self._unpooled_bytes += self.poolable_bytes
+
+    def _leave_locked(self, waiter: _Waiter) -> bool:
+        """Take a waiter out of the queue with what it gathered; ``False`` if it is not queued any more."""
+        if waiter.granted:
+            return False
+        self._waiters.remove(waiter)
+        self._unpooled_bytes += waiter.gathered_bytes
+        waiter.gathered_bytes = 0
+        self._hand_out_locked()
+        return True
+
+    def _return_granted_locked(self, waiter: _Waiter) -> None:
+        waiter.granted = False
+        if waiter.buffer is not None:
+            self._free.append(waiter.buffer)
+        else:
+            self._unpooled_bytes += waiter.wanted_bytes
+        waiter.buffer = None
+        self._hand_out_locked()

@@ -1,0 +1,183 @@
+"""BuiltInPartitioner: which partition records without a key go to.
+
+Stays with one partition for about a batch, then moves to another, preferring short queues and avoiding
+partitions without a leader or behind a broker that takes nothing. One for each topic. Knows the queues only
+by their sizes. Source: KIP-480 (sticky), KIP-794 (adaptive); Kafka class ``BuiltInPartitioner``.
+
+Differs from Kafka: there every look at the ready queues rebuilds a table of weights over all partitions; here
+a partition is drawn evenly and then accepted in proportion to its weight, which needs no table, so that idle
+partitions cost nothing. And a batch that took no further record ends the stay, counted bytes or not.
+"""
+
+from __future__ import annotations
+
+import random as random_module
+from collections.abc import Callable
+
+from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.errors import IllegalStateError
+
+#: Draws before the weights of all partitions are added up instead. Only very uneven queues get there.
+MAX_DRAWS = 32
+
+_NO_NODES: frozenset[int] = frozenset()
+
+
+class StickyPartition:
+    """The present choice. Changed under the lock of that partition's queue.
+
+    Attributes:
+        partition: its number.
+        produced_bytes: appended since it was chosen, before compression.
+        switch_at_bytes: the next full batch from here on ends it.
+        force_switch_at_bytes: it ends here in any case.
+    """
+
+    __slots__ = ("force_switch_at_bytes", "partition", "produced_bytes", "switch_at_bytes")
+
+    def __init__(self, partition: int, switch_at_bytes: int) -> None:
+        self.partition = partition
+        self.produced_bytes = 0
+        self.switch_at_bytes = switch_at_bytes
+        self.force_switch_at_bytes = 2 * switch_at_bytes
+
+
+class BuiltInPartitioner:
+    """Sticky and adaptive choice for one topic. Methods may be called from any thread.
+
+    Args:
+        topic: topic name.
+        sticky_batch_size: bytes to send to a partition before moving on, as they lie in a batch.
+        queue_size: number of batches that wait for a partition.
+        adaptive: whether queue sizes count; else the choice is even.
+        compression_ratio: the topic's present estimate; 16 KiB of batch may hold 64 KiB of records.
+        random: source of randomness.
+
+    Attributes:
+        current: the present choice; replaced as a whole, so that comparing references tells of a change.
+        queue_size_range: smallest and largest queue among the topic's available partitions, or ``None`` when
+            no queue holds more than another. Written by the I/O thread.
+        unavailable_nodes: brokers that have taken nothing for too long. Written by the I/O thread.
+    """
+
+    __slots__ = (
+        "_adaptive",
+        "_compression_ratio",
+        "_queue_size",
+        "_random",
+        "_sticky_batch_size",
+        "_topic",
+        "current",
+        "queue_size_range",
+        "unavailable_nodes",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        sticky_batch_size: int,
+        queue_size: Callable[[int], int],
+        *,
+        adaptive: bool = True,
+        compression_ratio: Callable[[], float] | None = None,
+        random: random_module.Random | None = None,
+    ) -> None:
+        self._topic = topic
+        self._sticky_batch_size = max(sticky_batch_size, 1)
+        self._queue_size = queue_size
+        self._adaptive = adaptive
+        self._compression_ratio = compression_ratio
+        self._random = random if random is not None else random_module.Random()
+        self.current: StickyPartition | None = None
+        self.queue_size_range: tuple[int, int] | None = None
+        self.unavailable_nodes = _NO_NODES
+
+    def peek(self, snapshot: MetadataSnapshot) -> StickyPartition:
+        """The present choice, made now if there is none. Two threads may race; both get the winner's."""
+        sticky = self.current
+        if sticky is None:
+            # Losing the race is harmless: the choice that lost was never handed out under a queue's lock,
+            # and appends compare ``current`` again once they hold it.
+            sticky = self.current = self._choose(snapshot)
+        return sticky
+
+    def switch(self, snapshot: MetadataSnapshot) -> None:
+        """Choose anew. The lock of the present choice's queue is held."""
+        self.current = self._choose(snapshot)
+
+    def maybe_switch(
+        self, sticky: StickyPartition, is_last_batch_full: bool, snapshot: MetadataSnapshot
+    ) -> bool:
+        """Choose anew if enough was produced. The lock of the queue of ``sticky`` is held.
+
+        A switch in the middle of a batch would leave a fraction of one behind to be sent alone. So it waits
+        for a full batch, up to twice the amount: a mix of keyed and other records might never come to that.
+
+        Returns:
+            Whether ``sticky`` is no longer the choice.
+        """
+        if self.current is not sticky:
+            return True
+        produced = sticky.produced_bytes
+        if produced >= sticky.force_switch_at_bytes or (
+            is_last_batch_full and produced >= sticky.switch_at_bytes
+        ):
+            self.switch(snapshot)
+            return True
+        return False
+
+    def is_usable(self, partition: int, snapshot: MetadataSnapshot) -> bool:
+        """Whether the partition exists and has a leader, or no partition of the topic has one."""
+        topic = snapshot.topics.get(self._topic)
+        if topic is None or not topic.available:
+            return topic is None or partition < len(topic.partitions)
+        partitions = topic.partitions
+        return partition < len(partitions) and partitions[partition].leader_id in snapshot.nodes
+
+    def _choose(self, snapshot: MetadataSnapshot) -> StickyPartition:
+        ratio = 1.0 if self._compression_ratio is None else self._compression_ratio()
+        switch_at_bytes = int(self._sticky_batch_size / min(max(ratio, 0.01), 1.0))
+        return StickyPartition(self.next_partition(snapshot), switch_at_bytes)
+
+    def next_partition(self, snapshot: MetadataSnapshot) -> int:
+        """Draw a partition; a topic in which nothing is available still gets one.
+
+        Raises:
+            IllegalStateError: the topic is not in the snapshot.
+        """
+        topic = snapshot.topics.get(self._topic)
+        if topic is None or not topic.partitions:
+            raise IllegalStateError(f"No partitions of topic {self._topic!r} are known")
+        available = topic.available
+        if not available:
+            return int(self._random.random() * len(topic.partitions))
+        sizes = self.queue_size_range if self._adaptive else None
+        slow_nodes = self.unavailable_nodes
+        random = self._random.random
+        if sizes is None and not slow_nodes:
+            return available[int(random() * len(available))]
+        smallest, largest = sizes if sizes is not None else (0, 0)
+        partitions = topic.partitions
+        top_weight = largest - smallest + 1
+        for _ in range(MAX_DRAWS):
+            partition = available[int(random() * len(available))]
+            if slow_nodes and partitions[partition].leader_id in slow_nodes:
+                continue
+            weight = self._weight(partition, largest) if sizes is not None else 1
+            if random() * top_weight < weight:
+                return partition
+        return self._next_by_table(snapshot, largest if sizes is not None else None)
+
+    def _weight(self, partition: int, largest: int) -> int:
+        # The queue may have grown since the largest was determined.
+        return max(largest + 1 - self._queue_size(partition), 1)
+
+    def _next_by_table(self, snapshot: MetadataSnapshot, largest: int | None) -> int:
+        topic = snapshot.topics[self._topic]
+        slow_nodes = self.unavailable_nodes
+        candidates = [p for p in topic.available if topic.partitions[p].leader_id not in slow_nodes]
+        if not candidates:
+            candidates = list(topic.available)
+        if largest is None:
+            return self._random.choice(candidates)
+        return self._random.choices(candidates, [self._weight(p, largest) for p in candidates])[0]

@@ -1,0 +1,236 @@
+"""PartitionQueues: the queues of waiting batches, by topic and partition, and which of them hold anything.
+
+State and its invariants; RecordAccumulator alone decides what goes in and out. A queue is made when its
+partition is first used and stays. Source: Kafka's ``RecordAccumulator.TopicInfo`` and its deques.
+"""
+
+from __future__ import annotations
+
+import random as random_module
+import threading
+from collections import deque
+from typing import Final
+
+from kproducer.config import ProducerConfig
+from kproducer.producer.built_in_partitioner import BuiltInPartitioner
+from kproducer.producer.producer_batch import ProducerBatch
+from kproducer.records.compression import Compression, CompressionType
+from kproducer.records.compression_ratio_estimator import CompressionRatioEstimator, TopicCompressionRatio
+from kproducer.types import TopicPartition
+
+#: "Nothing is due": later than any time.
+NEVER_MS: Final = 2**63 - 1
+
+
+class PartitionQueue:
+    """Batches waiting for one partition, oldest first. Guarded by ``lock`` unless noted.
+
+    Attributes:
+        lock: guards the fields below and appends to ``open_batch``.
+        topic_partition: fixed.
+        batches: waiting batches in sending order.
+        open_batch: the last of ``batches`` while it takes records, else ``None``.
+        next_order: place of the next new batch in the sending order.
+        is_muted: I/O thread only: a batch is in flight and order matters.
+    """
+
+    __slots__ = ("batches", "is_muted", "lock", "next_order", "open_batch", "topic_partition")
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.lock = threading.Lock()
+        self.topic_partition = topic_partition
+        self.batches: deque[ProducerBatch] = deque()
+        self.open_batch: ProducerBatch | None = None
+        self.next_order = 0
+        self.is_muted = False
+
+    def insert_in_order_locked(self, batch: ProducerBatch) -> None:
+        """Put back a batch before all that were made after it."""
+        batches = self.batches
+        place = 0
+        order = batch.order
+        for waiting in batches:
+            if waiting.order > order:
+                break
+            place += 1
+        batches.insert(place, batch)
+
+    def pop_first_locked(self) -> ProducerBatch:
+        """Take out the first batch; it takes no more records."""
+        batch = self.batches.popleft()
+        if batch is self.open_batch:
+            self.open_batch = None
+        return batch
+
+
+class TopicQueues:
+    """The queues of one topic and its sticky choice.
+
+    Attributes:
+        queues: by partition number; only ever grows.
+        ratio: the topic's compression estimate.
+        partitioner: for records that leave the partition to us.
+    """
+
+    __slots__ = ("partitioner", "queues", "ratio")
+
+    def __init__(
+        self,
+        topic: str,
+        config: ProducerConfig,
+        ratio: TopicCompressionRatio | None,
+        random: random_module.Random | None,
+    ) -> None:
+        self.queues: dict[int, PartitionQueue] = {}
+        self.ratio = ratio
+        self.partitioner = BuiltInPartitioner(
+            topic,
+            config.batch_size,
+            self.queue_size,
+            adaptive=config.partitioner_adaptive_partitioning_enable,
+            compression_ratio=None if ratio is None else lambda: ratio.ratio,
+            random=random,
+        )
+
+    def queue_size(self, partition: int) -> int:
+        """Number of batches that wait. Lock-free: a hint."""
+        queue = self.queues.get(partition)
+        return 0 if queue is None else len(queue.batches)
+
+
+class PartitionQueues:
+    """All queues of a producer. Thread-safe; lock order: a queue's lock, then ours.
+
+    Attributes:
+        topics: by name; only ever grows. Read without lock.
+        active: the queues with batches in them, in the order in which to drain. An entry is added and removed
+            under its queue's lock; the dict is changed by single operations and looked at as a copy.
+        next_expiry_ms: a time before which no queued batch expires.
+    """
+
+    __slots__ = (
+        "_compression_type",
+        "_config",
+        "_lock",
+        "_random",
+        "_ratios",
+        "active",
+        "next_expiry_ms",
+        "topics",
+    )
+
+    def __init__(
+        self, config: ProducerConfig, compression: Compression, random: random_module.Random | None
+    ) -> None:
+        # Fixed after construction.
+        self._config = config
+        self._compression_type = compression.type
+        self._random = random
+        self._ratios = CompressionRatioEstimator()
+        self._lock = threading.Lock()
+        # Guarded by _lock for writing.
+        self.topics: dict[str, TopicQueues] = {}
+        self.next_expiry_ms = NEVER_MS
+        # Guarded as said above.
+        self.active: dict[PartitionQueue, None] = {}
+
+    def add_topic(self, topic: str) -> TopicQueues:
+        """The topic's queues, made now if there are none."""
+        with self._lock:
+            found = self.topics.get(topic)
+            if found is None:
+                ratio = None
+                if self._compression_type is not CompressionType.NONE:
+                    ratio = self._ratios.topic_ratio(topic, self._compression_type)
+                found = TopicQueues(topic, self._config, ratio, self._random)
+                self.topics[topic] = found
+            return found
+
+    def queue(self, topic: str, topic_queues: TopicQueues, partition: int) -> PartitionQueue:
+        """The partition's queue, made now if there is none."""
+        found = topic_queues.queues.get(partition)
+        if found is None:
+            with self._lock:
+                found = topic_queues.queues.get(partition)
+                if found is None:
+                    found = PartitionQueue(TopicPartition(topic, partition))
+                    topic_queues.queues[partition] = found
+        return found
+
+    def queue_of(self, topic_partition: TopicPartition) -> PartitionQueue:
+        """Likewise, by topic and partition."""
+        topic, partition = topic_partition
+        topic_queues = self.topics.get(topic)
+        if topic_queues is None:
+            topic_queues = self.add_topic(topic)
+        return self.queue(topic, topic_queues, partition)
+
+    def all_queues(self) -> list[PartitionQueue]:
+        """Every queue there is, empty ones too."""
+        with self._lock:
+            return [queue for topic in self.topics.values() for queue in topic.queues.values()]
+
+    def append_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Add a new batch, open for records. The queue's lock is held."""
+        queue.next_order += 1
+        queue.open_batch = batch
+        queue.batches.append(batch)
+        # In this order: take_expired() first resets the expiry and then looks at the active queues.
+        self.active[queue] = None
+        self._note_expiry(batch)
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """Return a batch to its place among those that wait. I/O thread only."""
+        queue = self.queue_of(batch.topic_partition)
+        with queue.lock:
+            queue.insert_in_order_locked(batch)
+            self.active[queue] = None
+        self._note_expiry(batch)
+
+    def pop_first_locked(self, queue: PartitionQueue) -> ProducerBatch:
+        """Take out the first batch; the queue goes behind all others. The queue's lock is held."""
+        batch = queue.pop_first_locked()
+        del self.active[queue]
+        if queue.batches:
+            self.active[queue] = None
+        return batch
+
+    def remove(self, batch: ProducerBatch) -> None:
+        """Take out a batch wherever it is; it takes no more records. Nothing happens if it is not queued."""
+        queue = self.queue_of(batch.topic_partition)
+        with queue.lock:
+            batch.is_open = False
+            if batch is queue.open_batch:
+                queue.open_batch = None
+            if batch in queue.batches:
+                queue.batches.remove(batch)
+            if not queue.batches:
+                self.active.pop(queue, None)
+
+    def _note_expiry(self, batch: ProducerBatch) -> None:
+        expiry_ms = batch.created_ms + self._config.delivery_timeout_ms
+        if expiry_ms < self.next_expiry_ms:
+            with self._lock:
+                if expiry_ms < self.next_expiry_ms:
+                    self.next_expiry_ms = expiry_ms
+
+    def take_expired(self, now_ms: int) -> list[ProducerBatch]:
+        """Take out the batches whose delivery timeout has passed. I/O thread only."""
+        if now_ms < self.next_expiry_ms:
+            return []
+        with self._lock:
+            self.next_expiry_ms = NEVER_MS
+        expired: list[ProducerBatch] = []
+        for queue in list(self.active):
+            with queue.lock:
+                while queue.batches:
+                    batch = queue.batches[0]
+                    if not batch.has_reached_delivery_timeout(self._config.delivery_timeout_ms, now_ms):
+                        self._note_expiry(batch)
+                        break
+                    queue.pop_first_locked()
+                    batch.close_for_appends()
+                    expired.append(batch)
+                if not queue.batches:
+                    self.active.pop(queue, None)
+        return expired

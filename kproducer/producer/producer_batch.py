@@ -1,0 +1,380 @@
+"""ProducerBatch: records of one partition that travel together, from the first append to their outcome.
+
+Owns a RecordBatchBuilder and the result that the records' futures look at. Knows nothing of queues, memory
+accounting, nodes or requests. Source: Kafka class ``ProducerBatch``.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kproducer.client.metadata_snapshot import NO_LEADER_EPOCH
+from kproducer.errors import DeliveryTimeoutError, IllegalStateError, KafkaError, Outcome
+from kproducer.kernel import record_size_upper_bound
+from kproducer.producer.future_record_metadata import (
+    DeliveryCallback,
+    FutureRecordMetadata,
+    ProduceRequestResult,
+)
+from kproducer.types import NO_OFFSET, NO_TIMESTAMP, Headers, TopicPartition
+
+if TYPE_CHECKING:
+    from kproducer.records.record_batch_builder import RecordBatchBuilder
+
+_log = logging.getLogger(__name__)
+
+
+class FinalState(enum.Enum):
+    """How a batch ended. The first of these wins; a late success after a failure is only logged."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    ABORTED = "was aborted"
+
+
+class ProducerBatch:
+    """Records on their way to one partition.
+
+    Appends happen under the partition queue's lock; everything else on the I/O thread. Completion may be
+    attempted from any thread: exactly one attempt succeeds.
+
+    Args:
+        topic_partition: where it goes.
+        builder: takes the records.
+        created_ms: monotonic; the delivery timeout counts from here.
+        order: place among the batches of the partition; parts of a split sort where the whole was.
+        is_split: its memory was not taken from the pool.
+
+    Attributes:
+        result: the outcome shared with the futures.
+        is_open: whether records may still be appended.
+        attempts: how often it was put back to be sent again.
+        send_count: how often it was handed to the network.
+        in_flight: a request may be reading its buffer: the buffer must not go back to the pool.
+        release_pending: it ended while in flight; the buffer goes back when the request is over.
+        retry_at_ms: when the backoff of the present retry ends.
+        last_error: why it was put back the last time.
+        producer_id, producer_epoch, base_sequence: -1; places for idempotence.
+    """
+
+    __slots__ = (
+        "_append",
+        "_deliveries",
+        "_leader_epoch",
+        "_leader_epoch_attempt",
+        "_records",
+        "attempts",
+        "base_sequence",
+        "builder",
+        "created_ms",
+        "drained_ms",
+        "final_state",
+        "in_flight",
+        "is_open",
+        "is_split",
+        "last_append_ms",
+        "last_attempt_ms",
+        "last_error",
+        "order",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "release_pending",
+        "result",
+        "retry_at_ms",
+        "send_count",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        builder: RecordBatchBuilder,
+        created_ms: int,
+        order: tuple[int, ...] = (0,),
+        is_split: bool = False,
+    ) -> None:
+        # Fixed after construction.
+        self.topic_partition = topic_partition
+        self.created_ms = created_ms
+        self.order = order
+        self.is_split = is_split
+        self.result = ProduceRequestResult(topic_partition)
+        # Guarded by the partition queue's lock.
+        self.builder: RecordBatchBuilder | None = builder
+        self._append = builder.try_append
+        self.is_open = True
+        self.record_count = 0
+        self.last_append_ms = created_ms
+        self._deliveries: list[tuple[DeliveryCallback, FutureRecordMetadata]] = []
+        # I/O thread only.
+        self._records: memoryview | None = None
+        self.attempts = 0
+        self.send_count = 0
+        self.in_flight = False
+        self.release_pending = False
+        self.last_attempt_ms = created_ms
+        self.retry_at_ms = created_ms
+        self.drained_ms = created_ms
+        self.last_error: KafkaError | None = None
+        self.final_state: FinalState | None = None
+        self._leader_epoch = NO_LEADER_EPOCH
+        self._leader_epoch_attempt = 0
+        # Places for idempotence and transactions.
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = -1
+
+    # -- appending -------------------------------------------------------------------------------------
+
+    def try_append(
+        self,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        on_delivery: DeliveryCallback | None,
+        now_ms: int,
+    ) -> FutureRecordMetadata | None:
+        """Encode one record into the batch; ``None``: no room, or closed for appends.
+
+        Raises:
+            SerializationError: an argument has the wrong type or range; nothing has changed.
+        """
+        if not self.is_open or not self._append(timestamp_ms, key, value, headers):
+            return None
+        index = self.record_count
+        self.record_count = index + 1
+        self.last_append_ms = now_ms
+        future = FutureRecordMetadata(
+            self.result,
+            index,
+            timestamp_ms,
+            -1 if key is None else len(key),
+            -1 if value is None else len(value),
+        )
+        if on_delivery is not None:
+            self._deliveries.append((on_delivery, future))
+        return future
+
+    def close_for_appends(self) -> None:
+        """Take no more records. Idempotent."""
+        self.is_open = False
+        if self.builder is not None:
+            self.builder.close_for_appends()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it need not wait for more records."""
+        return not self.is_open or self.builder is None or self.builder.is_full
+
+    @property
+    def estimated_size_bytes(self) -> int:
+        """Size on the wire: estimated while compression is still to come."""
+        if self._records is not None:
+            return self._records.nbytes
+        return 0 if self.builder is None else self.builder.estimated_size_bytes
+
+    # -- sending ---------------------------------------------------------------------------------------
+
+    def records(self) -> memoryview:
+        """The finished batch; compressed, with header and checksum, on the first call.
+
+        Raises:
+            IllegalStateError: its memory has been given back.
+        """
+        if self._records is None:
+            if self.builder is None:
+                raise IllegalStateError(f"The memory of a batch for {self.topic_partition} was given back")
+            self.is_open = False
+            self._records = self.builder.close()
+        return self._records
+
+    def drained(self, now_ms: int) -> None:
+        """Note that it goes into a request now."""
+        self.drained_ms = max(self.drained_ms, now_ms)
+        self.in_flight = True
+        self.send_count += 1
+
+    def reenqueued(self, now_ms: int, backoff_ms: int, error: KafkaError | None) -> None:
+        """Note that it is to be sent again, not before ``backoff_ms`` from now unless the leader changes."""
+        self.attempts += 1
+        self.last_attempt_ms = max(self.last_attempt_ms, now_ms)
+        self.retry_at_ms = now_ms + backoff_ms
+        self.in_flight = False
+        if error is not None:
+            self.last_error = error
+
+    def maybe_update_leader_epoch(self, leader_epoch: int) -> None:
+        """Note the newest leader epoch that metadata knows; -1 is ignored."""
+        if leader_epoch > self._leader_epoch:
+            self._leader_epoch = leader_epoch
+            self._leader_epoch_attempt = self.attempts
+
+    @property
+    def has_leader_changed_for_ongoing_retry(self) -> bool:
+        """Whether the present retry goes to another leader than the last attempt: no need to back off."""
+        return self.attempts > 0 and self._leader_epoch_attempt == self.attempts
+
+    def is_backing_off(self, now_ms: int) -> bool:
+        """Whether its retry has to wait."""
+        return (
+            self.attempts > 0 and now_ms < self.retry_at_ms and not self.has_leader_changed_for_ongoing_retry
+        )
+
+    def waited_time_ms(self, now_ms: int) -> int:
+        """Since it was made, or last put back."""
+        return max(now_ms - self.last_attempt_ms, 0)
+
+    def has_reached_delivery_timeout(self, delivery_timeout_ms: int, now_ms: int) -> bool:
+        """Whether its time to be delivered is over."""
+        return now_ms - self.created_ms >= delivery_timeout_ms
+
+    def delivery_timeout_error(self, delivery_timeout_ms: int, now_ms: int) -> DeliveryTimeoutError:
+        """The error to fail it with when its time is over: says what happened and what is known."""
+        if self.send_count:
+            outcome = Outcome.UNKNOWN
+            story = f"sent {self.send_count} times and perhaps written"
+        else:
+            outcome = Outcome.NOT_SENT
+            story = "never sent"
+        if self.last_error is not None:
+            cause = f"last error: {self.last_error}"
+        elif self.in_flight:
+            cause = "the broker has not answered"
+        else:
+            cause = "no error was reported; no leader was known or ready to take it"
+        error = DeliveryTimeoutError(
+            f"{self.record_count} records for {self.topic_partition} were not acknowledged within"
+            f" delivery_timeout_ms={delivery_timeout_ms}: {now_ms - self.created_ms} ms have passed since the"
+            f" batch was made, it was {story}; {cause}"
+        )
+        error.outcome = outcome
+        error.__cause__ = self.last_error
+        return error
+
+    # -- outcome ---------------------------------------------------------------------------------------
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its outcome is decided, or left to the parts it was split into."""
+        return self.result.is_settled
+
+    def complete(self, base_offset: int = NO_OFFSET, log_append_time_ms: int = NO_TIMESTAMP) -> bool:
+        """The broker has it (or, with acks=0, the socket took it). See ``complete_exceptionally``.
+
+        Raises:
+            IllegalStateError: it succeeded before.
+        """
+        return self._finish(FinalState.SUCCEEDED, base_offset, log_append_time_ms, None, None)
+
+    def complete_exceptionally(
+        self, error: KafkaError, record_errors: Callable[[int], KafkaError] | None = None
+    ) -> bool:
+        """It failed.
+
+        Args:
+            error: for the batch as a whole.
+            record_errors: gives the error of the record with an index, where they differ.
+
+        Returns:
+            Whether this call decided the outcome. ``False``: another one came first, nothing has happened.
+
+        Raises:
+            IllegalStateError: it succeeded before.
+        """
+        return self._finish(FinalState.FAILED, NO_OFFSET, NO_TIMESTAMP, error, record_errors)
+
+    def abort(self, error: KafkaError) -> bool:
+        """It was given up by us. See ``complete_exceptionally``."""
+        return self._finish(FinalState.ABORTED, NO_OFFSET, NO_TIMESTAMP, error, None)
+
+    def _finish(
+        self,
+        state: FinalState,
+        base_offset: int,
+        log_append_time_ms: int,
+        error: KafkaError | None,
+        record_errors: Callable[[int], KafkaError] | None,
+    ) -> bool:
+        if not self.result.settle(base_offset, log_append_time_ms, error, record_errors):
+            earlier = self.final_state
+            if earlier is FinalState.SUCCEEDED:
+                raise IllegalStateError(
+                    f"A batch for {self.topic_partition} that succeeded cannot be {state.value}"
+                )
+            if state is FinalState.SUCCEEDED and earlier is not None:
+                _log.info(
+                    "A batch for %s was acknowledged after it had %s", self.topic_partition, earlier.value
+                )
+            return False
+        self.final_state = state
+        deliveries, self._deliveries = self._deliveries, []
+        self.result.release(deliveries)
+        return True
+
+    def split(
+        self, split_batch_size: int, new_builder: Callable[[int], RecordBatchBuilder]
+    ) -> list[ProducerBatch]:
+        """Distribute the records over new, smaller batches; the futures follow.
+
+        Args:
+            split_batch_size: each part stays within it, except one record that is larger all by itself.
+            new_builder: makes a builder over fresh memory of at least so many bytes.
+
+        Returns:
+            The parts in order; empty when the outcome is decided already (the records must not go out again).
+        """
+        if self.is_done or self.builder is None:
+            return []
+        parts: list[ProducerBatch] = []
+        first_indexes: list[int] = []
+        for index, (_, timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
+            if parts and parts[-1]._take(timestamp_ms, key, value, headers):
+                continue
+            size = max(split_batch_size, record_size_upper_bound(key, value, headers))
+            part = ProducerBatch(
+                self.topic_partition,
+                new_builder(size),
+                self.created_ms,
+                (*self.order, len(parts)),
+                is_split=True,
+            )
+            part._take(timestamp_ms, key, value, headers)
+            parts.append(part)
+            first_indexes.append(index)
+        moved: list[list[tuple[DeliveryCallback, FutureRecordMetadata]]] = [[] for _ in parts]
+        for callback, future in self._deliveries:
+            index = future._locate()[1]
+            number = bisect_right(first_indexes, index) - 1
+            moved[number].append((callback, future))
+        if not self.result.split_into(first_indexes, [part.result for part in parts]):
+            return []
+        self._deliveries = []
+        for part, deliveries in zip(parts, moved, strict=True):
+            part._deliveries = deliveries
+            part._leader_epoch = self._leader_epoch
+            part.close_for_appends()
+        return parts
+
+    def _take(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
+        if not self._append(timestamp_ms, key, value, headers):
+            return False
+        self.record_count += 1
+        return True
+
+    def forget_memory(self) -> None:
+        """Drop every reference to the buffer, which goes back to the pool. ``records`` raises afterwards."""
+        self._records = None
+        self.builder = None
+        self.is_open = False
+
+    def __repr__(self) -> str:
+        return (
+            f"<ProducerBatch {self.topic_partition} order={self.order} records={self.record_count}"
+            f" attempts={self.attempts}>"
+        )

@@ -1,0 +1,632 @@
+"""RecordAccumulator: where records wait, as batches in one queue for each partition.
+
+Caller threads append; the I/O thread asks which nodes have something ready, drains it, and puts back what has
+to be sent again. Knows nothing of requests and connections. Source: Kafka class ``RecordAccumulator``; KIP-91
+(delivery timeout), KIP-580 (backoff), KIP-794 (partitioning), KIP-951 (no backoff after a leader change).
+
+Differs from Kafka in how much is looked at: only the queues with batches in them, so idle partitions cost
+nothing. Their order is also that of draining: what was drained goes to the end, so that no partition starves
+behind others of its node.
+
+Locks: a queue's lock, then (within it) one of PartitionQueues or IncompleteBatches. Buffers are taken from
+the pool, which may block, with no lock held.
+"""
+
+from __future__ import annotations
+
+import logging
+import random as random_module
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import attrs
+
+from kproducer.client.exponential_backoff import ExponentialBackoff
+from kproducer.client.metadata import BACKOFF_JITTER, BACKOFF_MULTIPLIER
+from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.clock import Clock
+from kproducer.config import ProducerConfig
+from kproducer.errors import IllegalStateError, KafkaError, Outcome, ProducerClosedError
+from kproducer.kernel import record_size_upper_bound
+from kproducer.producer.buffer_pool import BufferPool
+from kproducer.producer.built_in_partitioner import BuiltInPartitioner, StickyPartition
+from kproducer.producer.compression_settings import compression_of
+from kproducer.producer.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+from kproducer.producer.incomplete_batches import IncompleteBatches
+from kproducer.producer.partition_load import PartitionLoad
+from kproducer.producer.partition_queues import NEVER_MS, PartitionQueue, PartitionQueues, TopicQueues
+from kproducer.producer.partitioners import UNKNOWN_PARTITION
+from kproducer.producer.producer_batch import ProducerBatch
+from kproducer.records.compression import Compression
+from kproducer.records.record_batch_builder import RecordBatchBuilder
+from kproducer.types import Headers, Node, TopicPartition
+
+__all__ = ["NEVER_MS", "ReadyCheckResult", "RecordAccumulator"]
+
+_log = logging.getLogger(__name__)
+
+#: What a record takes in a batch beside key and value, about. For the sticky partitioner's count only.
+_RECORD_OVERHEAD_BYTES: Final = 9
+
+
+@attrs.frozen
+class ReadyCheckResult:
+    """What ``ready`` found.
+
+    Attributes:
+        ready_nodes: leaders with at least one batch that may be sent now.
+        next_ready_check_delay_ms: until the first batch that is not ready becomes so; ``NEVER_MS`` for none.
+        unknown_leader_topics: topics with batches for partitions without a known leader.
+    """
+
+    ready_nodes: set[Node]
+    next_ready_check_delay_ms: int
+    unknown_leader_topics: set[str]
+
+
+class RecordAccumulator:
+    """The queues of one producer. ``append``, flush and close: any thread. The rest: I/O thread only.
+
+    Args:
+        config: sizes, timeouts, partitioning.
+        buffer_pool: memory for the batches.
+        clock: for the time after a wait for memory.
+        compression: codec of all batches; ``None`` means as ``config`` says.
+        random: for backoff jitter and the sticky partitioner; tests pass a seeded one.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        buffer_pool: BufferPool,
+        clock: Clock,
+        *,
+        compression: Compression | None = None,
+        random: random_module.Random | None = None,
+    ) -> None:
+        # Fixed after construction.
+        self._config = config
+        self._pool = buffer_pool
+        self._clock = clock
+        self._batch_size = config.batch_size
+        self._linger_ms = config.linger_ms
+        self._is_adaptive = config.partitioner_adaptive_partitioning_enable
+        self._compression = compression if compression is not None else compression_of(config)
+        self._retry_backoff = ExponentialBackoff(
+            config.retry_backoff_ms,
+            BACKOFF_MULTIPLIER,
+            config.retry_backoff_max_ms,
+            BACKOFF_JITTER,
+            random,
+        )
+        self._incomplete = IncompleteBatches()
+        self._queues = PartitionQueues(config, self._compression, random)
+        #: The same dicts that _queues has, one look-up nearer.
+        self._topics = self._queues.topics
+        self._active = self._queues.active
+        # Guarded by _flush_lock for writing, read without it.
+        self._flush_lock = threading.Lock()
+        self._flushes = 0
+        # Set once, by any thread.
+        self._closed = False
+        # I/O thread only.
+        self._load = PartitionLoad(config.partitioner_availability_timeout_ms)
+
+    # -- appending -------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        on_delivery: DeliveryCallback | None,
+        max_block_ms: float,
+        now_ms: int,
+        snapshot: MetadataSnapshot,
+    ) -> tuple[FutureRecordMetadata, bool]:
+        """Take in one record. Blocks only for memory, up to ``max_block_ms``.
+
+        Args:
+            topic, partition: where to; ``UNKNOWN_PARTITION`` leaves the partition to us.
+            timestamp_ms: of the record, since the epoch.
+            key, value, headers: bytes as they go out.
+            on_delivery: run on the I/O thread when the record's fate is known.
+            now_ms: monotonic.
+            snapshot: the topic must be in it if the partition is left to us.
+
+        Returns:
+            The record's future, and whether the I/O thread should be woken: a batch was made.
+
+        Raises:
+            ProducerClosedError: closed before or meanwhile.
+            BufferExhaustedError: no memory in time.
+            SerializationError: an argument has the wrong type or range.
+        """
+        topic_queues = self._topics.get(topic)
+        if topic_queues is None:
+            topic_queues = self._queues.add_topic(topic)
+        if partition >= 0:
+            queue = topic_queues.queues.get(partition)
+            if queue is not None:
+                with queue.lock:
+                    batch = queue.open_batch
+                    if batch is not None and not self._closed:
+                        future = batch.try_append(timestamp_ms, key, value, headers, on_delivery, now_ms)
+                        if future is not None:
+                            return future, False
+        else:
+            sticky = topic_queues.partitioner.current
+            if sticky is not None:
+                queue = topic_queues.queues.get(sticky.partition)
+                if queue is not None:
+                    with queue.lock:
+                        batch = queue.open_batch
+                        # Once switched away no more records go there: a race lost here is tried again below.
+                        if (
+                            batch is not None
+                            and topic_queues.partitioner.current is sticky
+                            and not self._closed
+                        ):
+                            future = batch.try_append(timestamp_ms, key, value, headers, on_delivery, now_ms)
+                            if future is not None:
+                                produced = sticky.produced_bytes + _RECORD_OVERHEAD_BYTES
+                                if value is not None:
+                                    produced += len(value)
+                                if key is not None:
+                                    produced += len(key)
+                                sticky.produced_bytes = produced
+                                if produced >= sticky.switch_at_bytes:
+                                    topic_queues.partitioner.maybe_switch(sticky, batch.is_full, snapshot)
+                                return future, False
+        return self._append_to_new_batch(
+            topic,
+            topic_queues,
+            partition,
+            (timestamp_ms, key, value, headers, on_delivery),
+            max_block_ms,
+            now_ms,
+            snapshot,
+        )
+
+    def _append_to_new_batch(
+        self,
+        topic: str,
+        topic_queues: TopicQueues,
+        partition: int,
+        record: tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None],
+        max_block_ms: float,
+        now_ms: int,
+        snapshot: MetadataSnapshot,
+    ) -> tuple[FutureRecordMetadata, bool]:
+        """The way when there was no room: get memory with no lock held, look again, make a batch."""
+        _, key, value, headers, _ = record
+        partitioner = topic_queues.partitioner
+        buffer: bytearray | None = None
+        checked_usable = False
+        try:
+            while True:
+                sticky: StickyPartition | None = None
+                if partition == UNKNOWN_PARTITION:
+                    sticky = partitioner.peek(snapshot)
+                    queue = self._queues.queue(topic, topic_queues, sticky.partition)
+                else:
+                    queue = self._queues.queue(topic, topic_queues, partition)
+                with queue.lock:
+                    if self._closed:
+                        raise ProducerClosedError("The producer is closed")
+                    if sticky is not None:
+                        if self._sticky_moved_locked(partitioner, sticky, queue, snapshot):
+                            continue
+                        if not checked_usable:
+                            # The leader may have been lost since the choice. Only once: it may be that the
+                            # next choice is no better.
+                            checked_usable = True
+                            if not partitioner.is_usable(sticky.partition, snapshot):
+                                partitioner.switch(snapshot)
+                                continue
+                    future = None
+                    is_new = False
+                    batch = queue.open_batch
+                    if batch is not None:
+                        future = batch.try_append(*record, now_ms)
+                        if future is None:
+                            # Full. This is the moment when a switch leaves no fraction of a batch behind.
+                            batch.close_for_appends()
+                            queue.open_batch = None
+                            if sticky is not None:
+                                sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
+                                continue
+                    if future is None and buffer is not None:
+                        future = self._append_first_locked(queue, topic_queues, record, buffer, now_ms)
+                        buffer = None
+                        is_new = True
+                    if future is not None:
+                        if sticky is not None:
+                            size = (len(key) if key else 0) + (len(value) if value else 0)
+                            sticky.produced_bytes += size + _RECORD_OVERHEAD_BYTES
+                            last = queue.open_batch
+                            partitioner.maybe_switch(sticky, last is None or last.is_full, snapshot)
+                        return future, is_new
+                size = max(self._batch_size, record_size_upper_bound(key, value, headers))
+                buffer = self._pool.allocate(size, max_block_ms)
+                now_ms = max(now_ms, self._clock.monotonic_ms())
+        finally:
+            if buffer is not None:
+                # Somebody else made room meanwhile, or this append failed.
+                self._pool.deallocate(buffer)
+
+    def _sticky_moved_locked(
+        self,
+        partitioner: BuiltInPartitioner,
+        sticky: StickyPartition,
+        queue: PartitionQueue,
+        snapshot: MetadataSnapshot,
+    ) -> bool:
+        """Whether another partition is the choice by now, be it because this is the moment to switch."""
+        if partitioner.current is not sticky:
+            return True
+        last = queue.open_batch
+        if last is None or last.is_full:
+            return partitioner.maybe_switch(sticky, True, snapshot)
+        return False
+
+    def _append_first_locked(
+        self,
+        queue: PartitionQueue,
+        topic_queues: TopicQueues,
+        record: tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None],
+        buffer: bytearray,
+        now_ms: int,
+    ) -> FutureRecordMetadata:
+        """Make a batch in ``buffer`` around the record. The buffer is the batch's from then on.
+
+        When the record is refused (``SerializationError``) the buffer goes back and nothing has changed.
+        """
+        builder = RecordBatchBuilder(buffer, self._compression, topic_queues.ratio, max(self._batch_size, 1))
+        batch = ProducerBatch(queue.topic_partition, builder, now_ms, (queue.next_order,))
+        try:
+            future = batch.try_append(*record, now_ms)
+            if future is None:
+                raise IllegalStateError(f"The first record does not fit into {len(buffer)} bytes")
+        except BaseException:
+            batch.forget_memory()
+            self._pool.deallocate(buffer)
+            raise
+        self._incomplete.add(batch)
+        self._queues.append_locked(queue, batch)
+        return future
+
+    # -- what may be sent ------------------------------------------------------------------------------
+
+    def ready(self, snapshot: MetadataSnapshot, now_ms: int) -> ReadyCheckResult:
+        """Which nodes have something to be sent to them now, and when to look again.
+
+        A partition's first batch is ready when its partition is not muted, its backoff is over (or the leader
+        has changed since the last attempt), and any of these holds: it is full or followed by another; it has
+        lingered; it was sent before; somebody waits for memory; a flush or the close is under way.
+        """
+        ready_node_ids: set[int] = set()
+        unknown_leader_topics: set[str] = set()
+        sends_everything = self._closed or self._flushes > 0 or self._pool.queued > 0
+        linger_ms = self._linger_ms
+        delay_ms = NEVER_MS
+        nodes = snapshot.nodes
+        topics = snapshot.topics
+        measures_load = self._is_adaptive
+        loads: dict[str, list[int]] = {}
+        waiting_node_ids: set[int] = set()
+        for queue in list(self._active):
+            with queue.lock:
+                if not queue.batches:
+                    continue
+                batch = queue.batches[0]
+                size = len(queue.batches)
+                # Retried batches are closed, hence full.
+                is_full = size > 1 or batch.is_full
+            topic, partition = queue.topic_partition
+            metadata = topics.get(topic)
+            if metadata is None or partition >= len(metadata.partitions):
+                unknown_leader_topics.add(topic)
+                continue
+            leader = metadata.partitions[partition]
+            leader_id = leader.leader_id
+            if leader_id not in nodes:
+                unknown_leader_topics.add(topic)
+                continue
+            waiting_node_ids.add(leader_id)
+            if measures_load:
+                loads.setdefault(topic, []).append(size)
+            if queue.is_muted:
+                # Whoever unmutes it looks again.
+                continue
+            if batch.attempts:
+                batch.maybe_update_leader_epoch(leader.leader_epoch)
+                if batch.is_backing_off(now_ms):
+                    delay_ms = min(delay_ms, batch.retry_at_ms - now_ms)
+                    continue
+            if leader_id in ready_node_ids:
+                continue
+            if is_full or sends_everything:
+                ready_node_ids.add(leader_id)
+            else:
+                left_ms = batch.created_ms + linger_ms - now_ms
+                if left_ms <= 0:
+                    ready_node_ids.add(leader_id)
+                elif left_ms < delay_ms:
+                    delay_ms = left_ms
+        self._load.publish(self._topics, snapshot, loads, waiting_node_ids)
+        return ReadyCheckResult({nodes[i] for i in ready_node_ids}, delay_ms, unknown_leader_topics)
+
+    def update_node_latency_stats(self, node_id: int, now_ms: int, can_drain: bool) -> None:
+        """Note that a node had something ready, and whether it could take it (KIP-794)."""
+        self._load.note_node(node_id, now_ms, can_drain)
+
+    def drain(
+        self, snapshot: MetadataSnapshot, nodes: Iterable[Node], max_request_size: int, now_ms: int
+    ) -> dict[int, list[ProducerBatch]]:
+        """Take out what goes into the next request to each node, closed and ready to be sent.
+
+        At most one batch for each partition. A request stays within ``max_request_size`` unless a single
+        batch exceeds it. The batches are in flight from here on, until ``request_done``.
+
+        Returns:
+            Batches by node id; nodes with nothing to send are left out.
+        """
+        drained: dict[int, list[ProducerBatch]] = {}
+        sizes = {node.id: 0 for node in nodes}
+        full_nodes: set[int] = set()
+        topics = snapshot.topics
+        for queue in list(self._active):
+            if queue.is_muted:
+                continue
+            topic, partition = queue.topic_partition
+            metadata = topics.get(topic)
+            if metadata is None or partition >= len(metadata.partitions):
+                continue
+            leader = metadata.partitions[partition]
+            node_id = leader.leader_id
+            size = sizes.get(node_id)
+            if size is None or node_id in full_nodes:
+                continue
+            with queue.lock:
+                if not queue.batches:
+                    continue
+                batch = queue.batches[0]
+                batch.maybe_update_leader_epoch(leader.leader_epoch)
+                if batch.is_backing_off(now_ms):
+                    continue
+                if size and size + batch.estimated_size_bytes > max_request_size:
+                    # Nothing smaller jumps ahead: this queue is the node's first next time.
+                    full_nodes.add(node_id)
+                    continue
+                self._queues.pop_first_locked(queue)
+            # Compression takes its time: with no lock held.
+            size_bytes = self._close(batch)
+            if size_bytes:
+                batch.drained(now_ms)
+                sizes[node_id] = size + size_bytes
+                drained.setdefault(node_id, []).append(batch)
+        return drained
+
+    def _close(self, batch: ProducerBatch) -> int:
+        """Finish a batch and return its size; one that cannot be finished is failed, and 0 returned."""
+        try:
+            return batch.records().nbytes
+        except Exception as exception:
+            _log.exception("A batch for %s could not be finished", batch.topic_partition)
+            error = KafkaError(f"The batch for {batch.topic_partition} could not be finished: {exception!r}")
+            error.outcome = Outcome.NOT_SENT
+            error.__cause__ = exception
+            batch.complete_exceptionally(error)
+            self.deallocate(batch)
+            return 0
+
+    def mute_partition(self, topic_partition: TopicPartition) -> None:
+        """Drain nothing from this partition until it is unmuted; its batches still expire."""
+        self._queues.queue_of(topic_partition).is_muted = True
+
+    def unmute_partition(self, topic_partition: TopicPartition) -> None:
+        """Undo ``mute_partition``."""
+        self._queues.queue_of(topic_partition).is_muted = False
+
+    # -- putting back, expiring, giving memory back ----------------------------------------------------
+
+    def reenqueue(self, batch: ProducerBatch, now_ms: int, error: KafkaError | None = None) -> None:
+        """Put a batch back to be sent again after a backoff, in front of all that were made after it.
+
+        Its request must be over. ``error`` is why; it is named if the batch expires.
+        """
+        batch.reenqueued(now_ms, self._retry_backoff.backoff_ms(batch.attempts), error)
+        self._queues.put_back(batch)
+
+    def split_and_reenqueue(self, batch: ProducerBatch) -> int:
+        """Replace a batch that is too large for the broker by smaller ones, to be sent at once.
+
+        The caller then deallocates ``batch``. The parts' memory does not come from the pool.
+
+        Returns:
+            Number of parts; 0 if the batch's outcome is decided already.
+        """
+        builder = batch.builder
+        if batch.is_done or builder is None:
+            return 0
+        topic_queues = self._topics[batch.topic_partition.topic]
+        if topic_queues.ratio is not None:
+            topic_queues.ratio.reset_after_split(builder.compression_ratio)
+        # Half of what was refused at most, so that splitting comes to an end even if the broker's limit is
+        # far below batch_size.
+        split_size = max(min(self._batch_size, batch.estimated_size_bytes // 2), 1)
+
+        def new_builder(size_bytes: int) -> RecordBatchBuilder:
+            return RecordBatchBuilder(
+                bytearray(size_bytes), self._compression, topic_queues.ratio, split_size
+            )
+
+        parts = batch.split(split_size, new_builder)
+        for part in parts:
+            self._incomplete.add(part)
+            self._queues.put_back(part)
+        return len(parts)
+
+    def expired_batches(self, now_ms: int) -> list[ProducerBatch]:
+        """Take out the queued batches whose delivery timeout has passed; the caller fails and frees them.
+
+        Costs nothing before the first one is due. In-flight batches are the Sender's to watch.
+        """
+        return self._queues.take_expired(now_ms)
+
+    @property
+    def next_expiry_ms(self) -> int:
+        """A time (monotonic) before which no queued batch expires; ``NEVER_MS`` if there is none."""
+        return self._queues.next_expiry_ms
+
+    def deallocate(self, batch: ProducerBatch) -> None:
+        """Forget a batch that has ended and give its memory back. Harmless when repeated.
+
+        While a request with the batch may still be read from, memory waits for ``request_done``: bytes put
+        into a half-sent buffer would go out as somebody else's record (KAFKA-19012).
+        """
+        if batch.in_flight:
+            batch.release_pending = True
+            # It stays among the incomplete: nobody waits for it any more, but its memory is still in use.
+            return
+        if not self._incomplete.remove(batch):
+            return
+        builder = batch.builder
+        buffer = None if builder is None or batch.is_split else builder.buffer
+        batch.forget_memory()
+        if buffer is not None:
+            self._pool.deallocate(buffer)
+
+    def request_done(self, batch: ProducerBatch) -> None:
+        """The request that carried the batch is over: answered, written in full (acks=0), or disconnected.
+
+        Call it before completing, putting back or deallocating the batch.
+        """
+        batch.in_flight = False
+        if batch.release_pending:
+            batch.release_pending = False
+            self.deallocate(batch)
+
+    # -- flush, abort, close ---------------------------------------------------------------------------
+
+    @property
+    def has_undrained(self) -> bool:
+        """Whether batches wait in queues."""
+        return bool(self._active)
+
+    @property
+    def has_incomplete(self) -> bool:
+        """Whether any batch's memory is still in use."""
+        return len(self._incomplete) > 0
+
+    @property
+    def incomplete_count(self) -> int:
+        """Batches that wait, are in flight, or whose memory is still in use."""
+        return len(self._incomplete)
+
+    @property
+    def incomplete_record_count(self) -> int:
+        """Records that are neither acknowledged nor failed."""
+        return sum(batch.record_count for batch in self._incomplete.copy() if not batch.is_done)
+
+    @property
+    def queued_batch_count(self) -> int:
+        """Batches that wait in queues. A hint."""
+        return sum(len(queue.batches) for queue in list(self._active))
+
+    @property
+    def flush_in_progress(self) -> bool:
+        """Whether somebody flushes: everything is ready then."""
+        return self._flushes > 0
+
+    def begin_flush(self) -> None:
+        """Make everything ready until ``await_flush_completion`` ends. Wake the I/O thread after this."""
+        with self._flush_lock:
+            self._flushes += 1
+
+    def await_flush_completion(self, timeout_ms: float | None = None) -> bool:
+        """Wait until every record accepted before this call has been delivered or has failed.
+
+        Ends the flush in any case, exceptions included.
+
+        Returns:
+            ``False``: not within ``timeout_ms``.
+        """
+        try:
+            deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
+            results = [batch.result for batch in self._incomplete.copy()]
+            while results:
+                result = results.pop()
+                if result.parts is not None:
+                    results.extend(result.leaves())
+                    continue
+                if result.done:
+                    continue
+                left_s = None
+                if deadline_ms is not None:
+                    left_s = max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000
+                if not result.wait(left_s):
+                    return False
+                # Done, or split meanwhile: look again.
+                results.append(result)
+            return True
+        finally:
+            with self._flush_lock:
+                self._flushes -= 1
+
+    def abort_incomplete_batches(self, error: KafkaError) -> None:
+        """Fail everything that is not done, after ``close``. Memory of batches in flight stays with them.
+
+        ``error`` is shared; each batch gets the outcome that fits it.
+        """
+        # An append that was past its look at _closed, under its queue's lock, when close() came is over once
+        # that lock was ours; every later one sees _closed. So no batch is made after this loop.
+        for queue in self._queues.all_queues():
+            with queue.lock:
+                pass
+        self._abort(error, lambda batch: True)
+
+    def abort_undrained_batches(self, error: KafkaError) -> None:
+        """Fail what waits in queues and was never sent."""
+        self._abort(error, lambda batch: not batch.in_flight and not batch.send_count)
+
+    def _abort(self, error: KafkaError, wanted: Callable[[ProducerBatch], bool]) -> None:
+        for batch in self._incomplete.copy():
+            if not wanted(batch):
+                continue
+            self._queues.remove(batch)
+            batch.abort(_with_outcome(error, batch))
+            self.deallocate(batch)
+
+    def abandon_after_fork(self, error: KafkaError) -> None:
+        """In a forked child, where this object is of no use: fail the inherited futures, lock nothing."""
+        for batch in self._incomplete.members_after_fork():
+            for result in batch.result.leaves():
+                result.abandon_after_fork(error)
+
+    def release_all_in_flight(self) -> None:
+        """All connections are closed: no request reads any buffer. Gives back what waited for that."""
+        for batch in self._incomplete.copy():
+            self.request_done(batch)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Refuse further records; threads that wait for memory are released. What was accepted stays."""
+        self._closed = True
+        self._pool.close()
+
+
+def _with_outcome(error: KafkaError, batch: ProducerBatch) -> KafkaError:
+    """A copy of a shared error that says what is known of this batch."""
+    clone: KafkaError = error.__class__.__new__(error.__class__, *error.args)
+    clone.__dict__.update(error.__dict__)
+    clone.outcome = Outcome.UNKNOWN if batch.send_count else Outcome.NOT_SENT
+    return clone
