@@ -265,12 +265,17 @@ class FakeCluster:
         """How many connections were accepted so far."""
         return sum(b.accepted_count for b in list(self.brokers.values()) if broker_id in (None, b.node_id))
 
-    def open_connection_count(self, broker_id: int | None = None) -> int:
-        return sum(
-            len(broker.connections)
+    def open_connections(self, broker_id: int | None = None) -> set[int]:
+        """The numbers of the connections that are open now."""
+        return {
+            connection.number
             for broker in list(self.brokers.values())
+            for connection in list(broker.connections)
             if broker_id in (None, broker.node_id)
-        )
+        }
+
+    def open_connection_count(self, broker_id: int | None = None) -> int:
+        return len(self.open_connections(broker_id))
 
     # -- for connections and handlers (event loop) -----------------------------------------------------
 
