@@ -65,7 +65,7 @@ def _gzip(data: memoryview, max_bytes: int) -> bytes:
 def _snappy(data: memoryview, max_bytes: int) -> bytes:
     snappy = load_codec("cramjam", "snappy").snappy
     if bytes(data[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
-        return _snappy_block(snappy, data, max_bytes)
+        return _snappy_block(snappy, data, max_bytes, max_bytes)
     pieces: list[bytes] = []
     room = max_bytes
     position = len(XERIAL_HEADER)
@@ -76,19 +76,19 @@ def _snappy(data: memoryview, max_bytes: int) -> bytes:
         position = block_start + int.from_bytes(data[position:block_start], "big")
         if position > len(data) or block_start > len(data):
             raise CorruptRecordBatchError(f"snappy block at byte {block_start} runs past the end of the data")
-        piece = _snappy_block(snappy, data[block_start:position], room)
+        piece = _snappy_block(snappy, data[block_start:position], room, max_bytes)
         pieces.append(piece)
         room -= len(piece)
     return b"".join(pieces)
 
 
-def _snappy_block(snappy: Any, block: memoryview, max_bytes: int) -> bytes:
+def _snappy_block(snappy: Any, block: memoryview, room: int, max_bytes: int) -> bytes:
     try:
         # A block starts with the size of its plain form, which the library allocates at once.
         plain_bytes = snappy.decompress_raw_len(block)
     except Exception as error:  # cramjam's errors have no base of their own
         raise CorruptRecordBatchError(f"snappy data: {error}") from error
-    if plain_bytes > max_bytes:
+    if plain_bytes > room:
         raise CorruptRecordBatchError(f"snappy data is longer than {max_bytes} bytes")
     if plain_bytes > len(block) * _SNAPPY_MAX_EXPANSION:
         raise CorruptRecordBatchError(f"a snappy block of {len(block)} bytes cannot hold {plain_bytes}")

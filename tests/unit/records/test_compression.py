@@ -1,0 +1,260 @@
+"""Codecs and levels: what the bytes look like, what is refused, and that hostile data stays bounded."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import random
+import tracemalloc
+from types import ModuleType
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproducer.errors import ConfigError
+from kproducer.records import compression as compression_module
+from kproducer.records.compression import XERIAL_HEADER, Compression, CompressionType
+from kproducer.records.decompression import decompress
+from kproducer.records.errors import CorruptRecordBatchError
+
+CODECS = ["gzip", "snappy", "lz4", "zstd"]
+TEXT = b"".join(b'{"id": %d, "name": "user-%d"}\n' % (i, i * 7919 % 1000) for i in range(6000))
+NOISE = random.Random(5).randbytes(100_000)
+
+
+def plain_of(compression: Compression, data: bytes, max_bytes: int = 1 << 24) -> bytes:
+    return decompress(compression.type, memoryview(data), max_bytes)
+
+
+def in_chunks(compression: Compression, chunks: list[bytes]) -> bytes:
+    stream = compression.stream()
+    return b"".join([*(stream.compress(chunk) for chunk in chunks), stream.flush()])
+
+
+@pytest.mark.parametrize("name", ["none", *CODECS])
+@pytest.mark.parametrize("data", [b"", b"x", TEXT, NOISE], ids=["empty", "one", "text", "noise"])
+def test_compressed_at_once_and_read_back(name: str, data: bytes) -> None:
+    compression = Compression.of(name)
+    assert plain_of(compression, compression.compress(memoryview(bytearray(data)))) == data
+
+
+@pytest.mark.parametrize("name", CODECS)
+@given(chunks=st.lists(st.binary(max_size=3000), max_size=6), repeat=st.integers(1, 30))
+def test_compressed_in_chunks_and_read_back(name: str, chunks: list[bytes], repeat: int) -> None:
+    chunks = [chunk * repeat for chunk in chunks]
+    compression = Compression.of(name)
+    compressed = in_chunks(compression, chunks)
+    if chunks:
+        assert plain_of(compression, compressed) == b"".join(chunks)
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_text_gets_smaller_at_once_and_in_chunks(name: str) -> None:
+    compression = Compression.of(name)
+    assert len(compression.compress(TEXT)) < len(TEXT) / 2
+    assert len(in_chunks(compression, [TEXT[:50_000], TEXT[50_000:]])) < len(TEXT) / 2
+
+
+def test_attribute_bits_are_those_of_kafka() -> None:
+    assert {kind.name.lower(): kind.value for kind in CompressionType} == {
+        "none": 0,
+        "gzip": 1,
+        "snappy": 2,
+        "lz4": 3,
+        "zstd": 4,
+    }
+
+
+def test_gzip_is_what_the_standard_library_reads() -> None:
+    assert gzip.decompress(Compression.of("gzip").compress(TEXT)) == TEXT
+    assert gzip.decompress(in_chunks(Compression.of("gzip"), [TEXT, NOISE])) == TEXT + NOISE
+
+
+def test_snappy_has_the_java_library_header_and_blocks_of_32_kib() -> None:
+    compressed = Compression.of("snappy").compress(TEXT)
+    assert compressed[:16] == b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
+    position, sizes = 16, []
+    while position < len(compressed):
+        size = int.from_bytes(compressed[position : position + 4], "big")
+        block = compressed[position + 4 : position + 4 + size]
+        sizes.append(len(bytes(cramjam.snappy.decompress_raw(block))))
+        position += 4 + size
+    assert position == len(compressed)
+    assert sizes == [32768] * (len(TEXT) // 32768) + [len(TEXT) % 32768]
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_lz4_frames_are_what_kafka_reads(is_stream: bool) -> None:
+    compression = Compression.of("lz4")
+    compressed = in_chunks(compression, [TEXT[:9], TEXT[9:]]) if is_stream else compression.compress(TEXT)
+    info = lz4.frame.get_frame_info(compressed)
+    assert info["block_linked"] is False
+    assert info["block_size"] == 64 * 1024
+    assert info["content_checksum"] is False
+    assert info["block_checksum"] is False
+    assert info["content_size"] == 0
+    assert compressed[4] == 0b01_1_0_0_0_00  # version 1, independent blocks, nothing else
+    assert lz4.frame.decompress(compressed) == TEXT
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_zstd_is_one_frame(is_stream: bool) -> None:
+    compression = Compression.of("zstd")
+    compressed = in_chunks(compression, [TEXT[:9], TEXT[9:]]) if is_stream else compression.compress(TEXT)
+    inflater = zstandard.ZstdDecompressor().decompressobj()
+    assert inflater.decompress(compressed) == TEXT
+    assert inflater.eof
+    assert inflater.unused_data == b""
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("gzip", 1, 9), ("lz4", 3, 12), ("zstd", -50, 19)])
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_higher_level_compresses_better(name: str, low: int, high: int, is_stream: bool) -> None:
+    def size(level: int) -> int:
+        compression = Compression.of(name, level)
+        compressed = in_chunks(compression, [TEXT]) if is_stream else compression.compress(TEXT)
+        assert plain_of(compression, compressed) == TEXT
+        return len(compressed)
+
+    assert size(high) < size(low)
+
+
+def test_lz4_level_nine_is_the_fast_compressor_as_in_java() -> None:
+    fast = Compression.of("lz4", 9).compress(TEXT)
+    assert fast == Compression.of("lz4").compress(TEXT)
+    assert len(Compression.of("lz4", 8).compress(TEXT)) < len(fast)
+    assert len(Compression.of("lz4", 1).compress(TEXT)) < len(fast)
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "allowed", "refused"),
+    [
+        ("gzip", -1, [-1, 1, 9], [0, -2, 10]),
+        ("lz4", 9, [1, 17], [0, 18, -1]),
+        ("zstd", 3, [-131072, 22], [-131073, 23]),
+    ],
+)
+def test_levels(name: str, default: int, allowed: list[int], refused: list[int]) -> None:
+    assert Compression.of(name) == Compression.of(name, default)
+    for level in allowed:
+        compression = Compression.of(name, level)
+        assert compression.level == level
+        assert plain_of(compression, compression.compress(b"abc")) == b"abc"
+        assert plain_of(compression, in_chunks(compression, [b"abc"])) == b"abc"
+    for level in refused:
+        with pytest.raises(ConfigError, match=f"compression_{name}_level={level} must be"):
+            Compression.of(name, level)
+
+
+@pytest.mark.parametrize("name", ["lz5", "", "gzip ", 4])
+def test_an_unknown_codec_is_refused_by_name(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"compression_type=.*none, gzip, snappy, lz4, zstd"):
+        Compression.of(name)
+
+
+def test_there_is_no_stream_without_a_codec() -> None:
+    with pytest.raises(ValueError, match="no stream"):
+        Compression.of("none").stream()
+
+
+@pytest.mark.parametrize(("name", "package"), [("snappy", "cramjam"), ("lz4", "lz4"), ("zstd", "zstandard")])
+def test_a_missing_package_is_named_at_once(monkeypatch: pytest.MonkeyPatch, name: str, package: str) -> None:
+    def nothing_installed(name: str) -> ModuleType:
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr(importlib, "import_module", nothing_installed)
+    monkeypatch.setattr(compression_module._per_thread, "zstd_compressors", {}, raising=False)
+    with pytest.raises(ConfigError, match=f"compression type {name} needs the package {package}"):
+        Compression.of(name)
+
+
+# -- reading what others made ----------------------------------------------------------------------------
+
+
+def test_raw_snappy_without_framing_is_read() -> None:
+    assert plain_of(Compression.of("snappy"), bytes(cramjam.snappy.compress_raw(TEXT))) == TEXT
+
+
+def test_zstd_frames_in_a_row_are_read() -> None:
+    frame = zstandard.ZstdCompressor().compress(b"abc")
+    assert plain_of(Compression.of("zstd"), frame + frame) == b"abcabc"
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_the_bound_is_inclusive(name: str) -> None:
+    compression = Compression.of(name)
+    compressed = compression.compress(TEXT)
+    assert plain_of(compression, compressed, len(TEXT)) == TEXT
+    with pytest.raises(CorruptRecordBatchError, match=f"longer than {len(TEXT) - 1} bytes"):
+        plain_of(compression, compressed, len(TEXT) - 1)
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_a_decompression_bomb_takes_little_memory(name: str) -> None:
+    compression = Compression.of(name)
+    bomb = compression.compress(bytes(64 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptRecordBatchError, match="longer than 1000 bytes"):
+            plain_of(compression, bomb, 1000)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_snappy_block_that_promises_the_impossible_is_refused_before_allocating() -> None:
+    promise = bytes.fromhex("ffffffff07") + b"\x00a"  # 2 GiB from two bytes
+    with pytest.raises(CorruptRecordBatchError, match="cannot hold"):
+        plain_of(Compression.of("snappy"), promise, 1 << 40)
+
+
+@pytest.mark.parametrize("name", ["gzip", "lz4"])
+def test_bytes_behind_the_end_are_refused(name: str) -> None:
+    compression = Compression.of(name)
+    with pytest.raises(CorruptRecordBatchError, match="bytes follow"):
+        plain_of(compression, compression.compress(TEXT) + b"more")
+
+
+@pytest.mark.parametrize("name", ["gzip", "lz4"])
+@pytest.mark.parametrize("kept", [0, 1, 8, 100, -1])
+def test_data_that_ends_too_early_is_refused(name: str, kept: int) -> None:
+    compression = Compression.of(name)
+    with pytest.raises(CorruptRecordBatchError, match="early"):
+        plain_of(compression, compression.compress(TEXT)[:kept])
+
+
+@pytest.mark.parametrize("kept", [0, 9, 17, 18, 30, -1])
+def test_snappy_data_that_ends_too_early_is_refused(kept: int) -> None:
+    compressed = Compression.of("snappy").compress(TEXT)
+    with pytest.raises(CorruptRecordBatchError, match="snappy"):
+        plain_of(Compression.of("snappy"), compressed[:kept])
+
+
+def test_a_snappy_block_of_negative_size_is_refused() -> None:
+    with pytest.raises(CorruptRecordBatchError, match="runs past the end"):
+        plain_of(Compression.of("snappy"), XERIAL_HEADER + b"\xff\xff\xff\xff" + b"abc")
+
+
+@pytest.mark.parametrize("name", CODECS)
+@given(data=st.binary(min_size=1, max_size=200))
+def test_arbitrary_data_gives_bytes_or_the_one_error(name: str, data: bytes) -> None:
+    try:
+        assert len(plain_of(Compression.of(name), data, 1000)) <= 1000
+    except CorruptRecordBatchError:
+        return
+
+
+@pytest.mark.parametrize("name", CODECS)
+@given(position=st.integers(0, 100_000), byte=st.integers(0, 255))
+def test_a_changed_byte_gives_bytes_or_the_one_error(name: str, position: int, byte: int) -> None:
+    compression = Compression.of(name)
+    data = bytearray(compression.compress(TEXT[:2000]))
+    data[position % len(data)] = byte
+    try:
+        plain_of(compression, bytes(data), 1 << 20)
+    except CorruptRecordBatchError:
+        return
