@@ -22,8 +22,8 @@ _CLASSIC_PREFIX = {"string": "h", "bytes": "i", "view": "i", "numbers": "i", "ar
 #: What one unit of a length is, for error messages.
 _UNITS = {"string": "bytes", "bytes": "bytes", "view": "bytes", "numbers": "elements", "array": "elements"}
 _TABLES = {
-    "?": "BOOLS", "b": "INT8S", "h": "INT16S", "H": "UINT16S",
-    "i": "INT32S", "I": "UINT32S", "q": "INT64S", "d": "FLOAT64S",
+    "?": "BOOL", "b": "INT8", "h": "INT16", "H": "UINT16",
+    "i": "INT32", "I": "UINT32", "q": "INT64", "d": "FLOAT64",
 }  # fmt: skip
 
 
@@ -80,14 +80,14 @@ class Value:
         return width_of(self.code)
 
     @property
-    def table(self) -> str:
-        """Name of the table of structs for an array of numbers."""
-        return _TABLES[self.code]
+    def readers(self) -> str:
+        """Name of the list of readers for arrays of numbers."""
+        return _TABLES[self.code] + "_READERS"
 
     @property
-    def encode_table(self) -> str:
-        """The same for writing: packing "?" would take anything for true or false."""
-        return _TABLES[_packing(self.code)]
+    def table(self) -> str:
+        """Name of the table of Structs for writing arrays of numbers."""
+        return _TABLES[_packing(self.code)] + "S"
 
     @property
     def base_size(self) -> int:
@@ -303,6 +303,25 @@ class ModulePlan:
             codes |= {group.code for group in groups} | {_packing(group.code) for group in groups}
             codes |= {_packing(f.value.code) for f in (codec.tags.fields if codec.tags else ())}
         return tuple((struct_name(code), code) for code in sorted(codes) if code != "?")
+
+    @property
+    def decoded_alone(self) -> frozenset[str]:
+        """Codecs that decode one struct at a time: the message's own, and those of single struct fields."""
+        single = {value.functions for value in self._values() if value.kind == "struct"}
+        return frozenset(single | {codec.functions for _, codec in self.table})
+
+    @property
+    def decoded_in_lists(self) -> frozenset[str]:
+        """Codecs that decode the elements of arrays."""
+        elements = [value.element for value in self._values() if value.element is not None]
+        return frozenset(element.functions for element in elements if element.kind == "struct")
+
+    def _values(self) -> list[Value]:
+        values: list[Value] = []
+        for codec in self.codecs:
+            values += [step.value for step in codec.encode if isinstance(step, Single)]
+            values += [field.value for field in (codec.tags.fields if codec.tags else ())]
+        return values
 
     @property
     def default_structs(self) -> tuple[str, ...]:

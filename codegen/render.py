@@ -170,7 +170,8 @@ def _spaced_steps(function: str) -> str:
     lines: list[str] = []
     for line in function.splitlines():
         if line.strip():
-            is_step = line.startswith('        at = "') and lines and lines[-1].strip() != "try:"
+            in_list = function.count("items.append(item)")
+            is_step = line.startswith(" " * (12 if in_list else 8) + 'at = "') and lines[-1].strip() != "try:"
             lines += ["", line] if is_step else [line]
     return "\n".join(lines)
 

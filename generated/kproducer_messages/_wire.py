@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/wire.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: b7ba0a9c2fe89fc7180f6005411422d18578dbb9fa5921cffb7b03dbb29f15ae
+# sha256 of the source: 5eacbfbb0d2f36e52b66a3d4e6bb93d5834c5794fb0d8204f6933c532b59e0f3
 """What generated modules share: errors, varints, tagged fields, struct tables.
 
 Copied into every generated package, so that the package depends on nothing but attrs and the standard
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 ZERO_UUID = uuid.UUID(int=0)
@@ -82,20 +82,24 @@ ENCODE_FAILURES = (IndexError, struct.error, ValueError, TypeError, AttributeErr
 class ArrayStructs(dict[int, struct.Struct]):
     """Structs for arrays of n numbers, by n. Short ones are kept, long ones made anew each time."""
 
-    KEPT_BELOW = 256
-
     def __init__(self, code: str) -> None:
         super().__init__()
         self.code = code
 
     def __missing__(self, length: int) -> struct.Struct:
         made = struct.Struct(f">{length}{self.code}")
-        if length < self.KEPT_BELOW:
+        if length < SHORT_ARRAY:
             self[length] = made
         return made
 
+    def readers(self) -> list[Callable[[bytes | memoryview, int], tuple[Any, ...]]]:
+        """Functions that read an array of n numbers, by n, for all short arrays."""
+        return [self[length].unpack_from for length in range(SHORT_ARRAY)]
 
-BOOLS = ArrayStructs("?")
+
+#: Arrays below this many elements have ready readers; their compact length takes one byte.
+SHORT_ARRAY = 128
+
 INT8S = ArrayStructs("b")
 INT16S = ArrayStructs("h")
 UINT16S = ArrayStructs("H")
@@ -103,6 +107,15 @@ INT32S = ArrayStructs("i")
 UINT32S = ArrayStructs("I")
 INT64S = ArrayStructs("q")
 FLOAT64S = ArrayStructs("d")
+
+BOOL_READERS = ArrayStructs("?").readers()
+INT8_READERS = INT8S.readers()
+INT16_READERS = INT16S.readers()
+UINT16_READERS = UINT16S.readers()
+INT32_READERS = INT32S.readers()
+UINT32_READERS = UINT32S.readers()
+INT64_READERS = INT64S.readers()
+FLOAT64_READERS = FLOAT64S.readers()
 
 
 # -- decoding --------------------------------------------------------------------------------------------
@@ -130,6 +143,23 @@ def read_uvarint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
     """Read an unsigned varint; return (value, position)."""
     first = buffer[position]
     return (first, position + 1) if first < 128 else read_uvarint_rest(buffer, position + 1, first)
+
+
+def read_long_length(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
+    """Finish a compact length that is not a plain byte above 0; return (count, or -1 for null; position)."""
+    if first > 127:
+        first, position = read_uvarint_rest(buffer, position, first)
+    return first - 1, position
+
+
+def read_numbers(
+    buffer: bytes | memoryview, position: int, length: int, end: int, code: str
+) -> tuple[list[Any], int]:
+    """Read an array of numbers of any length, or refuse it before anything is allocated."""
+    stop = position + length * struct.calcsize(">" + code)
+    if not position <= stop <= end:
+        raise bad_length(length, position, end, "elements")
+    return [*struct.unpack_from(f">{length}{code}", buffer, position)], stop
 
 
 def read_tag(buffer: bytes | memoryview, position: int, end: int, previous: int) -> tuple[int, int, int]:

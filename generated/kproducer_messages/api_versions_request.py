@@ -140,9 +140,11 @@ def _decode_api_versions_request_v0(buffer: bytes, position: int, end: int) -> t
     item.client_software_version = ""
     return item, position
 
+
 def _encode_api_versions_request_v0(item: ApiVersionsRequest, buffer: bytearray, position: int) -> int:
     """Versions 0-2."""
     return position
+
 
 def _size_api_versions_request_v0(item: ApiVersionsRequest) -> int:
     """Versions 0-2."""
@@ -150,9 +152,11 @@ def _size_api_versions_request_v0(item: ApiVersionsRequest) -> int:
 
 def _decode_api_versions_request_v3(buffer: bytes, position: int, end: int) -> tuple[ApiVersionsRequest, int]:
     """Versions 3-4."""
-    item = _new(ApiVersionsRequest)
     at = ""
+    item = None
     try:
+        item = _new(ApiVersionsRequest)
+
         at = "client_software_name"
         length = buffer[position]
         position += 1
@@ -189,6 +193,7 @@ def _decode_api_versions_request_v3(buffer: bytes, position: int, end: int) -> t
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_api_versions_request_v3(item: ApiVersionsRequest, buffer: bytearray, position: int) -> int:
     """Versions 3-4."""
@@ -234,6 +239,7 @@ def _encode_api_versions_request_v3(item: ApiVersionsRequest, buffer: bytearray,
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_api_versions_request_v3(item: ApiVersionsRequest) -> int:
     """Versions 3-4."""
     size = 3
@@ -258,6 +264,7 @@ def _size_api_versions_request_v3(item: ApiVersionsRequest) -> int:
     except ENCODE_FAILURES as error:
         raise encode_failed(error, item, at) from None
     return size
+
 
 _DECODE = {
     0: _decode_api_versions_request_v0,

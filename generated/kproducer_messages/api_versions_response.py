@@ -217,18 +217,25 @@ class ApiVersionsResponse:
             raise error.of("ApiVersionsResponse", version) from None
 
 
-def _decode_api_version_v0(buffer: bytes, position: int, end: int) -> tuple[ApiVersion, int]:
+def _decode_api_version_v0_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[ApiVersion]
+) -> int:
     """Versions 0-2."""
-    item = _new(ApiVersion)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        at = "api_key:h min_version:h max_version:h"
-        item.api_key, item.min_version, item.max_version = _S_hhh.unpack_from(buffer, position)
-        position += 6
+        for _ in range(count):
+            item = _new(ApiVersion)
+            item.unknown_tagged_fields = None
+
+            at = "api_key:h min_version:h max_version:h"
+            item.api_key, item.min_version, item.max_version = _S_hhh.unpack_from(buffer, position)
+            position += 6
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_api_version_v0(item: ApiVersion, buffer: bytearray, position: int) -> int:
     """Versions 0-2."""
@@ -241,28 +248,36 @@ def _encode_api_version_v0(item: ApiVersion, buffer: bytearray, position: int) -
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_api_version_v0(item: ApiVersion) -> int:
     """Versions 0-2."""
     return 6
 
-def _decode_api_version_v3(buffer: bytes, position: int, end: int) -> tuple[ApiVersion, int]:
+def _decode_api_version_v3_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[ApiVersion]
+) -> int:
     """Versions 3-4."""
-    item = _new(ApiVersion)
     at = ""
+    item = None
     try:
-        at = "api_key:h min_version:h max_version:h tagged_fields:B"
-        item.api_key, item.min_version, item.max_version, length = _S_hhhB.unpack_from(buffer, position)
-        position += 7
-        if length:
-            at = "tagged_fields"
-            if length > 127:
-                length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+        for _ in range(count):
+            item = _new(ApiVersion)
+
+            at = "api_key:h min_version:h max_version:h tagged_fields:B"
+            item.api_key, item.min_version, item.max_version, length = _S_hhhB.unpack_from(buffer, position)
+            position += 7
+            if length:
+                at = "tagged_fields"
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_api_version_v3(item: ApiVersion, buffer: bytearray, position: int) -> int:
     """Versions 3-4."""
@@ -284,6 +299,7 @@ def _encode_api_version_v3(item: ApiVersion, buffer: bytearray, position: int) -
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_api_version_v3(item: ApiVersion) -> int:
     """Versions 3-4."""
     size = 7
@@ -297,38 +313,43 @@ def _size_api_version_v3(item: ApiVersion) -> int:
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_supported_feature_key_v3(
-    buffer: bytes, position: int, end: int
-) -> tuple[SupportedFeatureKey, int]:
+def _decode_supported_feature_key_v3_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[SupportedFeatureKey]
+) -> int:
     """Versions 3-4."""
-    item = _new(SupportedFeatureKey)
     at = ""
+    item = None
     try:
-        at = "name"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + length
-        if not position <= stop <= end or length > MAX_STRING_BYTES:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+        for _ in range(count):
+            item = _new(SupportedFeatureKey)
 
-        at = "min_version:h max_version:h tagged_fields:B"
-        item.min_version, item.max_version, length = _S_hhB.unpack_from(buffer, position)
-        position += 5
-        if length:
-            at = "tagged_fields"
+            at = "name"
+            length = buffer[position]
+            position += 1
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
+
+            at = "min_version:h max_version:h tagged_fields:B"
+            item.min_version, item.max_version, length = _S_hhB.unpack_from(buffer, position)
+            position += 5
+            if length:
+                at = "tagged_fields"
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_supported_feature_key_v3(item: SupportedFeatureKey, buffer: bytearray, position: int) -> int:
     """Versions 3-4."""
@@ -364,6 +385,7 @@ def _encode_supported_feature_key_v3(item: SupportedFeatureKey, buffer: bytearra
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_supported_feature_key_v3(item: SupportedFeatureKey) -> int:
     """Versions 3-4."""
     size = 6
@@ -383,38 +405,43 @@ def _size_supported_feature_key_v3(item: SupportedFeatureKey) -> int:
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_finalized_feature_key_v3(
-    buffer: bytes, position: int, end: int
-) -> tuple[FinalizedFeatureKey, int]:
+def _decode_finalized_feature_key_v3_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[FinalizedFeatureKey]
+) -> int:
     """Versions 3-4."""
-    item = _new(FinalizedFeatureKey)
     at = ""
+    item = None
     try:
-        at = "name"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + length
-        if not position <= stop <= end or length > MAX_STRING_BYTES:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+        for _ in range(count):
+            item = _new(FinalizedFeatureKey)
 
-        at = "max_version_level:h min_version_level:h tagged_fields:B"
-        item.max_version_level, item.min_version_level, length = _S_hhB.unpack_from(buffer, position)
-        position += 5
-        if length:
-            at = "tagged_fields"
+            at = "name"
+            length = buffer[position]
+            position += 1
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
+
+            at = "max_version_level:h min_version_level:h tagged_fields:B"
+            item.max_version_level, item.min_version_level, length = _S_hhB.unpack_from(buffer, position)
+            position += 5
+            if length:
+                at = "tagged_fields"
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_finalized_feature_key_v3(item: FinalizedFeatureKey, buffer: bytearray, position: int) -> int:
     """Versions 3-4."""
@@ -450,6 +477,7 @@ def _encode_finalized_feature_key_v3(item: FinalizedFeatureKey, buffer: bytearra
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_finalized_feature_key_v3(item: FinalizedFeatureKey) -> int:
     """Versions 3-4."""
     size = 6
@@ -473,10 +501,11 @@ def _decode_api_versions_response_v0(
     buffer: bytes, position: int, end: int
 ) -> tuple[ApiVersionsResponse, int]:
     """Version 0."""
-    item = _new(ApiVersionsResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(ApiVersionsResponse)
+        item.unknown_tagged_fields = None
         item.throttle_time_ms = 0
         item.supported_features = []
         item.finalized_features_epoch = -1
@@ -492,12 +521,11 @@ def _decode_api_versions_response_v0(
             raise bad_length(length, position, end, "elements of at least 6 bytes")
         api_keys: list[ApiVersion] = []
         item.api_keys = api_keys
-        for _ in range(length):
-            api_keys_element, position = _decode_api_version_v0(buffer, position, end)
-            api_keys.append(api_keys_element)
+        position = _decode_api_version_v0_list(buffer, position, end, length, api_keys)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_api_versions_response_v0(item: ApiVersionsResponse, buffer: bytearray, position: int) -> int:
     """Version 0."""
@@ -519,6 +547,7 @@ def _encode_api_versions_response_v0(item: ApiVersionsResponse, buffer: bytearra
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_api_versions_response_v0(item: ApiVersionsResponse) -> int:
     """Version 0."""
     size = 6
@@ -538,10 +567,11 @@ def _decode_api_versions_response_v1(
     buffer: bytes, position: int, end: int
 ) -> tuple[ApiVersionsResponse, int]:
     """Versions 1-2."""
-    item = _new(ApiVersionsResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(ApiVersionsResponse)
+        item.unknown_tagged_fields = None
         item.supported_features = []
         item.finalized_features_epoch = -1
         item.finalized_features = []
@@ -556,9 +586,7 @@ def _decode_api_versions_response_v1(
             raise bad_length(length, position, end, "elements of at least 6 bytes")
         api_keys: list[ApiVersion] = []
         item.api_keys = api_keys
-        for _ in range(length):
-            api_keys_element, position = _decode_api_version_v0(buffer, position, end)
-            api_keys.append(api_keys_element)
+        position = _decode_api_version_v0_list(buffer, position, end, length, api_keys)
 
         at = "throttle_time_ms:i"
         (item.throttle_time_ms,) = _S_i.unpack_from(buffer, position)
@@ -566,6 +594,7 @@ def _decode_api_versions_response_v1(
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_api_versions_response_v1(item: ApiVersionsResponse, buffer: bytearray, position: int) -> int:
     """Versions 1-2."""
@@ -591,6 +620,7 @@ def _encode_api_versions_response_v1(item: ApiVersionsResponse, buffer: bytearra
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_api_versions_response_v1(item: ApiVersionsResponse) -> int:
     """Versions 1-2."""
     size = 10
@@ -610,9 +640,11 @@ def _decode_api_versions_response_v3(
     buffer: bytes, position: int, end: int
 ) -> tuple[ApiVersionsResponse, int]:
     """Versions 3-4."""
-    item = _new(ApiVersionsResponse)
     at = ""
+    item = None
     try:
+        item = _new(ApiVersionsResponse)
+
         at = "error_code:h api_keys:B"
         item.error_code, length = _S_hB.unpack_from(buffer, position)
         position += 3
@@ -625,9 +657,7 @@ def _decode_api_versions_response_v3(
             raise bad_length(length, position, end, "elements of at least 7 bytes")
         api_keys: list[ApiVersion] = []
         item.api_keys = api_keys
-        for _ in range(length):
-            api_keys_element, position = _decode_api_version_v3(buffer, position, end)
-            api_keys.append(api_keys_element)
+        position = _decode_api_version_v3_list(buffer, position, end, length, api_keys)
 
         at = "throttle_time_ms:i tagged_fields:B"
         item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
@@ -656,9 +686,7 @@ def _decode_api_versions_response_v3(
                         raise bad_length(length, position, tag_end, "elements of at least 6 bytes")
                     supported_features: list[SupportedFeatureKey] = []
                     item.supported_features = supported_features
-                    for _ in range(length):
-                        supported_features_element, position = _decode_supported_feature_key_v3(buffer, position, tag_end)
-                        supported_features.append(supported_features_element)
+                    position = _decode_supported_feature_key_v3_list(buffer, position, tag_end, length, supported_features)
                 elif tag == 1:
                     at = "finalized_features_epoch"
                     (item.finalized_features_epoch,) = _S_q.unpack_from(buffer, position)
@@ -674,9 +702,7 @@ def _decode_api_versions_response_v3(
                         raise bad_length(length, position, tag_end, "elements of at least 6 bytes")
                     finalized_features: list[FinalizedFeatureKey] = []
                     item.finalized_features = finalized_features
-                    for _ in range(length):
-                        finalized_features_element, position = _decode_finalized_feature_key_v3(buffer, position, tag_end)
-                        finalized_features.append(finalized_features_element)
+                    position = _decode_finalized_feature_key_v3_list(buffer, position, tag_end, length, finalized_features)
                 elif tag == 3:
                     at = "zk_migration_ready"
                     item.zk_migration_ready = buffer[position] != 0
@@ -691,6 +717,7 @@ def _decode_api_versions_response_v3(
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearray, position: int) -> int:
     """Versions 3-4."""
@@ -795,6 +822,7 @@ def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearra
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_api_versions_response_v3(item: ApiVersionsResponse) -> int:
     """Versions 3-4."""
     size = 8
@@ -858,6 +886,7 @@ def _size_api_versions_response_v3(item: ApiVersionsResponse) -> int:
     except ENCODE_FAILURES as error:
         raise encode_failed(error, item, at, element) from None
     return size
+
 
 _DECODE = {
     0: _decode_api_versions_response_v0,

@@ -171,27 +171,31 @@ class MetadataRequest:
             raise error.of("MetadataRequest", version) from None
 
 
-def _decode_metadata_request_topic_v0(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataRequestTopic, int]:
+def _decode_metadata_request_topic_v0_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataRequestTopic]
+) -> int:
     """Versions 0-8."""
-    item = _new(MetadataRequestTopic)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
+        for _ in range(count):
+            item = _new(MetadataRequestTopic)
+            item.unknown_tagged_fields = None
+            item.topic_id = ZERO_UUID
 
-        at = "name"
-        (length,) = _S_h.unpack_from(buffer, position)
-        position += 2
-        stop = position + length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "name"
+            (length,) = _S_h.unpack_from(buffer, position)
+            position += 2
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_request_topic_v0(item: MetadataRequestTopic, buffer: bytearray, position: int) -> int:
     """Versions 0-8."""
@@ -213,6 +217,7 @@ def _encode_metadata_request_topic_v0(item: MetadataRequestTopic, buffer: bytear
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_metadata_request_topic_v0(item: MetadataRequestTopic) -> int:
     """Versions 0-8."""
     size = 2
@@ -227,39 +232,43 @@ def _size_metadata_request_topic_v0(item: MetadataRequestTopic) -> int:
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_metadata_request_topic_v9(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataRequestTopic, int]:
+def _decode_metadata_request_topic_v9_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataRequestTopic]
+) -> int:
     """Version 9."""
-    item = _new(MetadataRequestTopic)
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
+        for _ in range(count):
+            item = _new(MetadataRequestTopic)
+            item.topic_id = ZERO_UUID
 
-        at = "name"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + length
-        if not position <= stop <= end or length > MAX_STRING_BYTES:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
-
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
+            at = "name"
+            length = buffer[position]
+            position += 1
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_request_topic_v9(item: MetadataRequestTopic, buffer: bytearray, position: int) -> int:
     """Version 9."""
@@ -293,6 +302,7 @@ def _encode_metadata_request_topic_v9(item: MetadataRequestTopic, buffer: bytear
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_metadata_request_topic_v9(item: MetadataRequestTopic) -> int:
     """Version 9."""
     size = 2
@@ -314,43 +324,48 @@ def _size_metadata_request_topic_v9(item: MetadataRequestTopic) -> int:
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_metadata_request_topic_v10(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataRequestTopic, int]:
+def _decode_metadata_request_topic_v10_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataRequestTopic]
+) -> int:
     """Versions 10-13."""
-    item = _new(MetadataRequestTopic)
     at = ""
+    item = None
     try:
-        at = "topic_id:16s name:B"
-        topic_id, length = _S_16sB.unpack_from(buffer, position)
-        position += 17
-        item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
+        for _ in range(count):
+            item = _new(MetadataRequestTopic)
 
-        at = "name"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if length == -1:
-            item.name = None
-        else:
-            stop = position + length
-            if not position <= stop <= end or length > MAX_STRING_BYTES:
-                raise bad_length(length, position, end, "bytes")
-            item.name = str(buffer[position:stop], "utf-8")
-            position = stop
+            at = "topic_id:16s name:B"
+            topic_id, length = _S_16sB.unpack_from(buffer, position)
+            position += 17
+            item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
 
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
+            at = "name"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            if length == -1:
+                item.name = None
+            else:
+                stop = position + length
+                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                    raise bad_length(length, position, end, "bytes")
+                item.name = str(buffer[position:stop], "utf-8")
+                position = stop
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_request_topic_v10(item: MetadataRequestTopic, buffer: bytearray, position: int) -> int:
     """Versions 10-13."""
@@ -390,6 +405,7 @@ def _encode_metadata_request_topic_v10(item: MetadataRequestTopic, buffer: bytea
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_metadata_request_topic_v10(item: MetadataRequestTopic) -> int:
     """Versions 10-13."""
     size = 18
@@ -412,10 +428,11 @@ def _size_metadata_request_topic_v10(item: MetadataRequestTopic) -> int:
 
 def _decode_metadata_request_v0(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Version 0."""
-    item = _new(MetadataRequest)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(MetadataRequest)
+        item.unknown_tagged_fields = None
         item.allow_auto_topic_creation = True
         item.include_cluster_authorized_operations = False
         item.include_topic_authorized_operations = False
@@ -427,12 +444,11 @@ def _decode_metadata_request_v0(buffer: bytes, position: int, end: int) -> tuple
             raise bad_length(length, position, end, "elements of at least 2 bytes")
         topics: list[MetadataRequestTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_request_topic_v0(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_request_topic_v0_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_request_v0(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Version 0."""
@@ -462,6 +478,7 @@ def _encode_metadata_request_v0(item: MetadataRequest, buffer: bytearray, positi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_request_v0(item: MetadataRequest) -> int:
     """Version 0."""
     size = 4
@@ -481,10 +498,11 @@ def _size_metadata_request_v0(item: MetadataRequest) -> int:
 
 def _decode_metadata_request_v1(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Versions 1-3."""
-    item = _new(MetadataRequest)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(MetadataRequest)
+        item.unknown_tagged_fields = None
         item.allow_auto_topic_creation = True
         item.include_cluster_authorized_operations = False
         item.include_topic_authorized_operations = False
@@ -499,12 +517,11 @@ def _decode_metadata_request_v1(buffer: bytes, position: int, end: int) -> tuple
                 raise bad_length(length, position, end, "elements of at least 2 bytes")
             topics: list[MetadataRequestTopic] = []
             item.topics = topics
-            for _ in range(length):
-                topics_element, position = _decode_metadata_request_topic_v0(buffer, position, end)
-                topics.append(topics_element)
+            position = _decode_metadata_request_topic_v0_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_request_v1(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Versions 1-3."""
@@ -536,6 +553,7 @@ def _encode_metadata_request_v1(item: MetadataRequest, buffer: bytearray, positi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_request_v1(item: MetadataRequest) -> int:
     """Versions 1-3."""
     size = 4
@@ -554,10 +572,11 @@ def _size_metadata_request_v1(item: MetadataRequest) -> int:
 
 def _decode_metadata_request_v4(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Versions 4-7."""
-    item = _new(MetadataRequest)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(MetadataRequest)
+        item.unknown_tagged_fields = None
         item.include_cluster_authorized_operations = False
         item.include_topic_authorized_operations = False
 
@@ -571,9 +590,7 @@ def _decode_metadata_request_v4(buffer: bytes, position: int, end: int) -> tuple
                 raise bad_length(length, position, end, "elements of at least 2 bytes")
             topics: list[MetadataRequestTopic] = []
             item.topics = topics
-            for _ in range(length):
-                topics_element, position = _decode_metadata_request_topic_v0(buffer, position, end)
-                topics.append(topics_element)
+            position = _decode_metadata_request_topic_v0_list(buffer, position, end, length, topics)
 
         at = "allow_auto_topic_creation:?"
         item.allow_auto_topic_creation = buffer[position] != 0
@@ -581,6 +598,7 @@ def _decode_metadata_request_v4(buffer: bytes, position: int, end: int) -> tuple
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_request_v4(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Versions 4-7."""
@@ -613,6 +631,7 @@ def _encode_metadata_request_v4(item: MetadataRequest, buffer: bytearray, positi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_request_v4(item: MetadataRequest) -> int:
     """Versions 4-7."""
     size = 5
@@ -631,10 +650,12 @@ def _size_metadata_request_v4(item: MetadataRequest) -> int:
 
 def _decode_metadata_request_v8(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Version 8."""
-    item = _new(MetadataRequest)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(MetadataRequest)
+        item.unknown_tagged_fields = None
+
         at = "topics"
         (length,) = _S_i.unpack_from(buffer, position)
         position += 4
@@ -645,9 +666,7 @@ def _decode_metadata_request_v8(buffer: bytes, position: int, end: int) -> tuple
                 raise bad_length(length, position, end, "elements of at least 2 bytes")
             topics: list[MetadataRequestTopic] = []
             item.topics = topics
-            for _ in range(length):
-                topics_element, position = _decode_metadata_request_topic_v0(buffer, position, end)
-                topics.append(topics_element)
+            position = _decode_metadata_request_topic_v0_list(buffer, position, end, length, topics)
 
         at = "allow_auto_topic_creation:? include_cluster_authorized_operations:? include_topic_authorized_operations:?"
         (
@@ -659,6 +678,7 @@ def _decode_metadata_request_v8(buffer: bytes, position: int, end: int) -> tuple
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_request_v8(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Version 8."""
@@ -690,6 +710,7 @@ def _encode_metadata_request_v8(item: MetadataRequest, buffer: bytearray, positi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_request_v8(item: MetadataRequest) -> int:
     """Version 8."""
     size = 7
@@ -708,9 +729,11 @@ def _size_metadata_request_v8(item: MetadataRequest) -> int:
 
 def _decode_metadata_request_v9(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Version 9."""
-    item = _new(MetadataRequest)
     at = ""
+    item = None
     try:
+        item = _new(MetadataRequest)
+
         at = "topics"
         length = buffer[position]
         position += 1
@@ -724,9 +747,7 @@ def _decode_metadata_request_v9(buffer: bytes, position: int, end: int) -> tuple
                 raise bad_length(length, position, end, "elements of at least 2 bytes")
             topics: list[MetadataRequestTopic] = []
             item.topics = topics
-            for _ in range(length):
-                topics_element, position = _decode_metadata_request_topic_v9(buffer, position, end)
-                topics.append(topics_element)
+            position = _decode_metadata_request_topic_v9_list(buffer, position, end, length, topics)
 
         at = "allow_auto_topic_creation:? include_cluster_authorized_operations:? include_topic_authorized_operations:? tagged_fields:B"
         (
@@ -746,6 +767,7 @@ def _decode_metadata_request_v9(buffer: bytes, position: int, end: int) -> tuple
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_request_v9(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Version 9."""
@@ -789,6 +811,7 @@ def _encode_metadata_request_v9(item: MetadataRequest, buffer: bytearray, positi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_request_v9(item: MetadataRequest) -> int:
     """Version 9."""
     size = 5
@@ -814,9 +837,11 @@ def _size_metadata_request_v9(item: MetadataRequest) -> int:
 
 def _decode_metadata_request_v10(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Version 10."""
-    item = _new(MetadataRequest)
     at = ""
+    item = None
     try:
+        item = _new(MetadataRequest)
+
         at = "topics"
         length = buffer[position]
         position += 1
@@ -830,9 +855,7 @@ def _decode_metadata_request_v10(buffer: bytes, position: int, end: int) -> tupl
                 raise bad_length(length, position, end, "elements of at least 18 bytes")
             topics: list[MetadataRequestTopic] = []
             item.topics = topics
-            for _ in range(length):
-                topics_element, position = _decode_metadata_request_topic_v10(buffer, position, end)
-                topics.append(topics_element)
+            position = _decode_metadata_request_topic_v10_list(buffer, position, end, length, topics)
 
         at = "allow_auto_topic_creation:? include_cluster_authorized_operations:? include_topic_authorized_operations:? tagged_fields:B"
         (
@@ -852,6 +875,7 @@ def _decode_metadata_request_v10(buffer: bytes, position: int, end: int) -> tupl
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_request_v10(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Version 10."""
@@ -895,6 +919,7 @@ def _encode_metadata_request_v10(item: MetadataRequest, buffer: bytearray, posit
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_request_v10(item: MetadataRequest) -> int:
     """Version 10."""
     size = 5
@@ -920,9 +945,10 @@ def _size_metadata_request_v10(item: MetadataRequest) -> int:
 
 def _decode_metadata_request_v11(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Versions 11-13."""
-    item = _new(MetadataRequest)
     at = ""
+    item = None
     try:
+        item = _new(MetadataRequest)
         item.include_cluster_authorized_operations = False
 
         at = "topics"
@@ -938,9 +964,7 @@ def _decode_metadata_request_v11(buffer: bytes, position: int, end: int) -> tupl
                 raise bad_length(length, position, end, "elements of at least 18 bytes")
             topics: list[MetadataRequestTopic] = []
             item.topics = topics
-            for _ in range(length):
-                topics_element, position = _decode_metadata_request_topic_v10(buffer, position, end)
-                topics.append(topics_element)
+            position = _decode_metadata_request_topic_v10_list(buffer, position, end, length, topics)
 
         at = "allow_auto_topic_creation:? include_topic_authorized_operations:? tagged_fields:B"
         (
@@ -959,6 +983,7 @@ def _decode_metadata_request_v11(buffer: bytes, position: int, end: int) -> tupl
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_request_v11(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Versions 11-13."""
@@ -1005,6 +1030,7 @@ def _encode_metadata_request_v11(item: MetadataRequest, buffer: bytearray, posit
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_request_v11(item: MetadataRequest) -> int:
     """Versions 11-13."""
     size = 4
@@ -1027,6 +1053,7 @@ def _size_metadata_request_v11(item: MetadataRequest) -> int:
     except ENCODE_FAILURES as error:
         raise encode_failed(error, item, at, element) from None
     return size
+
 
 _DECODE = {
     0: _decode_metadata_request_v0,

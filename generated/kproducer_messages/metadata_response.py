@@ -18,6 +18,7 @@ from ._wire import (
     EncodeError,
     Gather,
     INT32S,
+    INT32_READERS,
     MAX_STRING_BYTES,
     ZERO_UUID,
     ZERO_UUID_BYTES,
@@ -28,6 +29,8 @@ from ._wire import (
     no_such_version,
     not_in_version,
     null_value,
+    read_long_length,
+    read_numbers,
     read_unknown_tags,
     read_uvarint_rest,
     string_too_long,
@@ -248,33 +251,37 @@ class MetadataResponse:
             raise error.of("MetadataResponse", version) from None
 
 
-def _decode_metadata_response_broker_v0(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponseBroker, int]:
+def _decode_metadata_response_broker_v0_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseBroker]
+) -> int:
     """Version 0."""
-    item = _new(MetadataResponseBroker)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.rack = None
+        for _ in range(count):
+            item = _new(MetadataResponseBroker)
+            item.unknown_tagged_fields = None
+            item.rack = None
 
-        at = "node_id:i host:h"
-        item.node_id, length = _S_ih.unpack_from(buffer, position)
-        position += 6
+            at = "node_id:i host:h"
+            item.node_id, length = _S_ih.unpack_from(buffer, position)
+            position += 6
 
-        at = "host"
-        stop = position + length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "bytes")
-        item.host = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "host"
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.host = str(buffer[position:stop], "utf-8")
+            position = stop
 
-        at = "port:i"
-        (item.port,) = _S_i.unpack_from(buffer, position)
-        position += 4
+            at = "port:i"
+            (item.port,) = _S_i.unpack_from(buffer, position)
+            position += 4
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_broker_v0(
     item: MetadataResponseBroker, buffer: bytearray, position: int
@@ -304,6 +311,7 @@ def _encode_metadata_response_broker_v0(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_metadata_response_broker_v0(item: MetadataResponseBroker) -> int:
     """Version 0."""
     size = 10
@@ -316,41 +324,46 @@ def _size_metadata_response_broker_v0(item: MetadataResponseBroker) -> int:
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_metadata_response_broker_v1(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponseBroker, int]:
+def _decode_metadata_response_broker_v1_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseBroker]
+) -> int:
     """Versions 1-8."""
-    item = _new(MetadataResponseBroker)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        at = "node_id:i host:h"
-        item.node_id, length = _S_ih.unpack_from(buffer, position)
-        position += 6
+        for _ in range(count):
+            item = _new(MetadataResponseBroker)
+            item.unknown_tagged_fields = None
 
-        at = "host"
-        stop = position + length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "bytes")
-        item.host = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "node_id:i host:h"
+            item.node_id, length = _S_ih.unpack_from(buffer, position)
+            position += 6
 
-        at = "port:i rack:h"
-        item.port, length = _S_ih.unpack_from(buffer, position)
-        position += 6
-
-        at = "rack"
-        if length == -1:
-            item.rack = None
-        else:
+            at = "host"
             stop = position + length
             if not position <= stop <= end:
                 raise bad_length(length, position, end, "bytes")
-            item.rack = str(buffer[position:stop], "utf-8")
+            item.host = str(buffer[position:stop], "utf-8")
             position = stop
+
+            at = "port:i rack:h"
+            item.port, length = _S_ih.unpack_from(buffer, position)
+            position += 6
+
+            at = "rack"
+            if length == -1:
+                item.rack = None
+            else:
+                stop = position + length
+                if not position <= stop <= end:
+                    raise bad_length(length, position, end, "bytes")
+                item.rack = str(buffer[position:stop], "utf-8")
+                position = stop
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_broker_v1(
     item: MetadataResponseBroker, buffer: bytearray, position: int
@@ -395,6 +408,7 @@ def _encode_metadata_response_broker_v1(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_metadata_response_broker_v1(item: MetadataResponseBroker) -> int:
     """Versions 1-8."""
     size = 12
@@ -412,56 +426,61 @@ def _size_metadata_response_broker_v1(item: MetadataResponseBroker) -> int:
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_metadata_response_broker_v9(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponseBroker, int]:
+def _decode_metadata_response_broker_v9_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseBroker]
+) -> int:
     """Versions 9-13."""
-    item = _new(MetadataResponseBroker)
     at = ""
+    item = None
     try:
-        at = "node_id:i host:B"
-        item.node_id, length = _S_iB.unpack_from(buffer, position)
-        position += 5
+        for _ in range(count):
+            item = _new(MetadataResponseBroker)
 
-        at = "host"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + length
-        if not position <= stop <= end or length > MAX_STRING_BYTES:
-            raise bad_length(length, position, end, "bytes")
-        item.host = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "node_id:i host:B"
+            item.node_id, length = _S_iB.unpack_from(buffer, position)
+            position += 5
 
-        at = "port:i rack:B"
-        item.port, length = _S_iB.unpack_from(buffer, position)
-        position += 5
-
-        at = "rack"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if length == -1:
-            item.rack = None
-        else:
+            at = "host"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            length -= 1
             stop = position + length
             if not position <= stop <= end or length > MAX_STRING_BYTES:
                 raise bad_length(length, position, end, "bytes")
-            item.rack = str(buffer[position:stop], "utf-8")
+            item.host = str(buffer[position:stop], "utf-8")
             position = stop
 
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
+            at = "port:i rack:B"
+            item.port, length = _S_iB.unpack_from(buffer, position)
+            position += 5
+
+            at = "rack"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            if length == -1:
+                item.rack = None
+            else:
+                stop = position + length
+                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                    raise bad_length(length, position, end, "bytes")
+                item.rack = str(buffer[position:stop], "utf-8")
+                position = stop
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_broker_v9(
     item: MetadataResponseBroker, buffer: bytearray, position: int
@@ -521,6 +540,7 @@ def _encode_metadata_response_broker_v9(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_metadata_response_broker_v9(item: MetadataResponseBroker) -> int:
     """Versions 9-13."""
     size = 11
@@ -547,39 +567,52 @@ def _size_metadata_response_broker_v9(item: MetadataResponseBroker) -> int:
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_metadata_response_partition_v0(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponsePartition, int]:
+def _decode_metadata_response_partition_v0_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponsePartition]
+) -> int:
     """Versions 0-4."""
-    item = _new(MetadataResponsePartition)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.leader_epoch = -1
-        item.offline_replicas = []
+        for _ in range(count):
+            item = _new(MetadataResponsePartition)
+            item.unknown_tagged_fields = None
+            item.leader_epoch = -1
+            item.offline_replicas = []
 
-        at = "error_code:h partition_index:i leader_id:i replica_nodes:i"
-        item.error_code, item.partition_index, item.leader_id, length = _S_hiii.unpack_from(buffer, position)
-        position += 14
+            at = "error_code:h partition_index:i leader_id:i replica_nodes:i"
+            (
+                item.error_code,
+                item.partition_index,
+                item.leader_id,
+                length,
+            ) = _S_hiii.unpack_from(buffer, position)
+            position += 14
 
-        at = "replica_nodes"
-        stop = position + 4 * length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "elements")
-        item.replica_nodes = [*INT32S[length].unpack_from(buffer, position)]
-        position = stop
+            at = "replica_nodes"
+            if length == 0:
+                item.replica_nodes = []
+            elif 0 < length < 128:
+                item.replica_nodes = [*INT32_READERS[length](buffer, position)]
+                position += 4 * length
+            else:
+                item.replica_nodes, position = read_numbers(buffer, position, length, end, "i")
 
-        at = "isr_nodes"
-        (length,) = _S_i.unpack_from(buffer, position)
-        position += 4
-        stop = position + 4 * length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "elements")
-        item.isr_nodes = [*INT32S[length].unpack_from(buffer, position)]
-        position = stop
+            at = "isr_nodes"
+            (length,) = _S_i.unpack_from(buffer, position)
+            position += 4
+            if length == 0:
+                item.isr_nodes = []
+            elif 0 < length < 128:
+                item.isr_nodes = [*INT32_READERS[length](buffer, position)]
+                position += 4 * length
+            else:
+                item.isr_nodes, position = read_numbers(buffer, position, length, end, "i")
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_partition_v0(
     item: MetadataResponsePartition, buffer: bytearray, position: int
@@ -610,6 +643,7 @@ def _encode_metadata_response_partition_v0(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_metadata_response_partition_v0(item: MetadataResponsePartition) -> int:
     """Versions 0-4."""
     size = 18
@@ -626,47 +660,62 @@ def _size_metadata_response_partition_v0(item: MetadataResponsePartition) -> int
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_metadata_response_partition_v5(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponsePartition, int]:
+def _decode_metadata_response_partition_v5_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponsePartition]
+) -> int:
     """Versions 5-6."""
-    item = _new(MetadataResponsePartition)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.leader_epoch = -1
+        for _ in range(count):
+            item = _new(MetadataResponsePartition)
+            item.unknown_tagged_fields = None
+            item.leader_epoch = -1
 
-        at = "error_code:h partition_index:i leader_id:i replica_nodes:i"
-        item.error_code, item.partition_index, item.leader_id, length = _S_hiii.unpack_from(buffer, position)
-        position += 14
+            at = "error_code:h partition_index:i leader_id:i replica_nodes:i"
+            (
+                item.error_code,
+                item.partition_index,
+                item.leader_id,
+                length,
+            ) = _S_hiii.unpack_from(buffer, position)
+            position += 14
 
-        at = "replica_nodes"
-        stop = position + 4 * length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "elements")
-        item.replica_nodes = [*INT32S[length].unpack_from(buffer, position)]
-        position = stop
+            at = "replica_nodes"
+            if length == 0:
+                item.replica_nodes = []
+            elif 0 < length < 128:
+                item.replica_nodes = [*INT32_READERS[length](buffer, position)]
+                position += 4 * length
+            else:
+                item.replica_nodes, position = read_numbers(buffer, position, length, end, "i")
 
-        at = "isr_nodes"
-        (length,) = _S_i.unpack_from(buffer, position)
-        position += 4
-        stop = position + 4 * length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "elements")
-        item.isr_nodes = [*INT32S[length].unpack_from(buffer, position)]
-        position = stop
+            at = "isr_nodes"
+            (length,) = _S_i.unpack_from(buffer, position)
+            position += 4
+            if length == 0:
+                item.isr_nodes = []
+            elif 0 < length < 128:
+                item.isr_nodes = [*INT32_READERS[length](buffer, position)]
+                position += 4 * length
+            else:
+                item.isr_nodes, position = read_numbers(buffer, position, length, end, "i")
 
-        at = "offline_replicas"
-        (length,) = _S_i.unpack_from(buffer, position)
-        position += 4
-        stop = position + 4 * length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "elements")
-        item.offline_replicas = [*INT32S[length].unpack_from(buffer, position)]
-        position = stop
+            at = "offline_replicas"
+            (length,) = _S_i.unpack_from(buffer, position)
+            position += 4
+            if length == 0:
+                item.offline_replicas = []
+            elif 0 < length < 128:
+                item.offline_replicas = [*INT32_READERS[length](buffer, position)]
+                position += 4 * length
+            else:
+                item.offline_replicas, position = read_numbers(buffer, position, length, end, "i")
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_partition_v5(
     item: MetadataResponsePartition, buffer: bytearray, position: int
@@ -705,6 +754,7 @@ def _encode_metadata_response_partition_v5(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_metadata_response_partition_v5(item: MetadataResponsePartition) -> int:
     """Versions 5-6."""
     size = 22
@@ -725,51 +775,62 @@ def _size_metadata_response_partition_v5(item: MetadataResponsePartition) -> int
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_metadata_response_partition_v7(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponsePartition, int]:
+def _decode_metadata_response_partition_v7_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponsePartition]
+) -> int:
     """Versions 7-8."""
-    item = _new(MetadataResponsePartition)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        at = "error_code:h partition_index:i leader_id:i leader_epoch:i replica_nodes:i"
-        (
-            item.error_code,
-            item.partition_index,
-            item.leader_id,
-            item.leader_epoch,
-            length,
-        ) = _S_hiiii.unpack_from(buffer, position)
-        position += 18
+        for _ in range(count):
+            item = _new(MetadataResponsePartition)
+            item.unknown_tagged_fields = None
 
-        at = "replica_nodes"
-        stop = position + 4 * length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "elements")
-        item.replica_nodes = [*INT32S[length].unpack_from(buffer, position)]
-        position = stop
+            at = "error_code:h partition_index:i leader_id:i leader_epoch:i replica_nodes:i"
+            (
+                item.error_code,
+                item.partition_index,
+                item.leader_id,
+                item.leader_epoch,
+                length,
+            ) = _S_hiiii.unpack_from(buffer, position)
+            position += 18
 
-        at = "isr_nodes"
-        (length,) = _S_i.unpack_from(buffer, position)
-        position += 4
-        stop = position + 4 * length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "elements")
-        item.isr_nodes = [*INT32S[length].unpack_from(buffer, position)]
-        position = stop
+            at = "replica_nodes"
+            if length == 0:
+                item.replica_nodes = []
+            elif 0 < length < 128:
+                item.replica_nodes = [*INT32_READERS[length](buffer, position)]
+                position += 4 * length
+            else:
+                item.replica_nodes, position = read_numbers(buffer, position, length, end, "i")
 
-        at = "offline_replicas"
-        (length,) = _S_i.unpack_from(buffer, position)
-        position += 4
-        stop = position + 4 * length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "elements")
-        item.offline_replicas = [*INT32S[length].unpack_from(buffer, position)]
-        position = stop
+            at = "isr_nodes"
+            (length,) = _S_i.unpack_from(buffer, position)
+            position += 4
+            if length == 0:
+                item.isr_nodes = []
+            elif 0 < length < 128:
+                item.isr_nodes = [*INT32_READERS[length](buffer, position)]
+                position += 4 * length
+            else:
+                item.isr_nodes, position = read_numbers(buffer, position, length, end, "i")
+
+            at = "offline_replicas"
+            (length,) = _S_i.unpack_from(buffer, position)
+            position += 4
+            if length == 0:
+                item.offline_replicas = []
+            elif 0 < length < 128:
+                item.offline_replicas = [*INT32_READERS[length](buffer, position)]
+                position += 4 * length
+            else:
+                item.offline_replicas, position = read_numbers(buffer, position, length, end, "i")
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_partition_v7(
     item: MetadataResponsePartition, buffer: bytearray, position: int
@@ -815,6 +876,7 @@ def _encode_metadata_response_partition_v7(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_metadata_response_partition_v7(item: MetadataResponsePartition) -> int:
     """Versions 7-8."""
     size = 26
@@ -835,69 +897,77 @@ def _size_metadata_response_partition_v7(item: MetadataResponsePartition) -> int
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_metadata_response_partition_v9(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponsePartition, int]:
+def _decode_metadata_response_partition_v9_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponsePartition]
+) -> int:
     """Versions 9-13."""
-    item = _new(MetadataResponsePartition)
     at = ""
+    item = None
     try:
-        at = "error_code:h partition_index:i leader_id:i leader_epoch:i replica_nodes:B"
-        (
-            item.error_code,
-            item.partition_index,
-            item.leader_id,
-            item.leader_epoch,
-            length,
-        ) = _S_hiiiB.unpack_from(buffer, position)
-        position += 15
+        for _ in range(count):
+            item = _new(MetadataResponsePartition)
 
-        at = "replica_nodes"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + 4 * length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "elements")
-        item.replica_nodes = [*INT32S[length].unpack_from(buffer, position)]
-        position = stop
+            at = "error_code:h partition_index:i leader_id:i leader_epoch:i replica_nodes:B"
+            (
+                item.error_code,
+                item.partition_index,
+                item.leader_id,
+                item.leader_epoch,
+                length,
+            ) = _S_hiiiB.unpack_from(buffer, position)
+            position += 15
 
-        at = "isr_nodes"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + 4 * length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "elements")
-        item.isr_nodes = [*INT32S[length].unpack_from(buffer, position)]
-        position = stop
+            at = "replica_nodes"
+            if length == 1:
+                item.replica_nodes = []
+            elif 1 < length < 128:
+                length -= 1
+                item.replica_nodes = [*INT32_READERS[length](buffer, position)]
+                position += 4 * length
+            else:
+                length, position = read_long_length(buffer, position, length)
+                item.replica_nodes, position = read_numbers(buffer, position, length, end, "i")
 
-        at = "offline_replicas"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + 4 * length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "elements")
-        item.offline_replicas = [*INT32S[length].unpack_from(buffer, position)]
-        position = stop
+            at = "isr_nodes"
+            length = buffer[position]
+            position += 1
+            if length == 1:
+                item.isr_nodes = []
+            elif 1 < length < 128:
+                length -= 1
+                item.isr_nodes = [*INT32_READERS[length](buffer, position)]
+                position += 4 * length
+            else:
+                length, position = read_long_length(buffer, position, length)
+                item.isr_nodes, position = read_numbers(buffer, position, length, end, "i")
 
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
-            if length > 127:
-                length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            at = "offline_replicas"
+            length = buffer[position]
+            position += 1
+            if length == 1:
+                item.offline_replicas = []
+            elif 1 < length < 128:
+                length -= 1
+                item.offline_replicas = [*INT32_READERS[length](buffer, position)]
+                position += 4 * length
+            else:
+                length, position = read_long_length(buffer, position, length)
+                item.offline_replicas, position = read_numbers(buffer, position, length, end, "i")
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_partition_v9(
     item: MetadataResponsePartition, buffer: bytearray, position: int
@@ -961,6 +1031,7 @@ def _encode_metadata_response_partition_v9(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_metadata_response_partition_v9(item: MetadataResponsePartition) -> int:
     """Versions 9-13."""
     size = 18
@@ -992,42 +1063,44 @@ def _size_metadata_response_partition_v9(item: MetadataResponsePartition) -> int
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_metadata_response_topic_v0(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponseTopic, int]:
+def _decode_metadata_response_topic_v0_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
+) -> int:
     """Version 0."""
-    item = _new(MetadataResponseTopic)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
-        item.is_internal = False
-        item.topic_authorized_operations = -2147483648
+        for _ in range(count):
+            item = _new(MetadataResponseTopic)
+            item.unknown_tagged_fields = None
+            item.topic_id = ZERO_UUID
+            item.is_internal = False
+            item.topic_authorized_operations = -2147483648
 
-        at = "error_code:h name:h"
-        item.error_code, length = _S_hh.unpack_from(buffer, position)
-        position += 4
+            at = "error_code:h name:h"
+            item.error_code, length = _S_hh.unpack_from(buffer, position)
+            position += 4
 
-        at = "name"
-        stop = position + length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "name"
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
 
-        at = "partitions"
-        (length,) = _S_i.unpack_from(buffer, position)
-        position += 4
-        if not 0 <= length * 18 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 18 bytes")
-        partitions: list[MetadataResponsePartition] = []
-        item.partitions = partitions
-        for _ in range(length):
-            partitions_element, position = _decode_metadata_response_partition_v0(buffer, position, end)
-            partitions.append(partitions_element)
+            at = "partitions"
+            (length,) = _S_i.unpack_from(buffer, position)
+            position += 4
+            if not 0 <= length * 18 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 18 bytes")
+            partitions: list[MetadataResponsePartition] = []
+            item.partitions = partitions
+            position = _decode_metadata_response_partition_v0_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_topic_v0(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
     """Version 0."""
@@ -1066,6 +1139,7 @@ def _encode_metadata_response_topic_v0(item: MetadataResponseTopic, buffer: byte
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_topic_v0(item: MetadataResponseTopic) -> int:
     """Version 0."""
     size = 8
@@ -1087,43 +1161,45 @@ def _size_metadata_response_topic_v0(item: MetadataResponseTopic) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_metadata_response_topic_v1(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponseTopic, int]:
+def _decode_metadata_response_topic_v1_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
+) -> int:
     """Versions 1-4."""
-    item = _new(MetadataResponseTopic)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
-        item.topic_authorized_operations = -2147483648
+        for _ in range(count):
+            item = _new(MetadataResponseTopic)
+            item.unknown_tagged_fields = None
+            item.topic_id = ZERO_UUID
+            item.topic_authorized_operations = -2147483648
 
-        at = "error_code:h name:h"
-        item.error_code, length = _S_hh.unpack_from(buffer, position)
-        position += 4
+            at = "error_code:h name:h"
+            item.error_code, length = _S_hh.unpack_from(buffer, position)
+            position += 4
 
-        at = "name"
-        stop = position + length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "name"
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
 
-        at = "is_internal:? partitions:i"
-        item.is_internal, length = _S_ti.unpack_from(buffer, position)
-        position += 5
+            at = "is_internal:? partitions:i"
+            item.is_internal, length = _S_ti.unpack_from(buffer, position)
+            position += 5
 
-        at = "partitions"
-        if not 0 <= length * 18 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 18 bytes")
-        partitions: list[MetadataResponsePartition] = []
-        item.partitions = partitions
-        for _ in range(length):
-            partitions_element, position = _decode_metadata_response_partition_v0(buffer, position, end)
-            partitions.append(partitions_element)
+            at = "partitions"
+            if not 0 <= length * 18 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 18 bytes")
+            partitions: list[MetadataResponsePartition] = []
+            item.partitions = partitions
+            position = _decode_metadata_response_partition_v0_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_topic_v1(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
     """Versions 1-4."""
@@ -1166,6 +1242,7 @@ def _encode_metadata_response_topic_v1(item: MetadataResponseTopic, buffer: byte
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_topic_v1(item: MetadataResponseTopic) -> int:
     """Versions 1-4."""
     size = 9
@@ -1187,43 +1264,45 @@ def _size_metadata_response_topic_v1(item: MetadataResponseTopic) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_metadata_response_topic_v5(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponseTopic, int]:
+def _decode_metadata_response_topic_v5_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
+) -> int:
     """Versions 5-6."""
-    item = _new(MetadataResponseTopic)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
-        item.topic_authorized_operations = -2147483648
+        for _ in range(count):
+            item = _new(MetadataResponseTopic)
+            item.unknown_tagged_fields = None
+            item.topic_id = ZERO_UUID
+            item.topic_authorized_operations = -2147483648
 
-        at = "error_code:h name:h"
-        item.error_code, length = _S_hh.unpack_from(buffer, position)
-        position += 4
+            at = "error_code:h name:h"
+            item.error_code, length = _S_hh.unpack_from(buffer, position)
+            position += 4
 
-        at = "name"
-        stop = position + length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "name"
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
 
-        at = "is_internal:? partitions:i"
-        item.is_internal, length = _S_ti.unpack_from(buffer, position)
-        position += 5
+            at = "is_internal:? partitions:i"
+            item.is_internal, length = _S_ti.unpack_from(buffer, position)
+            position += 5
 
-        at = "partitions"
-        if not 0 <= length * 22 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 22 bytes")
-        partitions: list[MetadataResponsePartition] = []
-        item.partitions = partitions
-        for _ in range(length):
-            partitions_element, position = _decode_metadata_response_partition_v5(buffer, position, end)
-            partitions.append(partitions_element)
+            at = "partitions"
+            if not 0 <= length * 22 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 22 bytes")
+            partitions: list[MetadataResponsePartition] = []
+            item.partitions = partitions
+            position = _decode_metadata_response_partition_v5_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_topic_v5(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
     """Versions 5-6."""
@@ -1266,6 +1345,7 @@ def _encode_metadata_response_topic_v5(item: MetadataResponseTopic, buffer: byte
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_topic_v5(item: MetadataResponseTopic) -> int:
     """Versions 5-6."""
     size = 9
@@ -1287,43 +1367,45 @@ def _size_metadata_response_topic_v5(item: MetadataResponseTopic) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_metadata_response_topic_v7(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponseTopic, int]:
+def _decode_metadata_response_topic_v7_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
+) -> int:
     """Version 7."""
-    item = _new(MetadataResponseTopic)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
-        item.topic_authorized_operations = -2147483648
+        for _ in range(count):
+            item = _new(MetadataResponseTopic)
+            item.unknown_tagged_fields = None
+            item.topic_id = ZERO_UUID
+            item.topic_authorized_operations = -2147483648
 
-        at = "error_code:h name:h"
-        item.error_code, length = _S_hh.unpack_from(buffer, position)
-        position += 4
+            at = "error_code:h name:h"
+            item.error_code, length = _S_hh.unpack_from(buffer, position)
+            position += 4
 
-        at = "name"
-        stop = position + length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "name"
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
 
-        at = "is_internal:? partitions:i"
-        item.is_internal, length = _S_ti.unpack_from(buffer, position)
-        position += 5
+            at = "is_internal:? partitions:i"
+            item.is_internal, length = _S_ti.unpack_from(buffer, position)
+            position += 5
 
-        at = "partitions"
-        if not 0 <= length * 26 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 26 bytes")
-        partitions: list[MetadataResponsePartition] = []
-        item.partitions = partitions
-        for _ in range(length):
-            partitions_element, position = _decode_metadata_response_partition_v7(buffer, position, end)
-            partitions.append(partitions_element)
+            at = "partitions"
+            if not 0 <= length * 26 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 26 bytes")
+            partitions: list[MetadataResponsePartition] = []
+            item.partitions = partitions
+            position = _decode_metadata_response_partition_v7_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_topic_v7(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
     """Version 7."""
@@ -1366,6 +1448,7 @@ def _encode_metadata_response_topic_v7(item: MetadataResponseTopic, buffer: byte
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_topic_v7(item: MetadataResponseTopic) -> int:
     """Version 7."""
     size = 9
@@ -1387,46 +1470,48 @@ def _size_metadata_response_topic_v7(item: MetadataResponseTopic) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_metadata_response_topic_v8(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponseTopic, int]:
+def _decode_metadata_response_topic_v8_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
+) -> int:
     """Version 8."""
-    item = _new(MetadataResponseTopic)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
+        for _ in range(count):
+            item = _new(MetadataResponseTopic)
+            item.unknown_tagged_fields = None
+            item.topic_id = ZERO_UUID
 
-        at = "error_code:h name:h"
-        item.error_code, length = _S_hh.unpack_from(buffer, position)
-        position += 4
+            at = "error_code:h name:h"
+            item.error_code, length = _S_hh.unpack_from(buffer, position)
+            position += 4
 
-        at = "name"
-        stop = position + length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "name"
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
 
-        at = "is_internal:? partitions:i"
-        item.is_internal, length = _S_ti.unpack_from(buffer, position)
-        position += 5
+            at = "is_internal:? partitions:i"
+            item.is_internal, length = _S_ti.unpack_from(buffer, position)
+            position += 5
 
-        at = "partitions"
-        if not 0 <= length * 26 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 26 bytes")
-        partitions: list[MetadataResponsePartition] = []
-        item.partitions = partitions
-        for _ in range(length):
-            partitions_element, position = _decode_metadata_response_partition_v7(buffer, position, end)
-            partitions.append(partitions_element)
+            at = "partitions"
+            if not 0 <= length * 26 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 26 bytes")
+            partitions: list[MetadataResponsePartition] = []
+            item.partitions = partitions
+            position = _decode_metadata_response_partition_v7_list(buffer, position, end, length, partitions)
 
-        at = "topic_authorized_operations:i"
-        (item.topic_authorized_operations,) = _S_i.unpack_from(buffer, position)
-        position += 4
+            at = "topic_authorized_operations:i"
+            (item.topic_authorized_operations,) = _S_i.unpack_from(buffer, position)
+            position += 4
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_topic_v8(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
     """Version 8."""
@@ -1469,6 +1554,7 @@ def _encode_metadata_response_topic_v8(item: MetadataResponseTopic, buffer: byte
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_topic_v8(item: MetadataResponseTopic) -> int:
     """Version 8."""
     size = 13
@@ -1490,58 +1576,60 @@ def _size_metadata_response_topic_v8(item: MetadataResponseTopic) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_metadata_response_topic_v9(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponseTopic, int]:
+def _decode_metadata_response_topic_v9_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
+) -> int:
     """Version 9."""
-    item = _new(MetadataResponseTopic)
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
+        for _ in range(count):
+            item = _new(MetadataResponseTopic)
+            item.topic_id = ZERO_UUID
 
-        at = "error_code:h name:B"
-        item.error_code, length = _S_hB.unpack_from(buffer, position)
-        position += 3
+            at = "error_code:h name:B"
+            item.error_code, length = _S_hB.unpack_from(buffer, position)
+            position += 3
 
-        at = "name"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + length
-        if not position <= stop <= end or length > MAX_STRING_BYTES:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
-
-        at = "is_internal:? partitions:B"
-        item.is_internal, length = _S_tB.unpack_from(buffer, position)
-        position += 2
-
-        at = "partitions"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if not 0 <= length * 18 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 18 bytes")
-        partitions: list[MetadataResponsePartition] = []
-        item.partitions = partitions
-        for _ in range(length):
-            partitions_element, position = _decode_metadata_response_partition_v9(buffer, position, end)
-            partitions.append(partitions_element)
-
-        at = "topic_authorized_operations:i tagged_fields:B"
-        item.topic_authorized_operations, length = _S_iB.unpack_from(buffer, position)
-        position += 5
-        if length:
-            at = "tagged_fields"
+            at = "name"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
+
+            at = "is_internal:? partitions:B"
+            item.is_internal, length = _S_tB.unpack_from(buffer, position)
+            position += 2
+
+            at = "partitions"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            length -= 1
+            if not 0 <= length * 18 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 18 bytes")
+            partitions: list[MetadataResponsePartition] = []
+            item.partitions = partitions
+            position = _decode_metadata_response_partition_v9_list(buffer, position, end, length, partitions)
+
+            at = "topic_authorized_operations:i tagged_fields:B"
+            item.topic_authorized_operations, length = _S_iB.unpack_from(buffer, position)
+            position += 5
+            if length:
+                at = "tagged_fields"
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_topic_v9(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
     """Version 9."""
@@ -1599,6 +1687,7 @@ def _encode_metadata_response_topic_v9(item: MetadataResponseTopic, buffer: byte
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_topic_v9(item: MetadataResponseTopic) -> int:
     """Version 9."""
     size = 10
@@ -1629,57 +1718,60 @@ def _size_metadata_response_topic_v9(item: MetadataResponseTopic) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_metadata_response_topic_v10(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponseTopic, int]:
+def _decode_metadata_response_topic_v10_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
+) -> int:
     """Versions 10-11."""
-    item = _new(MetadataResponseTopic)
     at = ""
+    item = None
     try:
-        at = "error_code:h name:B"
-        item.error_code, length = _S_hB.unpack_from(buffer, position)
-        position += 3
+        for _ in range(count):
+            item = _new(MetadataResponseTopic)
 
-        at = "name"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + length
-        if not position <= stop <= end or length > MAX_STRING_BYTES:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "error_code:h name:B"
+            item.error_code, length = _S_hB.unpack_from(buffer, position)
+            position += 3
 
-        at = "topic_id:16s is_internal:? partitions:B"
-        topic_id, item.is_internal, length = _S_16stB.unpack_from(buffer, position)
-        position += 18
-        item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
-
-        at = "partitions"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if not 0 <= length * 18 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 18 bytes")
-        partitions: list[MetadataResponsePartition] = []
-        item.partitions = partitions
-        for _ in range(length):
-            partitions_element, position = _decode_metadata_response_partition_v9(buffer, position, end)
-            partitions.append(partitions_element)
-
-        at = "topic_authorized_operations:i tagged_fields:B"
-        item.topic_authorized_operations, length = _S_iB.unpack_from(buffer, position)
-        position += 5
-        if length:
-            at = "tagged_fields"
+            at = "name"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
+
+            at = "topic_id:16s is_internal:? partitions:B"
+            topic_id, item.is_internal, length = _S_16stB.unpack_from(buffer, position)
+            position += 18
+            item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
+
+            at = "partitions"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            length -= 1
+            if not 0 <= length * 18 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 18 bytes")
+            partitions: list[MetadataResponsePartition] = []
+            item.partitions = partitions
+            position = _decode_metadata_response_partition_v9_list(buffer, position, end, length, partitions)
+
+            at = "topic_authorized_operations:i tagged_fields:B"
+            item.topic_authorized_operations, length = _S_iB.unpack_from(buffer, position)
+            position += 5
+            if length:
+                at = "tagged_fields"
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_topic_v10(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
     """Versions 10-11."""
@@ -1737,6 +1829,7 @@ def _encode_metadata_response_topic_v10(item: MetadataResponseTopic, buffer: byt
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_topic_v10(item: MetadataResponseTopic) -> int:
     """Versions 10-11."""
     size = 26
@@ -1767,60 +1860,63 @@ def _size_metadata_response_topic_v10(item: MetadataResponseTopic) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_metadata_response_topic_v12(
-    buffer: bytes, position: int, end: int
-) -> tuple[MetadataResponseTopic, int]:
+def _decode_metadata_response_topic_v12_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
+) -> int:
     """Versions 12-13."""
-    item = _new(MetadataResponseTopic)
     at = ""
+    item = None
     try:
-        at = "error_code:h name:B"
-        item.error_code, length = _S_hB.unpack_from(buffer, position)
-        position += 3
+        for _ in range(count):
+            item = _new(MetadataResponseTopic)
 
-        at = "name"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if length == -1:
-            item.name = None
-        else:
-            stop = position + length
-            if not position <= stop <= end or length > MAX_STRING_BYTES:
-                raise bad_length(length, position, end, "bytes")
-            item.name = str(buffer[position:stop], "utf-8")
-            position = stop
+            at = "error_code:h name:B"
+            item.error_code, length = _S_hB.unpack_from(buffer, position)
+            position += 3
 
-        at = "topic_id:16s is_internal:? partitions:B"
-        topic_id, item.is_internal, length = _S_16stB.unpack_from(buffer, position)
-        position += 18
-        item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
-
-        at = "partitions"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if not 0 <= length * 18 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 18 bytes")
-        partitions: list[MetadataResponsePartition] = []
-        item.partitions = partitions
-        for _ in range(length):
-            partitions_element, position = _decode_metadata_response_partition_v9(buffer, position, end)
-            partitions.append(partitions_element)
-
-        at = "topic_authorized_operations:i tagged_fields:B"
-        item.topic_authorized_operations, length = _S_iB.unpack_from(buffer, position)
-        position += 5
-        if length:
-            at = "tagged_fields"
+            at = "name"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            if length == -1:
+                item.name = None
+            else:
+                stop = position + length
+                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                    raise bad_length(length, position, end, "bytes")
+                item.name = str(buffer[position:stop], "utf-8")
+                position = stop
+
+            at = "topic_id:16s is_internal:? partitions:B"
+            topic_id, item.is_internal, length = _S_16stB.unpack_from(buffer, position)
+            position += 18
+            item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
+
+            at = "partitions"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            length -= 1
+            if not 0 <= length * 18 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 18 bytes")
+            partitions: list[MetadataResponsePartition] = []
+            item.partitions = partitions
+            position = _decode_metadata_response_partition_v9_list(buffer, position, end, length, partitions)
+
+            at = "topic_authorized_operations:i tagged_fields:B"
+            item.topic_authorized_operations, length = _S_iB.unpack_from(buffer, position)
+            position += 5
+            if length:
+                at = "tagged_fields"
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_metadata_response_topic_v12(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
     """Versions 12-13."""
@@ -1880,6 +1976,7 @@ def _encode_metadata_response_topic_v12(item: MetadataResponseTopic, buffer: byt
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_topic_v12(item: MetadataResponseTopic) -> int:
     """Versions 12-13."""
     size = 26
@@ -1911,10 +2008,11 @@ def _size_metadata_response_topic_v12(item: MetadataResponseTopic) -> int:
 
 def _decode_metadata_response_v0(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 0."""
-    item = _new(MetadataResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(MetadataResponse)
+        item.unknown_tagged_fields = None
         item.throttle_time_ms = 0
         item.cluster_id = None
         item.controller_id = -1
@@ -1928,9 +2026,7 @@ def _decode_metadata_response_v0(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 10 bytes")
         brokers: list[MetadataResponseBroker] = []
         item.brokers = brokers
-        for _ in range(length):
-            brokers_element, position = _decode_metadata_response_broker_v0(buffer, position, end)
-            brokers.append(brokers_element)
+        position = _decode_metadata_response_broker_v0_list(buffer, position, end, length, brokers)
 
         at = "topics"
         (length,) = _S_i.unpack_from(buffer, position)
@@ -1939,12 +2035,11 @@ def _decode_metadata_response_v0(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 8 bytes")
         topics: list[MetadataResponseTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_response_topic_v0(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_response_topic_v0_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_response_v0(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 0."""
@@ -1974,6 +2069,7 @@ def _encode_metadata_response_v0(item: MetadataResponse, buffer: bytearray, posi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_v0(item: MetadataResponse) -> int:
     """Version 0."""
     size = 8
@@ -1997,10 +2093,11 @@ def _size_metadata_response_v0(item: MetadataResponse) -> int:
 
 def _decode_metadata_response_v1(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 1."""
-    item = _new(MetadataResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(MetadataResponse)
+        item.unknown_tagged_fields = None
         item.throttle_time_ms = 0
         item.cluster_id = None
         item.cluster_authorized_operations = -2147483648
@@ -2013,9 +2110,7 @@ def _decode_metadata_response_v1(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 12 bytes")
         brokers: list[MetadataResponseBroker] = []
         item.brokers = brokers
-        for _ in range(length):
-            brokers_element, position = _decode_metadata_response_broker_v1(buffer, position, end)
-            brokers.append(brokers_element)
+        position = _decode_metadata_response_broker_v1_list(buffer, position, end, length, brokers)
 
         at = "controller_id:i topics:i"
         item.controller_id, length = _S_ii.unpack_from(buffer, position)
@@ -2026,12 +2121,11 @@ def _decode_metadata_response_v1(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 9 bytes")
         topics: list[MetadataResponseTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_response_topic_v1(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_response_topic_v1_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_response_v1(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 1."""
@@ -2065,6 +2159,7 @@ def _encode_metadata_response_v1(item: MetadataResponse, buffer: bytearray, posi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_v1(item: MetadataResponse) -> int:
     """Version 1."""
     size = 12
@@ -2088,10 +2183,11 @@ def _size_metadata_response_v1(item: MetadataResponse) -> int:
 
 def _decode_metadata_response_v2(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 2."""
-    item = _new(MetadataResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(MetadataResponse)
+        item.unknown_tagged_fields = None
         item.throttle_time_ms = 0
         item.cluster_authorized_operations = -2147483648
         item.error_code = 0
@@ -2103,9 +2199,7 @@ def _decode_metadata_response_v2(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 12 bytes")
         brokers: list[MetadataResponseBroker] = []
         item.brokers = brokers
-        for _ in range(length):
-            brokers_element, position = _decode_metadata_response_broker_v1(buffer, position, end)
-            brokers.append(brokers_element)
+        position = _decode_metadata_response_broker_v1_list(buffer, position, end, length, brokers)
 
         at = "cluster_id"
         (length,) = _S_h.unpack_from(buffer, position)
@@ -2128,12 +2222,11 @@ def _decode_metadata_response_v2(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 9 bytes")
         topics: list[MetadataResponseTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_response_topic_v1(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_response_topic_v1_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_response_v2(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 2."""
@@ -2182,6 +2275,7 @@ def _encode_metadata_response_v2(item: MetadataResponse, buffer: bytearray, posi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_v2(item: MetadataResponse) -> int:
     """Version 2."""
     size = 14
@@ -2210,10 +2304,11 @@ def _size_metadata_response_v2(item: MetadataResponse) -> int:
 
 def _decode_metadata_response_v3(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Versions 3-4."""
-    item = _new(MetadataResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(MetadataResponse)
+        item.unknown_tagged_fields = None
         item.cluster_authorized_operations = -2147483648
         item.error_code = 0
 
@@ -2226,9 +2321,7 @@ def _decode_metadata_response_v3(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 12 bytes")
         brokers: list[MetadataResponseBroker] = []
         item.brokers = brokers
-        for _ in range(length):
-            brokers_element, position = _decode_metadata_response_broker_v1(buffer, position, end)
-            brokers.append(brokers_element)
+        position = _decode_metadata_response_broker_v1_list(buffer, position, end, length, brokers)
 
         at = "cluster_id"
         (length,) = _S_h.unpack_from(buffer, position)
@@ -2251,12 +2344,11 @@ def _decode_metadata_response_v3(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 9 bytes")
         topics: list[MetadataResponseTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_response_topic_v1(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_response_topic_v1_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_response_v3(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Versions 3-4."""
@@ -2309,6 +2401,7 @@ def _encode_metadata_response_v3(item: MetadataResponse, buffer: bytearray, posi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_v3(item: MetadataResponse) -> int:
     """Versions 3-4."""
     size = 18
@@ -2337,10 +2430,11 @@ def _size_metadata_response_v3(item: MetadataResponse) -> int:
 
 def _decode_metadata_response_v5(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Versions 5-6."""
-    item = _new(MetadataResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(MetadataResponse)
+        item.unknown_tagged_fields = None
         item.cluster_authorized_operations = -2147483648
         item.error_code = 0
 
@@ -2353,9 +2447,7 @@ def _decode_metadata_response_v5(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 12 bytes")
         brokers: list[MetadataResponseBroker] = []
         item.brokers = brokers
-        for _ in range(length):
-            brokers_element, position = _decode_metadata_response_broker_v1(buffer, position, end)
-            brokers.append(brokers_element)
+        position = _decode_metadata_response_broker_v1_list(buffer, position, end, length, brokers)
 
         at = "cluster_id"
         (length,) = _S_h.unpack_from(buffer, position)
@@ -2378,12 +2470,11 @@ def _decode_metadata_response_v5(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 9 bytes")
         topics: list[MetadataResponseTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_response_topic_v5(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_response_topic_v5_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_response_v5(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Versions 5-6."""
@@ -2436,6 +2527,7 @@ def _encode_metadata_response_v5(item: MetadataResponse, buffer: bytearray, posi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_v5(item: MetadataResponse) -> int:
     """Versions 5-6."""
     size = 18
@@ -2464,10 +2556,11 @@ def _size_metadata_response_v5(item: MetadataResponse) -> int:
 
 def _decode_metadata_response_v7(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 7."""
-    item = _new(MetadataResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(MetadataResponse)
+        item.unknown_tagged_fields = None
         item.cluster_authorized_operations = -2147483648
         item.error_code = 0
 
@@ -2480,9 +2573,7 @@ def _decode_metadata_response_v7(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 12 bytes")
         brokers: list[MetadataResponseBroker] = []
         item.brokers = brokers
-        for _ in range(length):
-            brokers_element, position = _decode_metadata_response_broker_v1(buffer, position, end)
-            brokers.append(brokers_element)
+        position = _decode_metadata_response_broker_v1_list(buffer, position, end, length, brokers)
 
         at = "cluster_id"
         (length,) = _S_h.unpack_from(buffer, position)
@@ -2505,12 +2596,11 @@ def _decode_metadata_response_v7(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 9 bytes")
         topics: list[MetadataResponseTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_response_topic_v7(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_response_topic_v7_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_response_v7(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 7."""
@@ -2563,6 +2653,7 @@ def _encode_metadata_response_v7(item: MetadataResponse, buffer: bytearray, posi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_v7(item: MetadataResponse) -> int:
     """Version 7."""
     size = 18
@@ -2591,10 +2682,11 @@ def _size_metadata_response_v7(item: MetadataResponse) -> int:
 
 def _decode_metadata_response_v8(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 8."""
-    item = _new(MetadataResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(MetadataResponse)
+        item.unknown_tagged_fields = None
         item.error_code = 0
 
         at = "throttle_time_ms:i brokers:i"
@@ -2606,9 +2698,7 @@ def _decode_metadata_response_v8(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 12 bytes")
         brokers: list[MetadataResponseBroker] = []
         item.brokers = brokers
-        for _ in range(length):
-            brokers_element, position = _decode_metadata_response_broker_v1(buffer, position, end)
-            brokers.append(brokers_element)
+        position = _decode_metadata_response_broker_v1_list(buffer, position, end, length, brokers)
 
         at = "cluster_id"
         (length,) = _S_h.unpack_from(buffer, position)
@@ -2631,9 +2721,7 @@ def _decode_metadata_response_v8(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 13 bytes")
         topics: list[MetadataResponseTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_response_topic_v8(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_response_topic_v8_list(buffer, position, end, length, topics)
 
         at = "cluster_authorized_operations:i"
         (item.cluster_authorized_operations,) = _S_i.unpack_from(buffer, position)
@@ -2641,6 +2729,7 @@ def _decode_metadata_response_v8(buffer: bytes, position: int, end: int) -> tupl
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_response_v8(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 8."""
@@ -2693,6 +2782,7 @@ def _encode_metadata_response_v8(item: MetadataResponse, buffer: bytearray, posi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_v8(item: MetadataResponse) -> int:
     """Version 8."""
     size = 22
@@ -2721,9 +2811,10 @@ def _size_metadata_response_v8(item: MetadataResponse) -> int:
 
 def _decode_metadata_response_v9(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 9."""
-    item = _new(MetadataResponse)
     at = ""
+    item = None
     try:
+        item = _new(MetadataResponse)
         item.error_code = 0
 
         at = "throttle_time_ms:i brokers:B"
@@ -2738,9 +2829,7 @@ def _decode_metadata_response_v9(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 11 bytes")
         brokers: list[MetadataResponseBroker] = []
         item.brokers = brokers
-        for _ in range(length):
-            brokers_element, position = _decode_metadata_response_broker_v9(buffer, position, end)
-            brokers.append(brokers_element)
+        position = _decode_metadata_response_broker_v9_list(buffer, position, end, length, brokers)
 
         at = "cluster_id"
         length = buffer[position]
@@ -2769,9 +2858,7 @@ def _decode_metadata_response_v9(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 10 bytes")
         topics: list[MetadataResponseTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_response_topic_v9(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_response_topic_v9_list(buffer, position, end, length, topics)
 
         at = "cluster_authorized_operations:i tagged_fields:B"
         item.cluster_authorized_operations, length = _S_iB.unpack_from(buffer, position)
@@ -2786,6 +2873,7 @@ def _decode_metadata_response_v9(buffer: bytes, position: int, end: int) -> tupl
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_response_v9(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 9."""
@@ -2856,6 +2944,7 @@ def _encode_metadata_response_v9(item: MetadataResponse, buffer: bytearray, posi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_v9(item: MetadataResponse) -> int:
     """Version 9."""
     size = 16
@@ -2895,9 +2984,10 @@ def _size_metadata_response_v9(item: MetadataResponse) -> int:
 
 def _decode_metadata_response_v10(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 10."""
-    item = _new(MetadataResponse)
     at = ""
+    item = None
     try:
+        item = _new(MetadataResponse)
         item.error_code = 0
 
         at = "throttle_time_ms:i brokers:B"
@@ -2912,9 +3002,7 @@ def _decode_metadata_response_v10(buffer: bytes, position: int, end: int) -> tup
             raise bad_length(length, position, end, "elements of at least 11 bytes")
         brokers: list[MetadataResponseBroker] = []
         item.brokers = brokers
-        for _ in range(length):
-            brokers_element, position = _decode_metadata_response_broker_v9(buffer, position, end)
-            brokers.append(brokers_element)
+        position = _decode_metadata_response_broker_v9_list(buffer, position, end, length, brokers)
 
         at = "cluster_id"
         length = buffer[position]
@@ -2943,9 +3031,7 @@ def _decode_metadata_response_v10(buffer: bytes, position: int, end: int) -> tup
             raise bad_length(length, position, end, "elements of at least 26 bytes")
         topics: list[MetadataResponseTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_response_topic_v10(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_response_topic_v10_list(buffer, position, end, length, topics)
 
         at = "cluster_authorized_operations:i tagged_fields:B"
         item.cluster_authorized_operations, length = _S_iB.unpack_from(buffer, position)
@@ -2960,6 +3046,7 @@ def _decode_metadata_response_v10(buffer: bytes, position: int, end: int) -> tup
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_response_v10(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 10."""
@@ -3030,6 +3117,7 @@ def _encode_metadata_response_v10(item: MetadataResponse, buffer: bytearray, pos
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_v10(item: MetadataResponse) -> int:
     """Version 10."""
     size = 16
@@ -3069,9 +3157,10 @@ def _size_metadata_response_v10(item: MetadataResponse) -> int:
 
 def _decode_metadata_response_v11(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 11."""
-    item = _new(MetadataResponse)
     at = ""
+    item = None
     try:
+        item = _new(MetadataResponse)
         item.cluster_authorized_operations = -2147483648
         item.error_code = 0
 
@@ -3087,9 +3176,7 @@ def _decode_metadata_response_v11(buffer: bytes, position: int, end: int) -> tup
             raise bad_length(length, position, end, "elements of at least 11 bytes")
         brokers: list[MetadataResponseBroker] = []
         item.brokers = brokers
-        for _ in range(length):
-            brokers_element, position = _decode_metadata_response_broker_v9(buffer, position, end)
-            brokers.append(brokers_element)
+        position = _decode_metadata_response_broker_v9_list(buffer, position, end, length, brokers)
 
         at = "cluster_id"
         length = buffer[position]
@@ -3118,9 +3205,7 @@ def _decode_metadata_response_v11(buffer: bytes, position: int, end: int) -> tup
             raise bad_length(length, position, end, "elements of at least 26 bytes")
         topics: list[MetadataResponseTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_response_topic_v10(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_response_topic_v10_list(buffer, position, end, length, topics)
 
         at = "tagged_fields"
         length = buffer[position]
@@ -3134,6 +3219,7 @@ def _decode_metadata_response_v11(buffer: bytes, position: int, end: int) -> tup
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_response_v11(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 11."""
@@ -3204,6 +3290,7 @@ def _encode_metadata_response_v11(item: MetadataResponse, buffer: bytearray, pos
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_v11(item: MetadataResponse) -> int:
     """Version 11."""
     size = 12
@@ -3243,9 +3330,10 @@ def _size_metadata_response_v11(item: MetadataResponse) -> int:
 
 def _decode_metadata_response_v12(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 12."""
-    item = _new(MetadataResponse)
     at = ""
+    item = None
     try:
+        item = _new(MetadataResponse)
         item.cluster_authorized_operations = -2147483648
         item.error_code = 0
 
@@ -3261,9 +3349,7 @@ def _decode_metadata_response_v12(buffer: bytes, position: int, end: int) -> tup
             raise bad_length(length, position, end, "elements of at least 11 bytes")
         brokers: list[MetadataResponseBroker] = []
         item.brokers = brokers
-        for _ in range(length):
-            brokers_element, position = _decode_metadata_response_broker_v9(buffer, position, end)
-            brokers.append(brokers_element)
+        position = _decode_metadata_response_broker_v9_list(buffer, position, end, length, brokers)
 
         at = "cluster_id"
         length = buffer[position]
@@ -3292,9 +3378,7 @@ def _decode_metadata_response_v12(buffer: bytes, position: int, end: int) -> tup
             raise bad_length(length, position, end, "elements of at least 26 bytes")
         topics: list[MetadataResponseTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_response_topic_v12(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_response_topic_v12_list(buffer, position, end, length, topics)
 
         at = "tagged_fields"
         length = buffer[position]
@@ -3308,6 +3392,7 @@ def _decode_metadata_response_v12(buffer: bytes, position: int, end: int) -> tup
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_response_v12(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 12."""
@@ -3378,6 +3463,7 @@ def _encode_metadata_response_v12(item: MetadataResponse, buffer: bytearray, pos
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_v12(item: MetadataResponse) -> int:
     """Version 12."""
     size = 12
@@ -3417,9 +3503,10 @@ def _size_metadata_response_v12(item: MetadataResponse) -> int:
 
 def _decode_metadata_response_v13(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 13."""
-    item = _new(MetadataResponse)
     at = ""
+    item = None
     try:
+        item = _new(MetadataResponse)
         item.cluster_authorized_operations = -2147483648
 
         at = "throttle_time_ms:i brokers:B"
@@ -3434,9 +3521,7 @@ def _decode_metadata_response_v13(buffer: bytes, position: int, end: int) -> tup
             raise bad_length(length, position, end, "elements of at least 11 bytes")
         brokers: list[MetadataResponseBroker] = []
         item.brokers = brokers
-        for _ in range(length):
-            brokers_element, position = _decode_metadata_response_broker_v9(buffer, position, end)
-            brokers.append(brokers_element)
+        position = _decode_metadata_response_broker_v9_list(buffer, position, end, length, brokers)
 
         at = "cluster_id"
         length = buffer[position]
@@ -3465,9 +3550,7 @@ def _decode_metadata_response_v13(buffer: bytes, position: int, end: int) -> tup
             raise bad_length(length, position, end, "elements of at least 26 bytes")
         topics: list[MetadataResponseTopic] = []
         item.topics = topics
-        for _ in range(length):
-            topics_element, position = _decode_metadata_response_topic_v12(buffer, position, end)
-            topics.append(topics_element)
+        position = _decode_metadata_response_topic_v12_list(buffer, position, end, length, topics)
 
         at = "error_code:h tagged_fields:B"
         item.error_code, length = _S_hB.unpack_from(buffer, position)
@@ -3482,6 +3565,7 @@ def _decode_metadata_response_v13(buffer: bytes, position: int, end: int) -> tup
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_metadata_response_v13(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 13."""
@@ -3556,6 +3640,7 @@ def _encode_metadata_response_v13(item: MetadataResponse, buffer: bytearray, pos
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_metadata_response_v13(item: MetadataResponse) -> int:
     """Version 13."""
     size = 14
@@ -3592,6 +3677,7 @@ def _size_metadata_response_v13(item: MetadataResponse) -> int:
     except ENCODE_FAILURES as error:
         raise encode_failed(error, item, at, element) from None
     return size
+
 
 _DECODE = {
     0: _decode_metadata_response_v0,

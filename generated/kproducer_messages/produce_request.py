@@ -188,30 +188,35 @@ class ProduceRequest:
             raise error.of("ProduceRequest", version) from None
 
 
-def _decode_partition_produce_data_v3(
-    buffer: memoryview, position: int, end: int
-) -> tuple[PartitionProduceData, int]:
+def _decode_partition_produce_data_v3_list(
+    buffer: memoryview, position: int, end: int, count: int, items: list[PartitionProduceData]
+) -> int:
     """Versions 3-8."""
-    item = _new(PartitionProduceData)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        at = "index:i records:i"
-        item.index, length = _S_ii.unpack_from(buffer, position)
-        position += 8
+        for _ in range(count):
+            item = _new(PartitionProduceData)
+            item.unknown_tagged_fields = None
 
-        at = "records"
-        if length == -1:
-            item.records = None
-        else:
-            stop = position + length
-            if not position <= stop <= end:
-                raise bad_length(length, position, end, "bytes")
-            item.records = buffer[position:stop]
-            position = stop
+            at = "index:i records:i"
+            item.index, length = _S_ii.unpack_from(buffer, position)
+            position += 8
+
+            at = "records"
+            if length == -1:
+                item.records = None
+            else:
+                stop = position + length
+                if not position <= stop <= end:
+                    raise bad_length(length, position, end, "bytes")
+                item.records = buffer[position:stop]
+                position = stop
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_partition_produce_data_v3(
     item: PartitionProduceData, buffer: bytearray, position: int, gather: Gather | None
@@ -241,6 +246,7 @@ def _encode_partition_produce_data_v3(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_partition_produce_data_v3(item: PartitionProduceData) -> int:
     """Versions 3-8."""
     size = 8
@@ -254,6 +260,7 @@ def _size_partition_produce_data_v3(item: PartitionProduceData) -> int:
         raise encode_failed(error, item, at) from None
     return size
 
+
 def _zero_copy_size_partition_produce_data_v3(item: PartitionProduceData) -> int:
     """Versions 3-8."""
     size = 0
@@ -261,42 +268,47 @@ def _zero_copy_size_partition_produce_data_v3(item: PartitionProduceData) -> int
         size += byte_length(item.records)
     return size
 
-def _decode_partition_produce_data_v9(
-    buffer: memoryview, position: int, end: int
-) -> tuple[PartitionProduceData, int]:
+def _decode_partition_produce_data_v9_list(
+    buffer: memoryview, position: int, end: int, count: int, items: list[PartitionProduceData]
+) -> int:
     """Versions 9-13."""
-    item = _new(PartitionProduceData)
     at = ""
+    item = None
     try:
-        at = "index:i records:B"
-        item.index, length = _S_iB.unpack_from(buffer, position)
-        position += 5
+        for _ in range(count):
+            item = _new(PartitionProduceData)
 
-        at = "records"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if length == -1:
-            item.records = None
-        else:
-            stop = position + length
-            if not position <= stop <= end:
-                raise bad_length(length, position, end, "bytes")
-            item.records = buffer[position:stop]
-            position = stop
+            at = "index:i records:B"
+            item.index, length = _S_iB.unpack_from(buffer, position)
+            position += 5
 
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
+            at = "records"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            if length == -1:
+                item.records = None
+            else:
+                stop = position + length
+                if not position <= stop <= end:
+                    raise bad_length(length, position, end, "bytes")
+                item.records = buffer[position:stop]
+                position = stop
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_partition_produce_data_v9(
     item: PartitionProduceData, buffer: bytearray, position: int, gather: Gather | None
@@ -338,6 +350,7 @@ def _encode_partition_produce_data_v9(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_partition_produce_data_v9(item: PartitionProduceData) -> int:
     """Versions 9-13."""
     size = 6
@@ -358,6 +371,7 @@ def _size_partition_produce_data_v9(item: PartitionProduceData) -> int:
         raise encode_failed(error, item, at) from None
     return size
 
+
 def _zero_copy_size_partition_produce_data_v9(item: PartitionProduceData) -> int:
     """Versions 9-13."""
     size = 0
@@ -365,38 +379,40 @@ def _zero_copy_size_partition_produce_data_v9(item: PartitionProduceData) -> int
         size += byte_length(item.records)
     return size
 
-def _decode_topic_produce_data_v3(
-    buffer: memoryview, position: int, end: int
-) -> tuple[TopicProduceData, int]:
+def _decode_topic_produce_data_v3_list(
+    buffer: memoryview, position: int, end: int, count: int, items: list[TopicProduceData]
+) -> int:
     """Versions 3-8."""
-    item = _new(TopicProduceData)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
+        for _ in range(count):
+            item = _new(TopicProduceData)
+            item.unknown_tagged_fields = None
+            item.topic_id = ZERO_UUID
 
-        at = "name"
-        (length,) = _S_h.unpack_from(buffer, position)
-        position += 2
-        stop = position + length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "name"
+            (length,) = _S_h.unpack_from(buffer, position)
+            position += 2
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
 
-        at = "partition_data"
-        (length,) = _S_i.unpack_from(buffer, position)
-        position += 4
-        if not 0 <= length * 8 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 8 bytes")
-        partition_data: list[PartitionProduceData] = []
-        item.partition_data = partition_data
-        for _ in range(length):
-            partition_data_element, position = _decode_partition_produce_data_v3(buffer, position, end)
-            partition_data.append(partition_data_element)
+            at = "partition_data"
+            (length,) = _S_i.unpack_from(buffer, position)
+            position += 4
+            if not 0 <= length * 8 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 8 bytes")
+            partition_data: list[PartitionProduceData] = []
+            item.partition_data = partition_data
+            position = _decode_partition_produce_data_v3_list(buffer, position, end, length, partition_data)
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_topic_produce_data_v3(
     item: TopicProduceData, buffer: bytearray, position: int, gather: Gather | None
@@ -427,6 +443,7 @@ def _encode_topic_produce_data_v3(
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_topic_produce_data_v3(item: TopicProduceData) -> int:
     """Versions 3-8."""
     size = 6
@@ -446,6 +463,7 @@ def _size_topic_produce_data_v3(item: TopicProduceData) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
+
 def _zero_copy_size_topic_produce_data_v3(item: TopicProduceData) -> int:
     """Versions 3-8."""
     size = 0
@@ -453,53 +471,55 @@ def _zero_copy_size_topic_produce_data_v3(item: TopicProduceData) -> int:
         size += _zero_copy_size_partition_produce_data_v3(partition_data_element)
     return size
 
-def _decode_topic_produce_data_v9(
-    buffer: memoryview, position: int, end: int
-) -> tuple[TopicProduceData, int]:
+def _decode_topic_produce_data_v9_list(
+    buffer: memoryview, position: int, end: int, count: int, items: list[TopicProduceData]
+) -> int:
     """Versions 9-12."""
-    item = _new(TopicProduceData)
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
+        for _ in range(count):
+            item = _new(TopicProduceData)
+            item.topic_id = ZERO_UUID
 
-        at = "name"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + length
-        if not position <= stop <= end or length > MAX_STRING_BYTES:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
-
-        at = "partition_data"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if not 0 <= length * 6 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 6 bytes")
-        partition_data: list[PartitionProduceData] = []
-        item.partition_data = partition_data
-        for _ in range(length):
-            partition_data_element, position = _decode_partition_produce_data_v9(buffer, position, end)
-            partition_data.append(partition_data_element)
-
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
+            at = "name"
+            length = buffer[position]
+            position += 1
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
+
+            at = "partition_data"
+            length = buffer[position]
+            position += 1
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            length -= 1
+            if not 0 <= length * 6 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 6 bytes")
+            partition_data: list[PartitionProduceData] = []
+            item.partition_data = partition_data
+            position = _decode_partition_produce_data_v9_list(buffer, position, end, length, partition_data)
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_topic_produce_data_v9(
     item: TopicProduceData, buffer: bytearray, position: int, gather: Gather | None
@@ -545,6 +565,7 @@ def _encode_topic_produce_data_v9(
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_topic_produce_data_v9(item: TopicProduceData) -> int:
     """Versions 9-12."""
     size = 3
@@ -573,6 +594,7 @@ def _size_topic_produce_data_v9(item: TopicProduceData) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
+
 def _zero_copy_size_topic_produce_data_v9(item: TopicProduceData) -> int:
     """Versions 9-12."""
     size = 0
@@ -580,44 +602,46 @@ def _zero_copy_size_topic_produce_data_v9(item: TopicProduceData) -> int:
         size += _zero_copy_size_partition_produce_data_v9(partition_data_element)
     return size
 
-def _decode_topic_produce_data_v13(
-    buffer: memoryview, position: int, end: int
-) -> tuple[TopicProduceData, int]:
+def _decode_topic_produce_data_v13_list(
+    buffer: memoryview, position: int, end: int, count: int, items: list[TopicProduceData]
+) -> int:
     """Version 13."""
-    item = _new(TopicProduceData)
     at = ""
+    item = None
     try:
-        item.name = ""
+        for _ in range(count):
+            item = _new(TopicProduceData)
+            item.name = ""
 
-        at = "topic_id:16s partition_data:B"
-        topic_id, length = _S_16sB.unpack_from(buffer, position)
-        position += 17
-        item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
+            at = "topic_id:16s partition_data:B"
+            topic_id, length = _S_16sB.unpack_from(buffer, position)
+            position += 17
+            item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
 
-        at = "partition_data"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if not 0 <= length * 6 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 6 bytes")
-        partition_data: list[PartitionProduceData] = []
-        item.partition_data = partition_data
-        for _ in range(length):
-            partition_data_element, position = _decode_partition_produce_data_v9(buffer, position, end)
-            partition_data.append(partition_data_element)
-
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
+            at = "partition_data"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            if not 0 <= length * 6 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 6 bytes")
+            partition_data: list[PartitionProduceData] = []
+            item.partition_data = partition_data
+            position = _decode_partition_produce_data_v9_list(buffer, position, end, length, partition_data)
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_topic_produce_data_v13(
     item: TopicProduceData, buffer: bytearray, position: int, gather: Gather | None
@@ -653,6 +677,7 @@ def _encode_topic_produce_data_v13(
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_topic_produce_data_v13(item: TopicProduceData) -> int:
     """Version 13."""
     size = 18
@@ -675,6 +700,7 @@ def _size_topic_produce_data_v13(item: TopicProduceData) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
+
 def _zero_copy_size_topic_produce_data_v13(item: TopicProduceData) -> int:
     """Version 13."""
     size = 0
@@ -684,10 +710,12 @@ def _zero_copy_size_topic_produce_data_v13(item: TopicProduceData) -> int:
 
 def _decode_produce_request_v3(buffer: memoryview, position: int, end: int) -> tuple[ProduceRequest, int]:
     """Versions 3-8."""
-    item = _new(ProduceRequest)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(ProduceRequest)
+        item.unknown_tagged_fields = None
+
         at = "transactional_id"
         (length,) = _S_h.unpack_from(buffer, position)
         position += 2
@@ -709,12 +737,11 @@ def _decode_produce_request_v3(buffer: memoryview, position: int, end: int) -> t
             raise bad_length(length, position, end, "elements of at least 6 bytes")
         topic_data: list[TopicProduceData] = []
         item.topic_data = topic_data
-        for _ in range(length):
-            topic_data_element, position = _decode_topic_produce_data_v3(buffer, position, end)
-            topic_data.append(topic_data_element)
+        position = _decode_topic_produce_data_v3_list(buffer, position, end, length, topic_data)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_produce_request_v3(
     item: ProduceRequest, buffer: bytearray, position: int, gather: Gather | None
@@ -753,6 +780,7 @@ def _encode_produce_request_v3(
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_produce_request_v3(item: ProduceRequest) -> int:
     """Versions 3-8."""
     size = 12
@@ -773,6 +801,7 @@ def _size_produce_request_v3(item: ProduceRequest) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
+
 def _zero_copy_size_produce_request_v3(item: ProduceRequest) -> int:
     """Versions 3-8."""
     size = 0
@@ -782,9 +811,11 @@ def _zero_copy_size_produce_request_v3(item: ProduceRequest) -> int:
 
 def _decode_produce_request_v9(buffer: memoryview, position: int, end: int) -> tuple[ProduceRequest, int]:
     """Versions 9-12."""
-    item = _new(ProduceRequest)
     at = ""
+    item = None
     try:
+        item = _new(ProduceRequest)
+
         at = "transactional_id"
         length = buffer[position]
         position += 1
@@ -812,9 +843,7 @@ def _decode_produce_request_v9(buffer: memoryview, position: int, end: int) -> t
             raise bad_length(length, position, end, "elements of at least 3 bytes")
         topic_data: list[TopicProduceData] = []
         item.topic_data = topic_data
-        for _ in range(length):
-            topic_data_element, position = _decode_topic_produce_data_v9(buffer, position, end)
-            topic_data.append(topic_data_element)
+        position = _decode_topic_produce_data_v9_list(buffer, position, end, length, topic_data)
 
         at = "tagged_fields"
         length = buffer[position]
@@ -828,6 +857,7 @@ def _decode_produce_request_v9(buffer: memoryview, position: int, end: int) -> t
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_produce_request_v9(
     item: ProduceRequest, buffer: bytearray, position: int, gather: Gather | None
@@ -881,6 +911,7 @@ def _encode_produce_request_v9(
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_produce_request_v9(item: ProduceRequest) -> int:
     """Versions 9-12."""
     size = 9
@@ -910,6 +941,7 @@ def _size_produce_request_v9(item: ProduceRequest) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
+
 def _zero_copy_size_produce_request_v9(item: ProduceRequest) -> int:
     """Versions 9-12."""
     size = 0
@@ -919,9 +951,11 @@ def _zero_copy_size_produce_request_v9(item: ProduceRequest) -> int:
 
 def _decode_produce_request_v13(buffer: memoryview, position: int, end: int) -> tuple[ProduceRequest, int]:
     """Version 13."""
-    item = _new(ProduceRequest)
     at = ""
+    item = None
     try:
+        item = _new(ProduceRequest)
+
         at = "transactional_id"
         length = buffer[position]
         position += 1
@@ -949,9 +983,7 @@ def _decode_produce_request_v13(buffer: memoryview, position: int, end: int) -> 
             raise bad_length(length, position, end, "elements of at least 18 bytes")
         topic_data: list[TopicProduceData] = []
         item.topic_data = topic_data
-        for _ in range(length):
-            topic_data_element, position = _decode_topic_produce_data_v13(buffer, position, end)
-            topic_data.append(topic_data_element)
+        position = _decode_topic_produce_data_v13_list(buffer, position, end, length, topic_data)
 
         at = "tagged_fields"
         length = buffer[position]
@@ -965,6 +997,7 @@ def _decode_produce_request_v13(buffer: memoryview, position: int, end: int) -> 
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_produce_request_v13(
     item: ProduceRequest, buffer: bytearray, position: int, gather: Gather | None
@@ -1018,6 +1051,7 @@ def _encode_produce_request_v13(
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_produce_request_v13(item: ProduceRequest) -> int:
     """Version 13."""
     size = 9
@@ -1047,12 +1081,14 @@ def _size_produce_request_v13(item: ProduceRequest) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
+
 def _zero_copy_size_produce_request_v13(item: ProduceRequest) -> int:
     """Version 13."""
     size = 0
     for topic_data_element in item.topic_data or ():
         size += _zero_copy_size_topic_produce_data_v13(topic_data_element)
     return size
+
 
 _DECODE = {
     3: _decode_produce_request_v3,

@@ -258,30 +258,35 @@ class ProduceResponse:
 _DEFAULT_LEADER_ID_AND_EPOCH = LeaderIdAndEpoch()
 
 
-def _decode_batch_index_and_error_message_v8(
-    buffer: bytes, position: int, end: int
-) -> tuple[BatchIndexAndErrorMessage, int]:
+def _decode_batch_index_and_error_message_v8_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[BatchIndexAndErrorMessage]
+) -> int:
     """Version 8."""
-    item = _new(BatchIndexAndErrorMessage)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        at = "batch_index:i batch_index_error_message:h"
-        item.batch_index, length = _S_ih.unpack_from(buffer, position)
-        position += 6
+        for _ in range(count):
+            item = _new(BatchIndexAndErrorMessage)
+            item.unknown_tagged_fields = None
 
-        at = "batch_index_error_message"
-        if length == -1:
-            item.batch_index_error_message = None
-        else:
-            stop = position + length
-            if not position <= stop <= end:
-                raise bad_length(length, position, end, "bytes")
-            item.batch_index_error_message = str(buffer[position:stop], "utf-8")
-            position = stop
+            at = "batch_index:i batch_index_error_message:h"
+            item.batch_index, length = _S_ih.unpack_from(buffer, position)
+            position += 6
+
+            at = "batch_index_error_message"
+            if length == -1:
+                item.batch_index_error_message = None
+            else:
+                stop = position + length
+                if not position <= stop <= end:
+                    raise bad_length(length, position, end, "bytes")
+                item.batch_index_error_message = str(buffer[position:stop], "utf-8")
+                position = stop
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_batch_index_and_error_message_v8(
     item: BatchIndexAndErrorMessage, buffer: bytearray, position: int
@@ -311,6 +316,7 @@ def _encode_batch_index_and_error_message_v8(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_batch_index_and_error_message_v8(item: BatchIndexAndErrorMessage) -> int:
     """Version 8."""
     size = 6
@@ -324,42 +330,47 @@ def _size_batch_index_and_error_message_v8(item: BatchIndexAndErrorMessage) -> i
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_batch_index_and_error_message_v9(
-    buffer: bytes, position: int, end: int
-) -> tuple[BatchIndexAndErrorMessage, int]:
+def _decode_batch_index_and_error_message_v9_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[BatchIndexAndErrorMessage]
+) -> int:
     """Versions 9-13."""
-    item = _new(BatchIndexAndErrorMessage)
     at = ""
+    item = None
     try:
-        at = "batch_index:i batch_index_error_message:B"
-        item.batch_index, length = _S_iB.unpack_from(buffer, position)
-        position += 5
+        for _ in range(count):
+            item = _new(BatchIndexAndErrorMessage)
 
-        at = "batch_index_error_message"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if length == -1:
-            item.batch_index_error_message = None
-        else:
-            stop = position + length
-            if not position <= stop <= end or length > MAX_STRING_BYTES:
-                raise bad_length(length, position, end, "bytes")
-            item.batch_index_error_message = str(buffer[position:stop], "utf-8")
-            position = stop
+            at = "batch_index:i batch_index_error_message:B"
+            item.batch_index, length = _S_iB.unpack_from(buffer, position)
+            position += 5
 
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
+            at = "batch_index_error_message"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            if length == -1:
+                item.batch_index_error_message = None
+            else:
+                stop = position + length
+                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                    raise bad_length(length, position, end, "bytes")
+                item.batch_index_error_message = str(buffer[position:stop], "utf-8")
+                position = stop
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_batch_index_and_error_message_v9(
     item: BatchIndexAndErrorMessage, buffer: bytearray, position: int
@@ -401,6 +412,7 @@ def _encode_batch_index_and_error_message_v9(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_batch_index_and_error_message_v9(item: BatchIndexAndErrorMessage) -> int:
     """Versions 9-13."""
     size = 6
@@ -423,9 +435,11 @@ def _size_batch_index_and_error_message_v9(item: BatchIndexAndErrorMessage) -> i
 
 def _decode_leader_id_and_epoch_v10(buffer: bytes, position: int, end: int) -> tuple[LeaderIdAndEpoch, int]:
     """Versions 10-13."""
-    item = _new(LeaderIdAndEpoch)
     at = ""
+    item = None
     try:
+        item = _new(LeaderIdAndEpoch)
+
         at = "leader_id:i leader_epoch:i tagged_fields:B"
         item.leader_id, item.leader_epoch, length = _S_iiB.unpack_from(buffer, position)
         position += 9
@@ -439,6 +453,7 @@ def _decode_leader_id_and_epoch_v10(buffer: bytes, position: int, end: int) -> t
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_leader_id_and_epoch_v10(item: LeaderIdAndEpoch, buffer: bytearray, position: int) -> int:
     """Versions 10-13."""
@@ -460,6 +475,7 @@ def _encode_leader_id_and_epoch_v10(item: LeaderIdAndEpoch, buffer: bytearray, p
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_leader_id_and_epoch_v10(item: LeaderIdAndEpoch) -> int:
     """Versions 10-13."""
     size = 9
@@ -473,30 +489,34 @@ def _size_leader_id_and_epoch_v10(item: LeaderIdAndEpoch) -> int:
         raise encode_failed(error, item, at) from None
     return size
 
-def _decode_partition_produce_response_v3(
-    buffer: bytes, position: int, end: int
-) -> tuple[PartitionProduceResponse, int]:
+def _decode_partition_produce_response_v3_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[PartitionProduceResponse]
+) -> int:
     """Versions 3-4."""
-    item = _new(PartitionProduceResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.log_start_offset = -1
-        item.record_errors = []
-        item.error_message = None
-        item.current_leader = LeaderIdAndEpoch()
+        for _ in range(count):
+            item = _new(PartitionProduceResponse)
+            item.unknown_tagged_fields = None
+            item.log_start_offset = -1
+            item.record_errors = []
+            item.error_message = None
+            item.current_leader = LeaderIdAndEpoch()
 
-        at = "index:i error_code:h base_offset:q log_append_time_ms:q"
-        (
-            item.index,
-            item.error_code,
-            item.base_offset,
-            item.log_append_time_ms,
-        ) = _S_ihqq.unpack_from(buffer, position)
-        position += 22
+            at = "index:i error_code:h base_offset:q log_append_time_ms:q"
+            (
+                item.index,
+                item.error_code,
+                item.base_offset,
+                item.log_append_time_ms,
+            ) = _S_ihqq.unpack_from(buffer, position)
+            position += 22
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_partition_produce_response_v3(
     item: PartitionProduceResponse, buffer: bytearray, position: int
@@ -522,34 +542,39 @@ def _encode_partition_produce_response_v3(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_partition_produce_response_v3(item: PartitionProduceResponse) -> int:
     """Versions 3-4."""
     return 22
 
-def _decode_partition_produce_response_v5(
-    buffer: bytes, position: int, end: int
-) -> tuple[PartitionProduceResponse, int]:
+def _decode_partition_produce_response_v5_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[PartitionProduceResponse]
+) -> int:
     """Versions 5-7."""
-    item = _new(PartitionProduceResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.record_errors = []
-        item.error_message = None
-        item.current_leader = LeaderIdAndEpoch()
+        for _ in range(count):
+            item = _new(PartitionProduceResponse)
+            item.unknown_tagged_fields = None
+            item.record_errors = []
+            item.error_message = None
+            item.current_leader = LeaderIdAndEpoch()
 
-        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
-        (
-            item.index,
-            item.error_code,
-            item.base_offset,
-            item.log_append_time_ms,
-            item.log_start_offset,
-        ) = _S_ihqqq.unpack_from(buffer, position)
-        position += 30
+            at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
+            (
+                item.index,
+                item.error_code,
+                item.base_offset,
+                item.log_append_time_ms,
+                item.log_start_offset,
+            ) = _S_ihqqq.unpack_from(buffer, position)
+            position += 30
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_partition_produce_response_v5(
     item: PartitionProduceResponse, buffer: bytearray, position: int
@@ -576,54 +601,57 @@ def _encode_partition_produce_response_v5(
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_partition_produce_response_v5(item: PartitionProduceResponse) -> int:
     """Versions 5-7."""
     return 30
 
-def _decode_partition_produce_response_v8(
-    buffer: bytes, position: int, end: int
-) -> tuple[PartitionProduceResponse, int]:
+def _decode_partition_produce_response_v8_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[PartitionProduceResponse]
+) -> int:
     """Version 8."""
-    item = _new(PartitionProduceResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.current_leader = LeaderIdAndEpoch()
+        for _ in range(count):
+            item = _new(PartitionProduceResponse)
+            item.unknown_tagged_fields = None
+            item.current_leader = LeaderIdAndEpoch()
 
-        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:i"
-        (
-            item.index,
-            item.error_code,
-            item.base_offset,
-            item.log_append_time_ms,
-            item.log_start_offset,
-            length,
-        ) = _S_ihqqqi.unpack_from(buffer, position)
-        position += 34
+            at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:i"
+            (
+                item.index,
+                item.error_code,
+                item.base_offset,
+                item.log_append_time_ms,
+                item.log_start_offset,
+                length,
+            ) = _S_ihqqqi.unpack_from(buffer, position)
+            position += 34
 
-        at = "record_errors"
-        if not 0 <= length * 6 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 6 bytes")
-        record_errors: list[BatchIndexAndErrorMessage] = []
-        item.record_errors = record_errors
-        for _ in range(length):
-            record_errors_element, position = _decode_batch_index_and_error_message_v8(buffer, position, end)
-            record_errors.append(record_errors_element)
+            at = "record_errors"
+            if not 0 <= length * 6 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 6 bytes")
+            record_errors: list[BatchIndexAndErrorMessage] = []
+            item.record_errors = record_errors
+            position = _decode_batch_index_and_error_message_v8_list(buffer, position, end, length, record_errors)
 
-        at = "error_message"
-        (length,) = _S_h.unpack_from(buffer, position)
-        position += 2
-        if length == -1:
-            item.error_message = None
-        else:
-            stop = position + length
-            if not position <= stop <= end:
-                raise bad_length(length, position, end, "bytes")
-            item.error_message = str(buffer[position:stop], "utf-8")
-            position = stop
+            at = "error_message"
+            (length,) = _S_h.unpack_from(buffer, position)
+            position += 2
+            if length == -1:
+                item.error_message = None
+            else:
+                stop = position + length
+                if not position <= stop <= end:
+                    raise bad_length(length, position, end, "bytes")
+                item.error_message = str(buffer[position:stop], "utf-8")
+                position = stop
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_partition_produce_response_v8(
     item: PartitionProduceResponse, buffer: bytearray, position: int
@@ -674,6 +702,7 @@ def _encode_partition_produce_response_v8(
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_partition_produce_response_v8(item: PartitionProduceResponse) -> int:
     """Version 8."""
     size = 36
@@ -694,65 +723,67 @@ def _size_partition_produce_response_v8(item: PartitionProduceResponse) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_partition_produce_response_v9(
-    buffer: bytes, position: int, end: int
-) -> tuple[PartitionProduceResponse, int]:
+def _decode_partition_produce_response_v9_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[PartitionProduceResponse]
+) -> int:
     """Version 9."""
-    item = _new(PartitionProduceResponse)
     at = ""
+    item = None
     try:
-        item.current_leader = LeaderIdAndEpoch()
+        for _ in range(count):
+            item = _new(PartitionProduceResponse)
+            item.current_leader = LeaderIdAndEpoch()
 
-        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:B"
-        (
-            item.index,
-            item.error_code,
-            item.base_offset,
-            item.log_append_time_ms,
-            item.log_start_offset,
-            length,
-        ) = _S_ihqqqB.unpack_from(buffer, position)
-        position += 31
+            at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:B"
+            (
+                item.index,
+                item.error_code,
+                item.base_offset,
+                item.log_append_time_ms,
+                item.log_start_offset,
+                length,
+            ) = _S_ihqqqB.unpack_from(buffer, position)
+            position += 31
 
-        at = "record_errors"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if not 0 <= length * 6 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 6 bytes")
-        record_errors: list[BatchIndexAndErrorMessage] = []
-        item.record_errors = record_errors
-        for _ in range(length):
-            record_errors_element, position = _decode_batch_index_and_error_message_v9(buffer, position, end)
-            record_errors.append(record_errors_element)
-
-        at = "error_message"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if length == -1:
-            item.error_message = None
-        else:
-            stop = position + length
-            if not position <= stop <= end or length > MAX_STRING_BYTES:
-                raise bad_length(length, position, end, "bytes")
-            item.error_message = str(buffer[position:stop], "utf-8")
-            position = stop
-
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
+            at = "record_errors"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            if not 0 <= length * 6 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 6 bytes")
+            record_errors: list[BatchIndexAndErrorMessage] = []
+            item.record_errors = record_errors
+            position = _decode_batch_index_and_error_message_v9_list(buffer, position, end, length, record_errors)
+
+            at = "error_message"
+            length = buffer[position]
+            position += 1
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            length -= 1
+            if length == -1:
+                item.error_message = None
+            else:
+                stop = position + length
+                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                    raise bad_length(length, position, end, "bytes")
+                item.error_message = str(buffer[position:stop], "utf-8")
+                position = stop
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_partition_produce_response_v9(
     item: PartitionProduceResponse, buffer: bytearray, position: int
@@ -818,6 +849,7 @@ def _encode_partition_produce_response_v9(
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_partition_produce_response_v9(item: PartitionProduceResponse) -> int:
     """Version 9."""
     size = 33
@@ -847,76 +879,79 @@ def _size_partition_produce_response_v9(item: PartitionProduceResponse) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_partition_produce_response_v10(
-    buffer: bytes, position: int, end: int
-) -> tuple[PartitionProduceResponse, int]:
+def _decode_partition_produce_response_v10_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[PartitionProduceResponse]
+) -> int:
     """Versions 10-13."""
-    item = _new(PartitionProduceResponse)
     at = ""
+    item = None
     try:
-        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:B"
-        (
-            item.index,
-            item.error_code,
-            item.base_offset,
-            item.log_append_time_ms,
-            item.log_start_offset,
-            length,
-        ) = _S_ihqqqB.unpack_from(buffer, position)
-        position += 31
+        for _ in range(count):
+            item = _new(PartitionProduceResponse)
 
-        at = "record_errors"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if not 0 <= length * 6 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 6 bytes")
-        record_errors: list[BatchIndexAndErrorMessage] = []
-        item.record_errors = record_errors
-        for _ in range(length):
-            record_errors_element, position = _decode_batch_index_and_error_message_v9(buffer, position, end)
-            record_errors.append(record_errors_element)
+            at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:B"
+            (
+                item.index,
+                item.error_code,
+                item.base_offset,
+                item.log_append_time_ms,
+                item.log_start_offset,
+                length,
+            ) = _S_ihqqqB.unpack_from(buffer, position)
+            position += 31
 
-        at = "error_message"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if length == -1:
-            item.error_message = None
-        else:
-            stop = position + length
-            if not position <= stop <= end or length > MAX_STRING_BYTES:
-                raise bad_length(length, position, end, "bytes")
-            item.error_message = str(buffer[position:stop], "utf-8")
-            position = stop
-
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        item.current_leader = LeaderIdAndEpoch()
-        item.unknown_tagged_fields = None
-        if length:
+            at = "record_errors"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            tag = -1
-            for _ in range(length):
-                at = "tagged_fields"
-                tag, tag_end, position = read_tag(buffer, position, end, tag)
-                if tag == 0:
-                    at = "current_leader"
-                    item.current_leader, position = _decode_leader_id_and_epoch_v10(buffer, position, tag_end)
-                else:
-                    if item.unknown_tagged_fields is None:
-                        item.unknown_tagged_fields = {}
-                    item.unknown_tagged_fields[tag] = bytes(buffer[position:tag_end])
-                if position > tag_end:
-                    raise tag_overrun(position, tag_end)
-                position = tag_end
+            length -= 1
+            if not 0 <= length * 6 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 6 bytes")
+            record_errors: list[BatchIndexAndErrorMessage] = []
+            item.record_errors = record_errors
+            position = _decode_batch_index_and_error_message_v9_list(buffer, position, end, length, record_errors)
+
+            at = "error_message"
+            length = buffer[position]
+            position += 1
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            length -= 1
+            if length == -1:
+                item.error_message = None
+            else:
+                stop = position + length
+                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                    raise bad_length(length, position, end, "bytes")
+                item.error_message = str(buffer[position:stop], "utf-8")
+                position = stop
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            item.current_leader = LeaderIdAndEpoch()
+            item.unknown_tagged_fields = None
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                tag = -1
+                for _ in range(length):
+                    at = "tagged_fields"
+                    tag, tag_end, position = read_tag(buffer, position, end, tag)
+                    if tag == 0:
+                        at = "current_leader"
+                        item.current_leader, position = _decode_leader_id_and_epoch_v10(buffer, position, tag_end)
+                    else:
+                        if item.unknown_tagged_fields is None:
+                            item.unknown_tagged_fields = {}
+                        item.unknown_tagged_fields[tag] = bytes(buffer[position:tag_end])
+                    if position > tag_end:
+                        raise tag_overrun(position, tag_end)
+                    position = tag_end
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_partition_produce_response_v10(
     item: PartitionProduceResponse, buffer: bytearray, position: int
@@ -989,6 +1024,7 @@ def _encode_partition_produce_response_v10(
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_partition_produce_response_v10(item: PartitionProduceResponse) -> int:
     """Versions 10-13."""
     size = 33
@@ -1031,38 +1067,40 @@ def _size_partition_produce_response_v10(item: PartitionProduceResponse) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_topic_produce_response_v3(
-    buffer: bytes, position: int, end: int
-) -> tuple[TopicProduceResponse, int]:
+def _decode_topic_produce_response_v3_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[TopicProduceResponse]
+) -> int:
     """Versions 3-4."""
-    item = _new(TopicProduceResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
+        for _ in range(count):
+            item = _new(TopicProduceResponse)
+            item.unknown_tagged_fields = None
+            item.topic_id = ZERO_UUID
 
-        at = "name"
-        (length,) = _S_h.unpack_from(buffer, position)
-        position += 2
-        stop = position + length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "name"
+            (length,) = _S_h.unpack_from(buffer, position)
+            position += 2
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
 
-        at = "partition_responses"
-        (length,) = _S_i.unpack_from(buffer, position)
-        position += 4
-        if not 0 <= length * 22 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 22 bytes")
-        partition_responses: list[PartitionProduceResponse] = []
-        item.partition_responses = partition_responses
-        for _ in range(length):
-            partition_responses_element, position = _decode_partition_produce_response_v3(buffer, position, end)
-            partition_responses.append(partition_responses_element)
+            at = "partition_responses"
+            (length,) = _S_i.unpack_from(buffer, position)
+            position += 4
+            if not 0 <= length * 22 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 22 bytes")
+            partition_responses: list[PartitionProduceResponse] = []
+            item.partition_responses = partition_responses
+            position = _decode_partition_produce_response_v3_list(buffer, position, end, length, partition_responses)
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_topic_produce_response_v3(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
     """Versions 3-4."""
@@ -1091,6 +1129,7 @@ def _encode_topic_produce_response_v3(item: TopicProduceResponse, buffer: bytear
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_topic_produce_response_v3(item: TopicProduceResponse) -> int:
     """Versions 3-4."""
     size = 6
@@ -1110,38 +1149,40 @@ def _size_topic_produce_response_v3(item: TopicProduceResponse) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_topic_produce_response_v5(
-    buffer: bytes, position: int, end: int
-) -> tuple[TopicProduceResponse, int]:
+def _decode_topic_produce_response_v5_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[TopicProduceResponse]
+) -> int:
     """Versions 5-7."""
-    item = _new(TopicProduceResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
+        for _ in range(count):
+            item = _new(TopicProduceResponse)
+            item.unknown_tagged_fields = None
+            item.topic_id = ZERO_UUID
 
-        at = "name"
-        (length,) = _S_h.unpack_from(buffer, position)
-        position += 2
-        stop = position + length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "name"
+            (length,) = _S_h.unpack_from(buffer, position)
+            position += 2
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
 
-        at = "partition_responses"
-        (length,) = _S_i.unpack_from(buffer, position)
-        position += 4
-        if not 0 <= length * 30 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 30 bytes")
-        partition_responses: list[PartitionProduceResponse] = []
-        item.partition_responses = partition_responses
-        for _ in range(length):
-            partition_responses_element, position = _decode_partition_produce_response_v5(buffer, position, end)
-            partition_responses.append(partition_responses_element)
+            at = "partition_responses"
+            (length,) = _S_i.unpack_from(buffer, position)
+            position += 4
+            if not 0 <= length * 30 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 30 bytes")
+            partition_responses: list[PartitionProduceResponse] = []
+            item.partition_responses = partition_responses
+            position = _decode_partition_produce_response_v5_list(buffer, position, end, length, partition_responses)
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_topic_produce_response_v5(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
     """Versions 5-7."""
@@ -1170,6 +1211,7 @@ def _encode_topic_produce_response_v5(item: TopicProduceResponse, buffer: bytear
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_topic_produce_response_v5(item: TopicProduceResponse) -> int:
     """Versions 5-7."""
     size = 6
@@ -1189,38 +1231,40 @@ def _size_topic_produce_response_v5(item: TopicProduceResponse) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_topic_produce_response_v8(
-    buffer: bytes, position: int, end: int
-) -> tuple[TopicProduceResponse, int]:
+def _decode_topic_produce_response_v8_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[TopicProduceResponse]
+) -> int:
     """Version 8."""
-    item = _new(TopicProduceResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
+        for _ in range(count):
+            item = _new(TopicProduceResponse)
+            item.unknown_tagged_fields = None
+            item.topic_id = ZERO_UUID
 
-        at = "name"
-        (length,) = _S_h.unpack_from(buffer, position)
-        position += 2
-        stop = position + length
-        if not position <= stop <= end:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "name"
+            (length,) = _S_h.unpack_from(buffer, position)
+            position += 2
+            stop = position + length
+            if not position <= stop <= end:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
 
-        at = "partition_responses"
-        (length,) = _S_i.unpack_from(buffer, position)
-        position += 4
-        if not 0 <= length * 36 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 36 bytes")
-        partition_responses: list[PartitionProduceResponse] = []
-        item.partition_responses = partition_responses
-        for _ in range(length):
-            partition_responses_element, position = _decode_partition_produce_response_v8(buffer, position, end)
-            partition_responses.append(partition_responses_element)
+            at = "partition_responses"
+            (length,) = _S_i.unpack_from(buffer, position)
+            position += 4
+            if not 0 <= length * 36 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 36 bytes")
+            partition_responses: list[PartitionProduceResponse] = []
+            item.partition_responses = partition_responses
+            position = _decode_partition_produce_response_v8_list(buffer, position, end, length, partition_responses)
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_topic_produce_response_v8(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
     """Version 8."""
@@ -1249,6 +1293,7 @@ def _encode_topic_produce_response_v8(item: TopicProduceResponse, buffer: bytear
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_topic_produce_response_v8(item: TopicProduceResponse) -> int:
     """Version 8."""
     size = 6
@@ -1268,53 +1313,55 @@ def _size_topic_produce_response_v8(item: TopicProduceResponse) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_topic_produce_response_v9(
-    buffer: bytes, position: int, end: int
-) -> tuple[TopicProduceResponse, int]:
+def _decode_topic_produce_response_v9_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[TopicProduceResponse]
+) -> int:
     """Version 9."""
-    item = _new(TopicProduceResponse)
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
+        for _ in range(count):
+            item = _new(TopicProduceResponse)
+            item.topic_id = ZERO_UUID
 
-        at = "name"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + length
-        if not position <= stop <= end or length > MAX_STRING_BYTES:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
-
-        at = "partition_responses"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if not 0 <= length * 33 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 33 bytes")
-        partition_responses: list[PartitionProduceResponse] = []
-        item.partition_responses = partition_responses
-        for _ in range(length):
-            partition_responses_element, position = _decode_partition_produce_response_v9(buffer, position, end)
-            partition_responses.append(partition_responses_element)
-
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
+            at = "name"
+            length = buffer[position]
+            position += 1
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
+
+            at = "partition_responses"
+            length = buffer[position]
+            position += 1
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            length -= 1
+            if not 0 <= length * 33 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 33 bytes")
+            partition_responses: list[PartitionProduceResponse] = []
+            item.partition_responses = partition_responses
+            position = _decode_partition_produce_response_v9_list(buffer, position, end, length, partition_responses)
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_topic_produce_response_v9(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
     """Version 9."""
@@ -1358,6 +1405,7 @@ def _encode_topic_produce_response_v9(item: TopicProduceResponse, buffer: bytear
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_topic_produce_response_v9(item: TopicProduceResponse) -> int:
     """Version 9."""
     size = 3
@@ -1386,53 +1434,55 @@ def _size_topic_produce_response_v9(item: TopicProduceResponse) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_topic_produce_response_v10(
-    buffer: bytes, position: int, end: int
-) -> tuple[TopicProduceResponse, int]:
+def _decode_topic_produce_response_v10_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[TopicProduceResponse]
+) -> int:
     """Versions 10-12."""
-    item = _new(TopicProduceResponse)
     at = ""
+    item = None
     try:
-        item.topic_id = ZERO_UUID
+        for _ in range(count):
+            item = _new(TopicProduceResponse)
+            item.topic_id = ZERO_UUID
 
-        at = "name"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + length
-        if not position <= stop <= end or length > MAX_STRING_BYTES:
-            raise bad_length(length, position, end, "bytes")
-        item.name = str(buffer[position:stop], "utf-8")
-        position = stop
-
-        at = "partition_responses"
-        length = buffer[position]
-        position += 1
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if not 0 <= length * 33 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 33 bytes")
-        partition_responses: list[PartitionProduceResponse] = []
-        item.partition_responses = partition_responses
-        for _ in range(length):
-            partition_responses_element, position = _decode_partition_produce_response_v10(buffer, position, end)
-            partition_responses.append(partition_responses_element)
-
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
+            at = "name"
+            length = buffer[position]
+            position += 1
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            stop = position + length
+            if not position <= stop <= end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.name = str(buffer[position:stop], "utf-8")
+            position = stop
+
+            at = "partition_responses"
+            length = buffer[position]
+            position += 1
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            length -= 1
+            if not 0 <= length * 33 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 33 bytes")
+            partition_responses: list[PartitionProduceResponse] = []
+            item.partition_responses = partition_responses
+            position = _decode_partition_produce_response_v10_list(buffer, position, end, length, partition_responses)
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_topic_produce_response_v10(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
     """Versions 10-12."""
@@ -1476,6 +1526,7 @@ def _encode_topic_produce_response_v10(item: TopicProduceResponse, buffer: bytea
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_topic_produce_response_v10(item: TopicProduceResponse) -> int:
     """Versions 10-12."""
     size = 3
@@ -1504,44 +1555,46 @@ def _size_topic_produce_response_v10(item: TopicProduceResponse) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_topic_produce_response_v13(
-    buffer: bytes, position: int, end: int
-) -> tuple[TopicProduceResponse, int]:
+def _decode_topic_produce_response_v13_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[TopicProduceResponse]
+) -> int:
     """Version 13."""
-    item = _new(TopicProduceResponse)
     at = ""
+    item = None
     try:
-        item.name = ""
+        for _ in range(count):
+            item = _new(TopicProduceResponse)
+            item.name = ""
 
-        at = "topic_id:16s partition_responses:B"
-        topic_id, length = _S_16sB.unpack_from(buffer, position)
-        position += 17
-        item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
+            at = "topic_id:16s partition_responses:B"
+            topic_id, length = _S_16sB.unpack_from(buffer, position)
+            position += 17
+            item.topic_id = ZERO_UUID if topic_id == ZERO_UUID_BYTES else UUID(bytes=topic_id)
 
-        at = "partition_responses"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if not 0 <= length * 33 <= end - position:
-            raise bad_length(length, position, end, "elements of at least 33 bytes")
-        partition_responses: list[PartitionProduceResponse] = []
-        item.partition_responses = partition_responses
-        for _ in range(length):
-            partition_responses_element, position = _decode_partition_produce_response_v10(buffer, position, end)
-            partition_responses.append(partition_responses_element)
-
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
+            at = "partition_responses"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            if not 0 <= length * 33 <= end - position:
+                raise bad_length(length, position, end, "elements of at least 33 bytes")
+            partition_responses: list[PartitionProduceResponse] = []
+            item.partition_responses = partition_responses
+            position = _decode_partition_produce_response_v10_list(buffer, position, end, length, partition_responses)
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_topic_produce_response_v13(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
     """Version 13."""
@@ -1575,6 +1628,7 @@ def _encode_topic_produce_response_v13(item: TopicProduceResponse, buffer: bytea
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_topic_produce_response_v13(item: TopicProduceResponse) -> int:
     """Version 13."""
     size = 18
@@ -1597,54 +1651,61 @@ def _size_topic_produce_response_v13(item: TopicProduceResponse) -> int:
         raise encode_failed(error, item, at, element) from None
     return size
 
-def _decode_node_endpoint_v10(buffer: bytes, position: int, end: int) -> tuple[NodeEndpoint, int]:
+def _decode_node_endpoint_v10_list(
+    buffer: bytes, position: int, end: int, count: int, items: list[NodeEndpoint]
+) -> int:
     """Versions 10-13."""
-    item = _new(NodeEndpoint)
     at = ""
+    item = None
     try:
-        at = "node_id:i host:B"
-        item.node_id, length = _S_iB.unpack_from(buffer, position)
-        position += 5
+        for _ in range(count):
+            item = _new(NodeEndpoint)
 
-        at = "host"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        stop = position + length
-        if not position <= stop <= end or length > MAX_STRING_BYTES:
-            raise bad_length(length, position, end, "bytes")
-        item.host = str(buffer[position:stop], "utf-8")
-        position = stop
+            at = "node_id:i host:B"
+            item.node_id, length = _S_iB.unpack_from(buffer, position)
+            position += 5
 
-        at = "port:i rack:B"
-        item.port, length = _S_iB.unpack_from(buffer, position)
-        position += 5
-
-        at = "rack"
-        if length > 127:
-            length, position = read_uvarint_rest(buffer, position, length)
-        length -= 1
-        if length == -1:
-            item.rack = None
-        else:
+            at = "host"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            length -= 1
             stop = position + length
             if not position <= stop <= end or length > MAX_STRING_BYTES:
                 raise bad_length(length, position, end, "bytes")
-            item.rack = str(buffer[position:stop], "utf-8")
+            item.host = str(buffer[position:stop], "utf-8")
             position = stop
 
-        at = "tagged_fields"
-        length = buffer[position]
-        position += 1
-        if length:
+            at = "port:i rack:B"
+            item.port, length = _S_iB.unpack_from(buffer, position)
+            position += 5
+
+            at = "rack"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
-        else:
-            item.unknown_tagged_fields = None
+            length -= 1
+            if length == -1:
+                item.rack = None
+            else:
+                stop = position + length
+                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                    raise bad_length(length, position, end, "bytes")
+                item.rack = str(buffer[position:stop], "utf-8")
+                position = stop
+
+            at = "tagged_fields"
+            length = buffer[position]
+            position += 1
+            if length:
+                if length > 127:
+                    length, position = read_uvarint_rest(buffer, position, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            else:
+                item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
-    return item, position
+    return position
+
 
 def _encode_node_endpoint_v10(item: NodeEndpoint, buffer: bytearray, position: int) -> int:
     """Versions 10-13."""
@@ -1702,6 +1763,7 @@ def _encode_node_endpoint_v10(item: NodeEndpoint, buffer: bytearray, position: i
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_node_endpoint_v10(item: NodeEndpoint) -> int:
     """Versions 10-13."""
     size = 11
@@ -1730,10 +1792,11 @@ def _size_node_endpoint_v10(item: NodeEndpoint) -> int:
 
 def _decode_produce_response_v3(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
     """Versions 3-4."""
-    item = _new(ProduceResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(ProduceResponse)
+        item.unknown_tagged_fields = None
         item.node_endpoints = []
 
         at = "responses"
@@ -1743,9 +1806,7 @@ def _decode_produce_response_v3(buffer: bytes, position: int, end: int) -> tuple
             raise bad_length(length, position, end, "elements of at least 6 bytes")
         responses: list[TopicProduceResponse] = []
         item.responses = responses
-        for _ in range(length):
-            responses_element, position = _decode_topic_produce_response_v3(buffer, position, end)
-            responses.append(responses_element)
+        position = _decode_topic_produce_response_v3_list(buffer, position, end, length, responses)
 
         at = "throttle_time_ms:i"
         (item.throttle_time_ms,) = _S_i.unpack_from(buffer, position)
@@ -1753,6 +1814,7 @@ def _decode_produce_response_v3(buffer: bytes, position: int, end: int) -> tuple
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_produce_response_v3(item: ProduceResponse, buffer: bytearray, position: int) -> int:
     """Versions 3-4."""
@@ -1778,6 +1840,7 @@ def _encode_produce_response_v3(item: ProduceResponse, buffer: bytearray, positi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_produce_response_v3(item: ProduceResponse) -> int:
     """Versions 3-4."""
     size = 8
@@ -1795,10 +1858,11 @@ def _size_produce_response_v3(item: ProduceResponse) -> int:
 
 def _decode_produce_response_v5(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
     """Versions 5-7."""
-    item = _new(ProduceResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(ProduceResponse)
+        item.unknown_tagged_fields = None
         item.node_endpoints = []
 
         at = "responses"
@@ -1808,9 +1872,7 @@ def _decode_produce_response_v5(buffer: bytes, position: int, end: int) -> tuple
             raise bad_length(length, position, end, "elements of at least 6 bytes")
         responses: list[TopicProduceResponse] = []
         item.responses = responses
-        for _ in range(length):
-            responses_element, position = _decode_topic_produce_response_v5(buffer, position, end)
-            responses.append(responses_element)
+        position = _decode_topic_produce_response_v5_list(buffer, position, end, length, responses)
 
         at = "throttle_time_ms:i"
         (item.throttle_time_ms,) = _S_i.unpack_from(buffer, position)
@@ -1818,6 +1880,7 @@ def _decode_produce_response_v5(buffer: bytes, position: int, end: int) -> tuple
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_produce_response_v5(item: ProduceResponse, buffer: bytearray, position: int) -> int:
     """Versions 5-7."""
@@ -1843,6 +1906,7 @@ def _encode_produce_response_v5(item: ProduceResponse, buffer: bytearray, positi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_produce_response_v5(item: ProduceResponse) -> int:
     """Versions 5-7."""
     size = 8
@@ -1860,10 +1924,11 @@ def _size_produce_response_v5(item: ProduceResponse) -> int:
 
 def _decode_produce_response_v8(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
     """Version 8."""
-    item = _new(ProduceResponse)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(ProduceResponse)
+        item.unknown_tagged_fields = None
         item.node_endpoints = []
 
         at = "responses"
@@ -1873,9 +1938,7 @@ def _decode_produce_response_v8(buffer: bytes, position: int, end: int) -> tuple
             raise bad_length(length, position, end, "elements of at least 6 bytes")
         responses: list[TopicProduceResponse] = []
         item.responses = responses
-        for _ in range(length):
-            responses_element, position = _decode_topic_produce_response_v8(buffer, position, end)
-            responses.append(responses_element)
+        position = _decode_topic_produce_response_v8_list(buffer, position, end, length, responses)
 
         at = "throttle_time_ms:i"
         (item.throttle_time_ms,) = _S_i.unpack_from(buffer, position)
@@ -1883,6 +1946,7 @@ def _decode_produce_response_v8(buffer: bytes, position: int, end: int) -> tuple
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_produce_response_v8(item: ProduceResponse, buffer: bytearray, position: int) -> int:
     """Version 8."""
@@ -1908,6 +1972,7 @@ def _encode_produce_response_v8(item: ProduceResponse, buffer: bytearray, positi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_produce_response_v8(item: ProduceResponse) -> int:
     """Version 8."""
     size = 8
@@ -1925,9 +1990,10 @@ def _size_produce_response_v8(item: ProduceResponse) -> int:
 
 def _decode_produce_response_v9(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
     """Version 9."""
-    item = _new(ProduceResponse)
     at = ""
+    item = None
     try:
+        item = _new(ProduceResponse)
         item.node_endpoints = []
 
         at = "responses"
@@ -1940,9 +2006,7 @@ def _decode_produce_response_v9(buffer: bytes, position: int, end: int) -> tuple
             raise bad_length(length, position, end, "elements of at least 3 bytes")
         responses: list[TopicProduceResponse] = []
         item.responses = responses
-        for _ in range(length):
-            responses_element, position = _decode_topic_produce_response_v9(buffer, position, end)
-            responses.append(responses_element)
+        position = _decode_topic_produce_response_v9_list(buffer, position, end, length, responses)
 
         at = "throttle_time_ms:i tagged_fields:B"
         item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
@@ -1957,6 +2021,7 @@ def _decode_produce_response_v9(buffer: bytes, position: int, end: int) -> tuple
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_produce_response_v9(item: ProduceResponse, buffer: bytearray, position: int) -> int:
     """Version 9."""
@@ -1994,6 +2059,7 @@ def _encode_produce_response_v9(item: ProduceResponse, buffer: bytearray, positi
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_produce_response_v9(item: ProduceResponse) -> int:
     """Version 9."""
     size = 6
@@ -2018,9 +2084,11 @@ def _size_produce_response_v9(item: ProduceResponse) -> int:
 
 def _decode_produce_response_v10(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
     """Versions 10-12."""
-    item = _new(ProduceResponse)
     at = ""
+    item = None
     try:
+        item = _new(ProduceResponse)
+
         at = "responses"
         length = buffer[position]
         position += 1
@@ -2031,9 +2099,7 @@ def _decode_produce_response_v10(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 3 bytes")
         responses: list[TopicProduceResponse] = []
         item.responses = responses
-        for _ in range(length):
-            responses_element, position = _decode_topic_produce_response_v10(buffer, position, end)
-            responses.append(responses_element)
+        position = _decode_topic_produce_response_v10_list(buffer, position, end, length, responses)
 
         at = "throttle_time_ms:i tagged_fields:B"
         item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
@@ -2059,9 +2125,7 @@ def _decode_produce_response_v10(buffer: bytes, position: int, end: int) -> tupl
                         raise bad_length(length, position, tag_end, "elements of at least 11 bytes")
                     node_endpoints: list[NodeEndpoint] = []
                     item.node_endpoints = node_endpoints
-                    for _ in range(length):
-                        node_endpoints_element, position = _decode_node_endpoint_v10(buffer, position, tag_end)
-                        node_endpoints.append(node_endpoints_element)
+                    position = _decode_node_endpoint_v10_list(buffer, position, tag_end, length, node_endpoints)
                 else:
                     if item.unknown_tagged_fields is None:
                         item.unknown_tagged_fields = {}
@@ -2072,6 +2136,7 @@ def _decode_produce_response_v10(buffer: bytes, position: int, end: int) -> tupl
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_produce_response_v10(item: ProduceResponse, buffer: bytearray, position: int) -> int:
     """Versions 10-12."""
@@ -2129,6 +2194,7 @@ def _encode_produce_response_v10(item: ProduceResponse, buffer: bytearray, posit
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_produce_response_v10(item: ProduceResponse) -> int:
     """Versions 10-12."""
     size = 6
@@ -2171,9 +2237,11 @@ def _size_produce_response_v10(item: ProduceResponse) -> int:
 
 def _decode_produce_response_v13(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
     """Version 13."""
-    item = _new(ProduceResponse)
     at = ""
+    item = None
     try:
+        item = _new(ProduceResponse)
+
         at = "responses"
         length = buffer[position]
         position += 1
@@ -2184,9 +2252,7 @@ def _decode_produce_response_v13(buffer: bytes, position: int, end: int) -> tupl
             raise bad_length(length, position, end, "elements of at least 18 bytes")
         responses: list[TopicProduceResponse] = []
         item.responses = responses
-        for _ in range(length):
-            responses_element, position = _decode_topic_produce_response_v13(buffer, position, end)
-            responses.append(responses_element)
+        position = _decode_topic_produce_response_v13_list(buffer, position, end, length, responses)
 
         at = "throttle_time_ms:i tagged_fields:B"
         item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
@@ -2212,9 +2278,7 @@ def _decode_produce_response_v13(buffer: bytes, position: int, end: int) -> tupl
                         raise bad_length(length, position, tag_end, "elements of at least 11 bytes")
                     node_endpoints: list[NodeEndpoint] = []
                     item.node_endpoints = node_endpoints
-                    for _ in range(length):
-                        node_endpoints_element, position = _decode_node_endpoint_v10(buffer, position, tag_end)
-                        node_endpoints.append(node_endpoints_element)
+                    position = _decode_node_endpoint_v10_list(buffer, position, tag_end, length, node_endpoints)
                 else:
                     if item.unknown_tagged_fields is None:
                         item.unknown_tagged_fields = {}
@@ -2225,6 +2289,7 @@ def _decode_produce_response_v13(buffer: bytes, position: int, end: int) -> tupl
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_produce_response_v13(item: ProduceResponse, buffer: bytearray, position: int) -> int:
     """Version 13."""
@@ -2282,6 +2347,7 @@ def _encode_produce_response_v13(item: ProduceResponse, buffer: bytearray, posit
         raise encode_failed(error, item, at, element) from None
     return position
 
+
 def _size_produce_response_v13(item: ProduceResponse) -> int:
     """Version 13."""
     size = 6
@@ -2321,6 +2387,7 @@ def _size_produce_response_v13(item: ProduceResponse) -> int:
     except ENCODE_FAILURES as error:
         raise encode_failed(error, item, at, element) from None
     return size
+
 
 _DECODE = {
     3: _decode_produce_response_v3,

@@ -138,10 +138,12 @@ class RequestHeader:
 
 def _decode_request_header_v1(buffer: bytes, position: int, end: int) -> tuple[RequestHeader, int]:
     """Version 1."""
-    item = _new(RequestHeader)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(RequestHeader)
+        item.unknown_tagged_fields = None
+
         at = "request_api_key:h request_api_version:h correlation_id:i client_id:h"
         (
             item.request_api_key,
@@ -163,6 +165,7 @@ def _decode_request_header_v1(buffer: bytes, position: int, end: int) -> tuple[R
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_request_header_v1(item: RequestHeader, buffer: bytearray, position: int) -> int:
     """Version 1."""
@@ -196,6 +199,7 @@ def _encode_request_header_v1(item: RequestHeader, buffer: bytearray, position: 
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_request_header_v1(item: RequestHeader) -> int:
     """Version 1."""
     size = 10
@@ -211,9 +215,11 @@ def _size_request_header_v1(item: RequestHeader) -> int:
 
 def _decode_request_header_v2(buffer: bytes, position: int, end: int) -> tuple[RequestHeader, int]:
     """Version 2."""
-    item = _new(RequestHeader)
     at = ""
+    item = None
     try:
+        item = _new(RequestHeader)
+
         at = "request_api_key:h request_api_version:h correlation_id:i client_id:h"
         (
             item.request_api_key,
@@ -245,6 +251,7 @@ def _decode_request_header_v2(buffer: bytes, position: int, end: int) -> tuple[R
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_request_header_v2(item: RequestHeader, buffer: bytearray, position: int) -> int:
     """Version 2."""
@@ -287,6 +294,7 @@ def _encode_request_header_v2(item: RequestHeader, buffer: bytearray, position: 
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_request_header_v2(item: RequestHeader) -> int:
     """Version 2."""
     size = 11
@@ -304,6 +312,7 @@ def _size_request_header_v2(item: RequestHeader) -> int:
     except ENCODE_FAILURES as error:
         raise encode_failed(error, item, at) from None
     return size
+
 
 _DECODE = {
     1: _decode_request_header_v1,

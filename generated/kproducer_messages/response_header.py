@@ -127,16 +127,19 @@ class ResponseHeader:
 
 def _decode_response_header_v0(buffer: bytes, position: int, end: int) -> tuple[ResponseHeader, int]:
     """Version 0."""
-    item = _new(ResponseHeader)
-    item.unknown_tagged_fields = None
     at = ""
+    item = None
     try:
+        item = _new(ResponseHeader)
+        item.unknown_tagged_fields = None
+
         at = "correlation_id:i"
         (item.correlation_id,) = _S_i.unpack_from(buffer, position)
         position += 4
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_response_header_v0(item: ResponseHeader, buffer: bytearray, position: int) -> int:
     """Version 0."""
@@ -149,15 +152,18 @@ def _encode_response_header_v0(item: ResponseHeader, buffer: bytearray, position
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_response_header_v0(item: ResponseHeader) -> int:
     """Version 0."""
     return 4
 
 def _decode_response_header_v1(buffer: bytes, position: int, end: int) -> tuple[ResponseHeader, int]:
     """Version 1."""
-    item = _new(ResponseHeader)
     at = ""
+    item = None
     try:
+        item = _new(ResponseHeader)
+
         at = "correlation_id:i tagged_fields:B"
         item.correlation_id, length = _S_iB.unpack_from(buffer, position)
         position += 5
@@ -171,6 +177,7 @@ def _decode_response_header_v1(buffer: bytes, position: int, end: int) -> tuple[
     except DECODE_FAILURES as error:
         raise decode_failed(error, item, at, position, end) from None
     return item, position
+
 
 def _encode_response_header_v1(item: ResponseHeader, buffer: bytearray, position: int) -> int:
     """Version 1."""
@@ -192,6 +199,7 @@ def _encode_response_header_v1(item: ResponseHeader, buffer: bytearray, position
         raise encode_failed(error, item, at) from None
     return position
 
+
 def _size_response_header_v1(item: ResponseHeader) -> int:
     """Version 1."""
     size = 5
@@ -204,6 +212,7 @@ def _size_response_header_v1(item: ResponseHeader) -> int:
     except ENCODE_FAILURES as error:
         raise encode_failed(error, item, at) from None
     return size
+
 
 _DECODE = {
     0: _decode_response_header_v0,
