@@ -20,8 +20,6 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
-import attrs
-
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.client.metadata import BACKOFF_JITTER, BACKOFF_MULTIPLIER
 from kproducer.client.metadata_snapshot import MetadataSnapshot
@@ -38,6 +36,7 @@ from kproducer.producer.partition_load import PartitionLoad
 from kproducer.producer.partition_queues import NEVER_MS, PartitionQueue, PartitionQueues, TopicQueues
 from kproducer.producer.partitioners import UNKNOWN_PARTITION
 from kproducer.producer.producer_batch import ProducerBatch
+from kproducer.producer.ready_check import ReadyCheckResult, find_ready
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.types import Headers, Node, TopicPartition
@@ -48,21 +47,6 @@ _log = logging.getLogger(__name__)
 
 #: What a record takes in a batch beside key and value, about. For the sticky partitioner's count only.
 _RECORD_OVERHEAD_BYTES: Final = 9
-
-
-@attrs.frozen
-class ReadyCheckResult:
-    """What ``ready`` found.
-
-    Attributes:
-        ready_nodes: leaders with at least one batch that may be sent now.
-        next_ready_check_delay_ms: until the first batch that is not ready becomes so; ``NEVER_MS`` for none.
-        unknown_leader_topics: topics with batches for partitions without a known leader.
-    """
-
-    ready_nodes: set[Node]
-    next_ready_check_delay_ms: int
-    unknown_leader_topics: set[str]
 
 
 class RecordAccumulator:
@@ -91,7 +75,6 @@ class RecordAccumulator:
         self._clock = clock
         self._batch_size = config.batch_size
         self._linger_ms = config.linger_ms
-        self._is_adaptive = config.partitioner_adaptive_partitioning_enable
         self._compression = compression if compression is not None else compression_of(config)
         self._retry_backoff = ExponentialBackoff(
             config.retry_backoff_ms,
@@ -309,57 +292,8 @@ class RecordAccumulator:
         has changed since the last attempt), and any of these holds: it is full or followed by another; it has
         lingered; it was sent before; somebody waits for memory; a flush or the close is under way.
         """
-        ready_node_ids: set[int] = set()
-        unknown_leader_topics: set[str] = set()
         sends_everything = self._closed or self._flushes > 0 or self._pool.queued > 0
-        linger_ms = self._linger_ms
-        delay_ms = NEVER_MS
-        nodes = snapshot.nodes
-        topics = snapshot.topics
-        measures_load = self._is_adaptive
-        loads: dict[str, list[int]] = {}
-        waiting_node_ids: set[int] = set()
-        for queue in list(self._active):
-            with queue.lock:
-                if not queue.batches:
-                    continue
-                batch = queue.batches[0]
-                size = len(queue.batches)
-                # Retried batches are closed, hence full.
-                is_full = size > 1 or batch.is_full
-            topic, partition = queue.topic_partition
-            metadata = topics.get(topic)
-            if metadata is None or partition >= len(metadata.partitions):
-                unknown_leader_topics.add(topic)
-                continue
-            leader = metadata.partitions[partition]
-            leader_id = leader.leader_id
-            if leader_id not in nodes:
-                unknown_leader_topics.add(topic)
-                continue
-            waiting_node_ids.add(leader_id)
-            if measures_load:
-                loads.setdefault(topic, []).append(size)
-            if queue.is_muted:
-                # Whoever unmutes it looks again.
-                continue
-            if batch.attempts:
-                batch.maybe_update_leader_epoch(leader.leader_epoch)
-                if batch.is_backing_off(now_ms):
-                    delay_ms = min(delay_ms, batch.retry_at_ms - now_ms)
-                    continue
-            if leader_id in ready_node_ids:
-                continue
-            if is_full or sends_everything:
-                ready_node_ids.add(leader_id)
-            else:
-                left_ms = batch.created_ms + linger_ms - now_ms
-                if left_ms <= 0:
-                    ready_node_ids.add(leader_id)
-                elif left_ms < delay_ms:
-                    delay_ms = left_ms
-        self._load.publish(self._topics, snapshot, loads, waiting_node_ids)
-        return ReadyCheckResult({nodes[i] for i in ready_node_ids}, delay_ms, unknown_leader_topics)
+        return find_ready(self._queues, self._load, snapshot, now_ms, self._linger_ms, sends_everything)
 
     def update_node_latency_stats(self, node_id: int, now_ms: int, can_drain: bool) -> None:
         """Note that a node had something ready, and whether it could take it (KIP-794)."""

@@ -1,0 +1,92 @@
+"""Which nodes can be sent something now, and when to look again.
+
+One walk over the queues that hold batches. Knows nothing of how they are filled and drained.
+Source: Kafka's ``RecordAccumulator.ready``; KIP-580, KIP-794, KIP-951.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.producer.partition_load import PartitionLoad
+from kproducer.producer.partition_queues import NEVER_MS, PartitionQueues
+from kproducer.types import Node
+
+
+@attrs.frozen
+class ReadyCheckResult:
+    """What ``ready`` found.
+
+    Attributes:
+        ready_nodes: leaders with at least one batch that may be sent now.
+        next_ready_check_delay_ms: until the first batch that is not ready becomes so; ``NEVER_MS`` for none.
+        unknown_leader_topics: topics with batches for partitions without a known leader.
+    """
+
+    ready_nodes: set[Node]
+    next_ready_check_delay_ms: int
+    unknown_leader_topics: set[str]
+
+
+def find_ready(
+    queues: PartitionQueues,
+    load: PartitionLoad,
+    snapshot: MetadataSnapshot,
+    now_ms: int,
+    linger_ms: int,
+    sends_everything: bool,
+) -> ReadyCheckResult:
+    """See ``RecordAccumulator.ready``. I/O thread only.
+
+    Args:
+        load: told about the queues on the way.
+        sends_everything: nothing lingers: a flush, the close, or a thread that waits for memory.
+    """
+    ready_node_ids: set[int] = set()
+    unknown_leader_topics: set[str] = set()
+    delay_ms = NEVER_MS
+    nodes = snapshot.nodes
+    topics = snapshot.topics
+    loads: dict[str, list[int]] = {}
+    waiting_node_ids: set[int] = set()
+    for queue in list(queues.active):
+        with queue.lock:
+            if not queue.batches:
+                continue
+            batch = queue.batches[0]
+            size = len(queue.batches)
+            # Retried batches are closed, hence full.
+            is_full = size > 1 or batch.is_full
+        topic, partition = queue.topic_partition
+        metadata = topics.get(topic)
+        if metadata is None or partition >= len(metadata.partitions):
+            unknown_leader_topics.add(topic)
+            continue
+        leader = metadata.partitions[partition]
+        leader_id = leader.leader_id
+        if leader_id not in nodes:
+            unknown_leader_topics.add(topic)
+            continue
+        waiting_node_ids.add(leader_id)
+        loads.setdefault(topic, []).append(size)
+        if queue.is_muted:
+            # Whoever unmutes it looks again.
+            continue
+        if batch.attempts:
+            batch.maybe_update_leader_epoch(leader.leader_epoch)
+            if batch.is_backing_off(now_ms):
+                delay_ms = min(delay_ms, batch.retry_at_ms - now_ms)
+                continue
+        if leader_id in ready_node_ids:
+            continue
+        if is_full or sends_everything:
+            ready_node_ids.add(leader_id)
+        else:
+            left_ms = batch.created_ms + linger_ms - now_ms
+            if left_ms <= 0:
+                ready_node_ids.add(leader_id)
+            elif left_ms < delay_ms:
+                delay_ms = left_ms
+    load.publish(queues.topics, snapshot, loads, waiting_node_ids)
+    return ReadyCheckResult({nodes[i] for i in ready_node_ids}, delay_ms, unknown_leader_topics)
