@@ -3,6 +3,7 @@
     KafkaError
     |-- ConfigError                  fix the configuration (raised before anything runs)
     |-- SerializationError           fix the record
+    |-- InvalidArgumentError         fix the call
     |-- RecordTooLargeError          make the record smaller, or raise the limit that the message names
     |-- IllegalStateError            fix the calling code
     |   `-- ProducerClosedError
@@ -73,6 +74,10 @@ class ConfigError(KafkaError, ValueError):
 
 class SerializationError(KafkaError, ValueError):
     """A key, value or header could not be turned into bytes."""
+
+
+class InvalidArgumentError(KafkaError, ValueError):
+    """A call was made with an argument that makes no sense, such as a negative partition."""
 
 
 class RecordTooLargeError(KafkaError, ValueError):

@@ -39,6 +39,26 @@ class Node(NamedTuple):
         return f"{self.host}:{self.port} (id {self.id})"
 
 
+class PartitionInfo(NamedTuple):
+    """What is known of a partition.
+
+    Attributes:
+        topic: topic name.
+        partition: partition number.
+        leader: the broker that takes its records; ``None`` when there is none at present.
+        replicas: ids of the brokers that hold it.
+        in_sync_replicas: ids of those that are up to date.
+        offline_replicas: ids of those that are down.
+    """
+
+    topic: str
+    partition: int
+    leader: Node | None
+    replicas: tuple[int, ...] = ()
+    in_sync_replicas: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+
+
 class RecordMetadata(NamedTuple):
     """Where a record ended up.
 

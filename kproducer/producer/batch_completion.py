@@ -114,8 +114,7 @@ class BatchCompletion:
         try:
             if batch.is_done:
                 # It expired, or was given up, while it was at the broker. Splitting or sending it again
-                # would write records that the application was told have failed.
-                self._accumulator.deallocate(batch)
+                # would write records that the application was told have failed. Its memory is back by now.
                 return
             error.outcome = self._outcome(batch, error)
             if isinstance(error, MessageTooLargeError) and batch.record_count > 1:
@@ -257,7 +256,7 @@ class BatchCompletion:
 
     def _leave_flight(self, batch: ProducerBatch) -> None:
         self._in_flight.remove(batch)
-        batch.in_flight = False
+        self._accumulator.request_done(batch)
 
     def _unmute(self, batch: ProducerBatch) -> None:
         if self._guarantee_order:

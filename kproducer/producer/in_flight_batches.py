@@ -64,9 +64,7 @@ class InFlightBatches:
         self._earliest_expiry_ms = earliest_ms
         return due
 
-    def clear(self) -> list[ProducerBatch]:
-        """Take everything out: the connections are closed."""
-        batches = list(self._node_of_batch)
+    def clear(self) -> None:
+        """Forget everything: the connections are closed."""
         self._node_of_batch.clear()
         self._earliest_expiry_ms = _NEVER
-        return batches

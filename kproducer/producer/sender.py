@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 _ERROR_PAUSE_MS = 100
 _ERROR_PAUSE_MAX_MS = 5000
 _UNDRAINED_DELAY_MS = 20
+_ROUNDS_PER_POLL = 8
+_LONGEST_POLL_MS = 3_600_000
 
 
 class Sender:
@@ -83,6 +85,8 @@ class Sender:
         self._closing = threading.Event()
         # I/O thread only
         self._consecutive_errors = 0
+        #: Records that were given up when the loop ended; read it after the thread has ended.
+        self.records_lost = 0
 
     # -- any thread ------------------------------------------------------------------------------------
 
@@ -129,12 +133,13 @@ class Sender:
 
     def run_once(self, now_ms: int) -> None:
         """One round: send what can be sent, then poll. Blocks as long as there is nothing to do."""
-        poll_timeout_ms: int | None = None
-        while poll_timeout_ms is None:
-            # Ends because each node takes a bounded number of unanswered requests. Differs from Kafka, which
-            # polls between requests: here each poll may cost a wait for the interpreter lock.
+        # Differs from Kafka, which polls after each round of requests: here each poll may cost a wait for the
+        # interpreter lock, so as much as is ready goes out first.
+        for _ in range(_ROUNDS_PER_POLL):
             poll_timeout_ms = self._send_producer_data(now_ms)
-        self._client.poll(poll_timeout_ms, now_ms)
+            if poll_timeout_ms is not None:
+                break
+        self._client.poll(poll_timeout_ms or 0, now_ms)
 
     def _run_guarded(self) -> None:
         try:
@@ -163,12 +168,16 @@ class Sender:
             self._metadata.close()
             self._client.close()
             # After the sockets are closed nobody reads the buffers any more.
-            for batch in self.in_flight.clear():
-                batch.in_flight = False
-                self._accumulator.deallocate(batch)
+            self.in_flight.clear()
+            self._accumulator.release_all_in_flight()
 
     def _abort_all(self, error: KafkaError) -> None:
+        errors_before = self.metrics.record_error_total
+        self.records_lost = self._accumulator.incomplete_record_count
+        if self.records_lost:
+            _log.error("%d records were not delivered: %s", self.records_lost, error)
         self._accumulator.abort_incomplete_batches(error)
+        self.metrics.record_error_total = errors_before + self.records_lost
 
     # -- one round -------------------------------------------------------------------------------------
 
@@ -205,9 +214,11 @@ class Sender:
     def _sendable_nodes(self, nodes: Iterable[Node], now_ms: int) -> tuple[set[Node], int]:
         """The nodes that can take a request now, and the ms until one of the others might."""
         sendable: set[Node] = set()
-        delay_ms = 2**31 - 1
+        delay_ms = _LONGEST_POLL_MS
         for node in nodes:
-            if self._client.ready(node, now_ms):
+            can_drain = self._client.ready(node, now_ms)
+            self._accumulator.update_node_latency_stats(node.id, now_ms, can_drain)
+            if can_drain:
                 sendable.add(node)
             else:
                 delay_ms = min(delay_ms, self._client.poll_delay_ms(node, now_ms))
@@ -228,7 +239,7 @@ class Sender:
             because = f" (last metadata error: {failure})" if failure is not None else ""
             return f"no leader is known for {batch.topic_partition}{because}"
         if self._client.connection_failed(leader):
-            trouble = self._client.connection_error(leader)
+            trouble = self._client.last_error(leader.id)
             because = f": {trouble}" if trouble is not None else ""
             return f"no connection to the leader, broker {leader}{because}"
         if not self._client.is_ready(leader, self._clock.monotonic_ms()):
@@ -284,12 +295,13 @@ class Sender:
         records = 0
         for batch in batches:
             records += batch.record_count
-            size_bytes = len(batch.records())
+            size_bytes = batch.records().nbytes
             # A topic in use stays known: once a batch is often enough for its expiry.
             self._metadata.add(batch.topic_partition.topic, now_ms)
+            builder = batch.builder
             metrics.batch_sent(
                 size_bytes,
-                size_bytes / max(batch.uncompressed_size_bytes, 1),
+                1.0 if builder is None else builder.compression_ratio,
                 now_ms - batch.created_ms if batch.attempts == 0 else None,
             )
         metrics.request_sent(records)

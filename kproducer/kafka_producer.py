@@ -1,0 +1,530 @@
+"""KafkaProducer: the application's face. Interceptors, serializers and partitioners run here, on its thread.
+
+``send`` ends in ``RecordAccumulator.append``; everything after that is the I/O thread's. Knows no sockets and
+no requests. Source: Kafka class ``KafkaProducer``; KIP-42 (interceptors), KIP-679 (defaults).
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import operator
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from kproducer import process_lifecycle
+from kproducer.clock import Clock, SystemClock
+from kproducer.config import ProducerConfig
+from kproducer.errors import (
+    CloseTimeoutError,
+    IllegalStateError,
+    InvalidArgumentError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerClosedError,
+    RecordTooLargeError,
+)
+from kproducer.kernel import record_size_upper_bound
+from kproducer.producer.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+from kproducer.producer.interceptors import ProducerInterceptors, ProducerRecord
+from kproducer.producer.metrics import ProducerMetrics
+from kproducer.producer.partitioners import UNKNOWN_PARTITION, DefaultPartitioner, make_partitioner
+from kproducer.producer.topic_wait import await_topic
+from kproducer.producer_engine import ProducerEngine
+from kproducer.record_headers import encode_headers
+from kproducer.serializers import serialize_function
+from kproducer.types import PartitionInfo, RecordMetadata
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from kproducer.client.metadata_snapshot import MetadataSnapshot
+
+_log = logging.getLogger(__name__)
+
+_client_numbers = itertools.count(1)
+_INT64_MAX = 2**63 - 1
+
+#: Smaller records without headers cannot exceed a limit by their overhead: no exact sum is made for them.
+_GENEROUS_OVERHEAD_BYTES = 128
+
+#: What ``send`` accepts as headers.
+HeadersInput = Mapping[str, "bytes | str | None"] | Iterable[tuple[str, "bytes | str | None"]]
+
+
+class KafkaProducer:
+    """Sends records to a Kafka cluster. Thread-safe: one producer serves a whole process.
+
+    Args:
+        bootstrap_servers: ``"host:port,host:port"`` or a list of ``"host:port"``.
+        settings: any other attribute of ``ProducerConfig``; names are Kafka's with ``_`` for ``.``.
+
+    Raises:
+        ConfigError: a setting is unknown, out of range or contradicts another; nothing is left running.
+
+    In a forked child the producer starts afresh on first use; records accepted before the fork stay the
+    parent's, and their futures fail in the child. When the interpreter ends, or the producer is
+    garbage-collected, accepted records are still delivered (for up to ``delivery_timeout_ms``), but
+    ``close`` or a ``with`` block is better: they report losses.
+    """
+
+    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Any) -> None:
+        if bootstrap_servers is not None:
+            settings["bootstrap_servers"] = bootstrap_servers
+        self._start(ProducerConfig.from_keywords(settings), SystemClock())
+
+    @classmethod
+    def from_config(cls, settings: ProducerConfig | Mapping[str, Any]) -> Self:
+        """Make a producer from Kafka's dotted names, such as ``{"bootstrap.servers": "host:9092"}``.
+
+        Texts are accepted for numbers and booleans, as configuration files have them.
+
+        Raises:
+            ConfigError: as the constructor does.
+        """
+        config = settings if isinstance(settings, ProducerConfig) else ProducerConfig.from_dotted(settings)
+        producer = cls.__new__(cls)
+        producer._start(config, SystemClock())
+        return producer
+
+    def _start(self, config: ProducerConfig, clock: Clock) -> None:
+        # fixed after construction
+        if not config.client_id:
+            config = attrs.evolve(config, client_id=f"kproducer-{next(_client_numbers)}")
+        self._config = config
+        self._clock = clock
+        self._wall_ms = clock.wall_ms
+        self._monotonic_ms = clock.monotonic_ms
+        self._max_block_ms = config.max_block_ms
+        self._interceptors = ProducerInterceptors(config.interceptors)
+        self._intercepts = self._interceptors.has_send_hooks or self._interceptors.has_acknowledgement_hooks
+        self._serializes_key = config.key_serializer is not None
+        self._serializes_value = config.value_serializer is not None
+        self._key_bytes = serialize_function("key", config.key_serializer)
+        self._value_bytes = serialize_function("value", config.value_serializer)
+        self._size_limit = min(config.max_request_size, config.buffer_memory)
+        self._small_size = self._size_limit - _GENEROUS_OVERHEAD_BYTES
+        # guarded by _lifecycle_lock; read without it
+        self._lifecycle_lock = threading.Lock()
+        self._closed = False
+        #: None while closed, and after a fork until the first use.
+        self._engine: ProducerEngine | None = None
+        self._last_engine: ProducerEngine | None = None
+        self._finalizer: weakref.finalize[..., Any] | None = None
+        try:
+            self._partition = make_partitioner(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
+            # The common case is decided in send() itself, without a call.
+            self._hashes_keys = type(self._partition) is DefaultPartitioner
+            self._ignores_keys = (
+                isinstance(self._partition, DefaultPartitioner) and self._partition.ignore_keys
+            )
+            self._run_engine()
+        except BaseException:
+            self._close_user_objects()
+            raise
+        process_lifecycle.register(self)
+
+    # -- sending ---------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: HeadersInput | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> FutureRecordMetadata:
+        """Accept one record for delivery. Returns at once, unless metadata or memory has to be waited for.
+
+        Either it raises, and then the record was not accepted and ``on_delivery`` is not called; or it
+        returns a future, and then the record's fate is told once, by the future and by ``on_delivery``.
+        (Differs from Kafka's Java client, which puts some errors that are known at once into the future:
+        there they are easily lost.)
+
+        Args:
+            topic: topic name.
+            value, key: for the serializers; without one: bytes-like, ``str`` (as UTF-8) or ``None`` (null).
+            headers: (name, bytes, ``str`` or ``None``) pairs, or a mapping; names may repeat.
+            partition: where to; ``None`` leaves it to the partitioner.
+            timestamp_ms: milliseconds since the epoch; ``None`` means now.
+            on_delivery: called on the I/O thread with ``(RecordMetadata, None)`` or, on failure, with
+                ``(RecordMetadata, error)`` where the offset is -1. Must not block; what it raises is logged.
+
+        Returns:
+            A ``concurrent.futures.Future`` of ``RecordMetadata`` that can also be awaited.
+
+        Raises:
+            InvalidArgumentError: topic, partition or timestamp is none.
+            SerializationError: key, value or a header cannot be turned into bytes.
+            RecordTooLargeError: larger than ``max_request_size`` or ``buffer_memory``.
+            MetadataTimeoutError: topic or partition did not become known within ``max_block_ms``.
+            BufferExhaustedError: no memory came free within what was left of ``max_block_ms``.
+            BrokerError: the topic's name is invalid, or this user may not see it.
+            ProducerClosedError: the producer is closed.
+        """
+        if self._intercepts:
+            return self._send_intercepted(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+
+    def _send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: HeadersInput | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: DeliveryCallback | None,
+    ) -> FutureRecordMetadata:
+        engine = self._engine
+        if engine is None:
+            engine = self._engine_on_first_use()
+        now_ms = self._monotonic_ms()
+        max_block_ms = self._max_block_ms
+        snapshot = engine.metadata.snapshot
+        topic_metadata = snapshot.topics.get(topic) if topic.__class__ is str else None
+        if topic_metadata is None or (
+            partition is not None
+            and (partition.__class__ is not int or not 0 <= partition < len(topic_metadata.partitions))
+        ):
+            # Unknown so far, or not legal: the slow way finds out which.
+            partition = _checked_partition(partition)
+            snapshot = await_topic(engine, topic, partition, max_block_ms, now_ms)
+            topic_metadata = snapshot.topics[topic]
+            waited_ms = self._monotonic_ms() - now_ms
+            now_ms += waited_ms
+            max_block_ms = max(max_block_ms - waited_ms, 0)
+
+        if headers is not None:
+            headers = encode_headers(topic, headers)
+        key_bytes = key
+        if key is not None and (self._serializes_key or key.__class__ is not bytes):
+            headers = [] if headers is None else headers
+            key_bytes = self._key_bytes(topic, headers, key)
+        value_bytes = value
+        if value is not None and (self._serializes_value or value.__class__ is not bytes):
+            headers = [] if headers is None else headers
+            value_bytes = self._value_bytes(topic, headers, value)
+
+        if timestamp_ms is None:
+            timestamp_ms = self._wall_ms()
+        elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= _INT64_MAX:
+            timestamp_ms = _checked_timestamp(timestamp_ms)
+        size = (0 if key_bytes is None else len(key_bytes)) + (0 if value_bytes is None else len(value_bytes))
+        if headers or size > self._small_size:
+            self._check_size(topic, key_bytes, value_bytes, headers)
+        if partition is None:
+            if not self._hashes_keys:
+                partition = self._custom_partition(topic, key, key_bytes, value, value_bytes, snapshot)
+            elif key_bytes is None or self._ignores_keys:
+                partition = UNKNOWN_PARTITION
+            else:
+                partition = self._partition(topic, key, key_bytes, value, value_bytes, snapshot)
+
+        future, wake_sender = engine.accumulator.append(
+            topic,
+            partition,
+            timestamp_ms,
+            key_bytes,
+            value_bytes,
+            headers or None,
+            on_delivery,
+            max_block_ms,
+            now_ms,
+            snapshot,
+        )
+        if wake_sender:
+            engine.sender.wakeup()
+        return future
+
+    def _send_intercepted(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: HeadersInput | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: DeliveryCallback | None,
+    ) -> FutureRecordMetadata:
+        """Like ``_send``, with the hooks around it. A send that raises is acknowledged to them as failed."""
+        interceptors = self._interceptors
+        record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
+        record = interceptors.on_send(record)
+
+        def acknowledge(metadata: RecordMetadata, error: KafkaError | None) -> None:
+            interceptors.on_acknowledgement(metadata, error)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        try:
+            return self._send(*record, acknowledge)
+        except KafkaError as error:
+            partition = -1 if record.partition is None else record.partition
+            timestamp = -1 if record.timestamp_ms is None else record.timestamp_ms
+            interceptors.on_acknowledgement(
+                RecordMetadata(record.topic, partition, -1, timestamp, -1, -1), error
+            )
+            raise
+
+    def _custom_partition(
+        self,
+        topic: str,
+        key: Any,
+        key_bytes: bytes | None,
+        value: Any,
+        value_bytes: bytes | None,
+        snapshot: MetadataSnapshot,
+    ) -> int:
+        """Ask the partitioner, but do not trust it blindly: a partition that is none would never be sent."""
+        chosen = self._partition(topic, key, key_bytes, value, value_bytes, snapshot)
+        count = len(snapshot.topics[topic].partitions)
+        try:
+            number = operator.index(chosen)
+        except TypeError:
+            number = count
+        if not UNKNOWN_PARTITION <= number < count:
+            raise InvalidArgumentError(
+                f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions 0 to {count - 1}"
+            )
+        return number
+
+    def _check_size(self, topic: str, key: bytes | None, value: bytes | None, headers: Any) -> None:
+        size = record_size_upper_bound(key, value, headers or None)
+        if size > self._size_limit:
+            config = self._config
+            limit = "max_request_size" if config.max_request_size <= config.buffer_memory else "buffer_memory"
+            raise RecordTooLargeError(
+                f"a record for topic {topic!r} takes up to {size} bytes, more than {limit}={self._size_limit}"
+            )
+
+    # -- everything else -------------------------------------------------------------------------------
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send at once what was accepted before this call, and wait until its fate is known.
+
+        Failures are not raised here; the futures have them.
+
+        Args:
+            timeout: seconds; ``None`` waits as long as ``delivery_timeout_ms`` lets it take.
+
+        Raises:
+            KafkaTimeoutError: not done within ``timeout``; the records are still on their way.
+            IllegalStateError: called from a delivery callback, where it would wait for itself.
+            ProducerClosedError: the producer is closed.
+        """
+        engine = self._engine_on_first_use()
+        if engine.is_io_thread:
+            raise IllegalStateError("flush() in a delivery callback would wait for itself")
+        engine.accumulator.begin_flush()
+        engine.sender.wakeup()
+        timeout_ms = None if timeout is None else max(timeout, 0) * 1000
+        if not engine.accumulator.await_flush_completion(timeout_ms):
+            count = engine.accumulator.incomplete_record_count
+            causes = engine.last_errors()
+            raise KafkaTimeoutError(
+                f"flush({timeout}): {count} records are not acknowledged yet{f'; {causes}' if causes else ''}"
+            )
+
+    def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The partitions of a topic, by number; waits for metadata up to ``max_block_ms``.
+
+        Raises:
+            MetadataTimeoutError, BrokerError, InvalidArgumentError, ProducerClosedError: as ``send`` does.
+        """
+        engine = self._engine_on_first_use()
+        snapshot = await_topic(engine, topic, None, self._max_block_ms, self._monotonic_ms())
+        return [
+            PartitionInfo(
+                topic,
+                partition.partition,
+                snapshot.nodes.get(partition.leader_id),
+                partition.replicas,
+                partition.isr,
+                partition.offline,
+            )
+            for partition in snapshot.topics[topic].partitions
+        ]
+
+    def metrics(self) -> dict[str, Any]:
+        """What the producer did and is doing now. ``kproducer.METRICS`` has each name's unit and meaning."""
+        engine = self._engine or self._last_engine
+        if engine is None:
+            return dict(ProducerMetrics().snapshot())
+        values: dict[str, Any] = dict(engine.sender.metrics.snapshot())
+        updated_ms = engine.metadata.last_successful_update_ms
+        values["buffer_available_bytes"] = engine.pool.available_bytes
+        values["buffer_total_bytes"] = self._config.buffer_memory
+        values["incomplete_batches"] = engine.accumulator.incomplete_count
+        values["metadata_age_ms"] = -1 if updated_ms is None else self._monotonic_ms() - updated_ms
+        values["negotiated_versions"] = {
+            node_id: {api.name: version for api, version in versions.items()}
+            for node_id, versions in engine.client.negotiated_versions().items()
+        }
+        values["requests_in_flight"] = engine.client.in_flight_request_count()
+        return values
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The settings in force."""
+        return self._config
+
+    def close(self, timeout: float | None = None) -> None:
+        """Deliver what was accepted, then stop. Idempotent; blocks for at most ``timeout``, and a little.
+
+        Args:
+            timeout: seconds; ``None`` waits until everything is delivered or has failed, which takes at most
+                about ``delivery_timeout_ms``; 0 gives up at once what is not acknowledged.
+
+        Raises:
+            CloseTimeoutError: ``timeout`` (above 0) passed; says how many records were given up. Their
+                futures fail with ``ProducerClosedError``. The producer is closed all the same.
+
+        Called from a delivery callback it cannot wait, and gives up what is not acknowledged.
+        """
+        with self._lifecycle_lock:
+            engine, self._engine = self._engine, None
+            already_closed, self._closed = self._closed, True
+            if self._finalizer is not None:
+                self._finalizer.detach()
+        if engine is None:
+            if already_closed and self._last_engine is not None and not self._last_engine.is_io_thread:
+                # Another thread may be closing it: then this one waits too, so that both find it closed.
+                self._last_engine.thread.join(timeout)
+            return
+        try:
+            lost = engine.stop(timeout)
+        finally:
+            self._close_user_objects()
+        if lost and timeout is not None and timeout > 0:
+            causes = engine.last_errors()
+            raise CloseTimeoutError(
+                f"close({timeout}): {lost} records were not acknowledged in time and are given up"
+                + (f"; {causes}" if causes else "")
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a KafkaProducer cannot be pickled: it has a thread and sockets. Send its settings instead, "
+            "and make a producer where it is needed"
+        )
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"<KafkaProducer {self._config.client_id} {','.join(self._config.bootstrap_servers)} {state}>"
+
+    # -- life cycle ------------------------------------------------------------------------------------
+
+    def _run_engine(self) -> ProducerEngine:
+        engine = ProducerEngine(self._config, self._clock)
+        self._engine = self._last_engine = engine
+        self._finalizer = weakref.finalize(self, _stop_collected, engine)
+        # The end of the process has a better way: see process_lifecycle.
+        self._finalizer.atexit = False
+        return engine
+
+    def _engine_on_first_use(self) -> ProducerEngine:
+        """The engine; made anew if this is the first use after a fork."""
+        with self._lifecycle_lock:
+            if self._closed:
+                raise ProducerClosedError("the producer is closed")
+            if self._engine is None:
+                process_lifecycle.ensure_exit_hook()
+                self._run_engine()
+            assert self._engine is not None
+            return self._engine
+
+    def _close_user_objects(self) -> None:
+        self._interceptors.close()
+        for serializer in (self._config.key_serializer, self._config.value_serializer):
+            close: Callable[[], Any] | None = getattr(serializer, "close", None)
+            if close is not None:
+                try:
+                    close()
+                except Exception:
+                    _log.exception("%r failed in close", serializer)
+
+    def begin_close_at_exit(self) -> None:
+        """For ``process_lifecycle``: the interpreter ends."""
+        engine = self._engine
+        if engine is not None:
+            engine.sender.initiate_close()
+
+    def finish_close_at_exit(self) -> None:
+        """For ``process_lifecycle``: the interpreter ends."""
+        engine = self._engine
+        if engine is None:
+            return
+        pending = engine.accumulator.incomplete_record_count
+        if pending:
+            _log.warning(
+                "The process ends before close() was called: waiting for %d records, at most about %d ms",
+                pending,
+                self._config.delivery_timeout_ms,
+            )
+        try:
+            self.close()
+        except KeyboardInterrupt:
+            # The user does not want to wait. Say what that costs.
+            _log.error("Interrupted: %d records are lost", engine.stop(0))
+
+    def after_fork_in_child(self) -> None:
+        """For ``process_lifecycle``: this process is a fork of the one that made the producer."""
+        self._lifecycle_lock = threading.Lock()
+        if self._finalizer is not None:
+            self._finalizer.detach()
+            self._finalizer = None
+        engine, self._engine = self._engine or self._last_engine, None
+        self._last_engine = None
+        if engine is not None:
+            engine.abandon_after_fork()
+
+
+def _stop_collected(engine: ProducerEngine) -> None:
+    """The producer was garbage-collected: let its I/O thread finish by itself."""
+    pending = engine.accumulator.incomplete_record_count
+    _log.warning(
+        "A KafkaProducer (%s) was garbage-collected without close(); %d records are still being delivered",
+        engine.config.client_id,
+        pending,
+    )
+    engine.sender.initiate_close()
+
+
+def _checked_partition(partition: Any) -> int | None:
+    if partition is None:
+        return None
+    try:
+        number = operator.index(partition)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(partition, bool):
+        raise InvalidArgumentError(f"partition must be a number from 0 on, or None, not {partition!r}")
+    return number
+
+
+def _checked_timestamp(timestamp_ms: Any) -> int:
+    try:
+        number = operator.index(timestamp_ms)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= _INT64_MAX or isinstance(timestamp_ms, bool):
+        raise InvalidArgumentError(
+            f"timestamp_ms must be whole milliseconds since the epoch, or None, not {timestamp_ms!r}"
+        )
+    return number

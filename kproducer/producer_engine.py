@@ -1,0 +1,139 @@
+"""ProducerEngine: everything that one producer runs in one process, wired together.
+
+Made anew after a fork, which is why the facade holds it at arm's length: nothing in here refers back to the
+``KafkaProducer``, so a producer that nobody holds any more can be collected while its I/O thread runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from importlib import metadata as distribution_metadata
+
+from kproducer.client.default_metadata_updater import DefaultMetadataUpdater
+from kproducer.client.network_client import NetworkClient
+from kproducer.clock import Clock
+from kproducer.config import ProducerConfig
+from kproducer.errors import KafkaError, Outcome, ProducerClosedError
+from kproducer.network.selector import Selector
+from kproducer.producer.buffer_pool import BufferPool
+from kproducer.producer.producer_metadata import ProducerMetadata
+from kproducer.producer.record_accumulator import RecordAccumulator
+from kproducer.producer.sender import Sender
+from kproducer.protocol.framing import MAX_FRAME_BYTES
+
+_log = logging.getLogger(__name__)
+
+#: After a forced close the I/O thread has only its own clean-up left; a user's callback may still delay it.
+_FORCED_JOIN_S = 5.0
+
+
+class ProducerEngine:
+    """The parts of a running producer. Thread-safe as its parts are.
+
+    Args:
+        config: with a client id.
+        clock: time for all parts.
+
+    Attributes:
+        accumulator, metadata, sender, client, pool: the parts.
+        config, clock: as given.
+        thread: the I/O thread; a daemon, so that it cannot keep the interpreter from ending.
+    """
+
+    def __init__(self, config: ProducerConfig, clock: Clock) -> None:
+        self.config = config
+        self.clock = clock
+        with contextlib.ExitStack() as undo:
+            # Whatever fails on the way, what was opened before is closed.
+            self.pool = BufferPool(config.buffer_memory, config.batch_size, clock)
+            undo.callback(self.pool.close)
+            self.accumulator = RecordAccumulator(config, self.pool, clock)
+            self.metadata = ProducerMetadata(
+                config.retry_backoff_ms,
+                config.retry_backoff_max_ms,
+                config.metadata_max_age_ms,
+                config.metadata_max_idle_ms,
+            )
+            undo.callback(self.metadata.close)
+            self.metadata.bootstrap(_addresses(config.bootstrap_servers))
+            selector = Selector(
+                config.connections_max_idle_ms,
+                config.send_buffer_bytes,
+                config.receive_buffer_bytes,
+                MAX_FRAME_BYTES,
+                clock,
+            )
+            undo.callback(selector.close)
+            updater = DefaultMetadataUpdater(self.metadata, config)
+            self.client = NetworkClient(selector, updater, config, clock, software_version=_version())
+            self.sender = Sender(self.client, self.metadata, self.accumulator, config, clock)
+            self.thread = threading.Thread(
+                target=self.sender.run, name=f"kproducer-io-{config.client_id}", daemon=True
+            )
+            self.thread.start()
+            undo.pop_all()
+
+    def wakeup(self) -> None:
+        """Let the I/O thread look for work."""
+        self.sender.wakeup()
+
+    @property
+    def is_io_thread(self) -> bool:
+        """Whether the caller runs on the I/O thread, as delivery callbacks do."""
+        return threading.current_thread() is self.thread
+
+    def stop(self, timeout_s: float | None) -> int:
+        """Deliver what was accepted and end the I/O thread; after ``timeout_s`` give up what is left.
+
+        Returns:
+            The number of records given up. Their futures have failed with ``ProducerClosedError``.
+        """
+        self.sender.initiate_close()
+        if self.is_io_thread:
+            # A callback closes the producer it runs in. Waiting for this very thread would never end, so
+            # what is left is given up, as if the timeout had passed.
+            self.sender.force_close()
+            return 0
+        if timeout_s is None or timeout_s > 0:
+            self.thread.join(timeout_s)
+        if self.thread.is_alive():
+            self.sender.force_close()
+            self.thread.join(_FORCED_JOIN_S)
+            if self.thread.is_alive():
+                _log.error("The I/O thread does not end; a delivery callback probably blocks")
+        return self.sender.records_lost
+
+    def abandon_after_fork(self) -> None:
+        """In a forked child: leave the parent's connections alone, and let no inherited future hang."""
+        self.client.release_after_fork()
+        error = ProducerClosedError(
+            "this record belongs to the process that this one was forked from, which goes on delivering it; "
+            "its outcome is only known there"
+        )
+        error.outcome = Outcome.UNKNOWN
+        self.accumulator.abandon_after_fork(error)
+
+    def last_errors(self) -> str:
+        """What is going wrong with the brokers at present, in words; empty if nothing is known."""
+        causes = list(self.client.last_errors())
+        failure: KafkaError | None = self.metadata.last_failure
+        if failure is not None and not causes:
+            causes.append(str(failure))
+        return "; ".join(dict.fromkeys(causes))
+
+
+def _addresses(servers: tuple[str, ...]) -> list[tuple[str, int]]:
+    addresses = []
+    for server in servers:
+        host, _, port = server.rpartition(":")
+        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    return addresses
+
+
+def _version() -> str:
+    try:
+        return distribution_metadata.version("kproducer")
+    except distribution_metadata.PackageNotFoundError:
+        return "0"
