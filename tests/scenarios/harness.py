@@ -1,0 +1,254 @@
+"""A producer under watch: it notes every send, and after the test the standing promises are checked.
+
+The promises hold in every scenario, whatever the broker did:
+each send resolves exactly once, its callback runs exactly once and says the same; per partition the
+outcomes come in the order of the sends; what was acknowledged lies in the log at the offset that was
+reported; what failed as "not sent" or "rejected" is not in the log; buffer memory is all back; nothing
+is in flight; no thread and no file descriptor is left; the I/O thread did not spin; and the broker
+saw no request that a correct producer would not send.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import attrs
+
+from kproducer import KafkaError, KafkaProducer, Outcome, RecordMetadata
+from tests.fakebroker import FakeCluster
+from tests.scenarios import internals
+
+#: Generous: a test that needs it has failed in all but name.
+PATIENCE_S = 20.0
+_counter = itertools.count()
+
+
+@attrs.define(eq=False)
+class Sent:
+    """One accepted ``send`` and what became of it."""
+
+    topic: str
+    key: bytes | None
+    value: bytes
+    future: Any
+    callbacks: list[tuple[RecordMetadata, KafkaError | None]] = attrs.field(factory=list)
+
+    def metadata(self) -> RecordMetadata:
+        """Wait for success."""
+        result: RecordMetadata = self.future.result(PATIENCE_S)
+        return result
+
+    def error(self) -> KafkaError:
+        """Wait for failure."""
+        error = self.future.exception(PATIENCE_S)
+        assert isinstance(error, KafkaError), f"{error!r}"
+        return error
+
+
+class WatchedProducer:
+    """``KafkaProducer`` with a notebook. Thread-safe like it.
+
+    Args:
+        cluster: where the log is read back.
+        ordered: outcomes come in send order per partition; false where retries may overtake.
+        config: the producer's settings; short times and ``linger_ms=0`` unless given.
+    """
+
+    def __init__(self, cluster: FakeCluster, *, ordered: bool = True, **config: Any) -> None:
+        self.cluster = cluster
+        self.ordered = ordered
+        settings: dict[str, Any] = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "linger_ms": 0,
+            "retry_backoff_ms": 20,
+            "retry_backoff_max_ms": 50,
+            "reconnect_backoff_ms": 10,
+            "reconnect_backoff_max_ms": 50,
+        }
+        settings.update(config)
+        self.kafka = KafkaProducer(**settings)
+        self.acks: int = self.kafka.config.acks
+        self.sent: list[Sent] = []
+        self.completed: list[Sent] = []
+        self._lock = threading.Lock()
+
+    def send(
+        self,
+        topic: str = "t",
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[RecordMetadata, KafkaError | None], Any] | None = None,
+    ) -> Sent:
+        """Send a value that no other send has (unless one is given)."""
+        value = b"value-%d" % next(_counter) if value is None else value
+        sent = Sent(topic, key, value, None)
+
+        def note(metadata: RecordMetadata, error: KafkaError | None) -> None:
+            with self._lock:
+                sent.callbacks.append((metadata, error))
+                self.completed.append(sent)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        # Appended first: the outcome may come before send() has returned.
+        with self._lock:
+            self.sent.append(sent)
+        try:
+            sent.future = self.kafka.send(
+                topic,
+                value,
+                key=key,
+                partition=partition,
+                headers=headers,
+                timestamp_ms=timestamp_ms,
+                on_delivery=note,
+            )
+        except BaseException:
+            with self._lock:
+                self.sent.remove(sent)
+            raise
+        return sent
+
+    def send_many(self, count: int, topic: str = "t", **options: Any) -> list[Sent]:
+        return [self.send(topic, **options) for _ in range(count)]
+
+    @staticmethod
+    def was_not_sent(error: KafkaError) -> bool:
+        """True for what ``send`` raised itself (no record was accepted) and for futures that say so."""
+        return error.outcome in (None, Outcome.NOT_SENT)
+
+    def failing_send(self, topic: str = "t", value: bytes | None = None, **options: Any) -> KafkaError:
+        """Send what must fail; the error may be raised at once or come through the future."""
+        try:
+            sent = self.send(topic, value, **options)
+        except KafkaError as error:
+            return error
+        return sent.error()
+
+    def forget(self, sends: Iterable[Sent]) -> None:
+        """Do not compare these with the log: the broker lied about them."""
+        forgotten = list(sends)
+        self.sent = [sent for sent in self.sent if sent not in forgotten]
+        self.completed = [sent for sent in self.completed if sent not in forgotten]
+
+    def close(self, timeout: float | None = None) -> None:
+        self.kafka.close(timeout)
+
+    # -- the promises -------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Close what is open and check every promise of this producer."""
+        self.kafka.close(PATIENCE_S)
+        assert not internals.io_thread(self.kafka).is_alive(), "the I/O thread outlives close()"
+        for sent in self.sent:
+            self._check_resolved(sent)
+            self._check_log(sent)
+        if self.ordered:
+            self._check_order()
+        self._check_memory()
+
+    def _check_resolved(self, sent: Sent) -> None:
+        assert sent.future.done(), f"{sent.value!r} was never resolved"
+        assert len(sent.callbacks) == 1, f"{sent.value!r}: {len(sent.callbacks)} callbacks"
+        metadata, error = sent.callbacks[0]
+        assert sent.future.exception(0) is error
+        if error is None:
+            assert sent.future.result(0) == metadata
+        else:
+            assert metadata.offset == -1
+            assert isinstance(error, KafkaError), f"{error!r}"
+            assert error.outcome is not None, f"the outcome of {sent.value!r} is not stated: {error!r}"
+        assert metadata.topic == sent.topic
+
+    def _check_log(self, sent: Sent) -> None:
+        metadata, error = sent.callbacks[0]
+        topics = [topic for topic in self.cluster.all_topics() if topic.name == sent.topic]
+        if error is not None:
+            if error.outcome is not Outcome.UNKNOWN:
+                found = [r for topic in topics for p in topic.partitions for r in p.records]
+                assert sent.value not in {r.value for r in found}, f"{sent.value!r} is in the log: {error!r}"
+            return
+        if self.acks == 0:
+            assert metadata.offset == -1
+            return
+        at_offset = [
+            (record.key, record.value, record.timestamp_ms)
+            for topic in topics
+            for record in topic.partitions[metadata.partition].records
+            if record.offset == metadata.offset
+        ]
+        assert (sent.key, sent.value, metadata.timestamp_ms) in at_offset, f"{metadata}: {at_offset}"
+
+    def _check_order(self) -> None:
+        position = {id(sent): index for index, sent in enumerate(self.sent)}
+        last: dict[tuple[str, int], int] = {}
+        for sent in self.completed:
+            metadata = sent.callbacks[0][0]
+            if metadata.partition < 0:  # failed before a partition was chosen
+                continue
+            place = (metadata.topic, metadata.partition)
+            index = position[id(sent)]
+            assert index > last.get(place, -1), f"{sent.value!r} was resolved out of order in {place}"
+            last[place] = index
+
+    def _check_memory(self) -> None:
+        free, total = internals.buffer_memory(self.kafka)
+        assert free == total, f"{total - free} bytes of buffer memory are missing"
+        assert internals.in_flight_count(self.kafka) == 0
+        assert internals.incomplete_count(self.kafka) == 0
+
+
+class Resources:
+    """Threads and file descriptors of this process, before and after."""
+
+    def __init__(self) -> None:
+        self._threads = set(threading.enumerate())
+        self._descriptors = _descriptors()
+
+    def check(self) -> None:
+        threads = [t for t in threading.enumerate() if t not in self._threads and t.is_alive()]
+        assert not threads, f"threads left: {threads}"
+        left = {fd: target for fd, target in _descriptors().items() if fd not in self._descriptors}
+        assert not left, f"file descriptors left: {left}"
+
+
+def _descriptors() -> dict[str, str]:
+    found = {}
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            found[descriptor] = os.readlink(f"/proc/self/fd/{descriptor}")
+        except FileNotFoundError:  # the descriptor of this very listing
+            continue
+    return found
+
+
+class PollMeter:
+    """Counts the I/O thread's rounds. A loop that spins makes tens of thousands a second.
+
+    The bound grows with what happened (requests, sends, connections) and, slowly, with time, so that
+    a slow machine can only loosen it.
+    """
+
+    BASE = 400
+    PER_EVENT = 20
+    PER_SECOND = 200
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._started = time.monotonic()
+
+    def check(self, event_count: int) -> None:
+        elapsed_s = time.monotonic() - self._started
+        bound = self.BASE + self.PER_EVENT * event_count + self.PER_SECOND * elapsed_s
+        assert self.count <= bound, (
+            f"{self.count} polls for {event_count} events in {elapsed_s:.2f} s: it spins"
+        )

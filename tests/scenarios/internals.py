@@ -1,0 +1,40 @@
+"""The only place where the scenarios look inside the producer."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from kproducer import KafkaProducer
+
+
+def _engine(producer: KafkaProducer) -> Any:
+    return producer._engine or producer._last_engine
+
+
+def io_thread(producer: KafkaProducer) -> threading.Thread:
+    thread: threading.Thread = _engine(producer).thread
+    return thread
+
+
+def buffer_memory(producer: KafkaProducer) -> tuple[int, int]:
+    """(free bytes, total bytes)."""
+    engine = _engine(producer)
+    return engine.pool.available_bytes, engine.config.buffer_memory
+
+
+def memory_waiters(producer: KafkaProducer) -> int:
+    """How many callers wait for buffer memory."""
+    count: int = _engine(producer).pool.queued
+    return count
+
+
+def in_flight_count(producer: KafkaProducer) -> int:
+    count: int = _engine(producer).client.in_flight_request_count()
+    return count
+
+
+def incomplete_count(producer: KafkaProducer) -> int:
+    """Batches that are neither acknowledged nor failed."""
+    count: int = _engine(producer).accumulator.incomplete_count
+    return count
