@@ -1,0 +1,267 @@
+"""BufferPool: bounded, exact, first come first served; nobody's memory is lost. Invariant: free + taken = total."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from kproducer.clock import SystemClock
+from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
+from kproducer.producer.buffer_pool import BufferPool
+
+CHUNK = 64
+
+
+def make_pool(total_bytes: int = 4 * CHUNK) -> BufferPool:
+    return BufferPool(total_bytes, CHUNK, SystemClock())
+
+
+class Asker:
+    """A thread that asks for a buffer and notes what came of it."""
+
+    def __init__(self, pool: BufferPool, size: int, max_block_ms: float = 30_000) -> None:
+        self.buffer: bytearray | None = None
+        self.error: BaseException | None = None
+        self._pool, self._size, self._max_block_ms = pool, size, max_block_ms
+        queued_before = pool.queued
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+        wait_until(lambda: pool.queued > queued_before or not self.thread.is_alive())
+
+    def _run(self) -> None:
+        try:
+            self.buffer = self._pool.allocate(self._size, self._max_block_ms)
+        except BaseException as error:
+            self.error = error
+
+    def join(self) -> Asker:
+        self.thread.join(30)
+        assert not self.thread.is_alive()
+        return self
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(30_000):
+        if condition():
+            return
+        pause.wait(0.001)
+    raise AssertionError("condition not met")
+
+
+def test_pooled_size_is_reused_and_accounted_exactly() -> None:
+    pool = make_pool()
+    buffer = pool.allocate(CHUNK, 0)
+    assert len(buffer) == CHUNK
+    assert pool.available_bytes == 3 * CHUNK
+    pool.deallocate(buffer)
+    assert pool.available_bytes == 4 * CHUNK
+    assert pool.allocate(CHUNK, 0) is buffer
+    odd = pool.allocate(CHUNK + 1, 0)
+    assert pool.available_bytes == 4 * CHUNK - 2 * CHUNK - 1
+    pool.deallocate(odd)
+    assert pool.allocate(CHUNK + 1, 0) is not odd
+
+
+def test_pooled_buffers_make_room_for_a_large_one() -> None:
+    pool = make_pool()
+    for buffer in [pool.allocate(CHUNK, 0) for _ in range(4)]:
+        pool.deallocate(buffer)
+    assert len(pool.allocate(4 * CHUNK, 0)) == 4 * CHUNK
+    assert pool.available_bytes == 0
+
+
+def test_more_than_total_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="buffer_memory=256"):
+        make_pool().allocate(4 * CHUNK + 1, 60_000)
+
+
+def test_returning_twice_is_an_error() -> None:
+    pool = make_pool()
+    buffer = pool.allocate(CHUNK, 0)
+    pool.deallocate(buffer)
+    with pytest.raises(IllegalStateError, match="returned twice"):
+        pool.deallocate(buffer)
+
+
+def test_timeout_names_the_settings_and_returns_what_was_gathered() -> None:
+    pool = make_pool()
+    held = [pool.allocate(CHUNK, 0) for _ in range(3)]
+    with pytest.raises(BufferExhaustedError, match=r"max_block_ms.*buffer_memory=256"):
+        pool.allocate(2 * CHUNK, 5)
+    assert pool.queued == 0
+    assert pool.available_bytes == CHUNK
+    for buffer in held:
+        pool.deallocate(buffer)
+    assert pool.available_bytes == 4 * CHUNK
+
+
+def test_large_waiter_is_served_before_later_small_ones() -> None:
+    pool = make_pool()
+    held = [pool.allocate(CHUNK, 0) for _ in range(4)]
+    large = Asker(pool, 3 * CHUNK)
+    small = Asker(pool, CHUNK)
+    pool.deallocate(held.pop())
+    pool.deallocate(held.pop())
+    # Two chunks are free by count, but they belong to the large one.
+    assert pool.available_bytes == 0
+    assert small.thread.is_alive()
+    assert large.thread.is_alive()
+    pool.deallocate(held.pop())
+    assert large.join().buffer is not None
+    assert small.thread.is_alive()
+    pool.deallocate(held.pop())
+    assert small.join().buffer is not None
+
+
+def test_newcomer_does_not_overtake_a_waiter() -> None:
+    pool = make_pool()
+    held = pool.allocate(3 * CHUNK, 0)
+    waiter = Asker(pool, 2 * CHUNK)
+    with pytest.raises(BufferExhaustedError):
+        pool.allocate(CHUNK, 0)
+    pool.deallocate(held)
+    assert waiter.join().buffer is not None
+    assert pool.available_bytes == 2 * CHUNK
+
+
+def test_waiter_that_gives_up_lets_the_next_one_proceed() -> None:
+    pool = make_pool()
+    held = pool.allocate(3 * CHUNK, 0)
+    impatient = Asker(pool, 4 * CHUNK, max_block_ms=50)
+    patient = Asker(pool, CHUNK)
+    assert isinstance(impatient.join().error, BufferExhaustedError)
+    assert patient.join().buffer is not None
+    pool.deallocate(held)
+    assert pool.available_bytes == 3 * CHUNK
+
+
+class _InterruptedEvent:
+    """Stands for an Event on whose wait the user pressed Ctrl-C, before or after memory was granted."""
+
+    def __init__(self, before: Callable[[], Any]) -> None:
+        self._before = before
+
+    def wait(self, timeout: float) -> bool:
+        self._before()
+        raise KeyboardInterrupt
+
+    def set(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("granted_meanwhile", [False, True])
+def test_interrupted_waiter_returns_its_memory(
+    granted_meanwhile: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = make_pool()
+    held = [pool.allocate(CHUNK, 0) for _ in range(4)]
+
+    def before() -> None:
+        if granted_meanwhile:
+            pool.deallocate(held.pop())
+
+    monkeypatch.setattr(
+        "kproducer.producer.buffer_pool.threading.Event", lambda: _InterruptedEvent(before)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        pool.allocate(CHUNK, 60_000)
+    monkeypatch.undo()
+    assert pool.queued == 0
+    for buffer in held:
+        pool.deallocate(buffer)
+    assert pool.available_bytes == pool.total_bytes
+
+
+def test_failed_allocation_of_memory_is_not_accounted() -> None:
+    pool = BufferPool(1 << 62, CHUNK, SystemClock())
+    with pytest.raises(MemoryError):
+        pool.allocate(1 << 61, 0)
+    assert pool.available_bytes == 1 << 62
+
+
+def test_close_releases_waiters_and_refuses_newcomers() -> None:
+    pool = make_pool()
+    held = pool.allocate(4 * CHUNK, 0)
+    waiters = [Asker(pool, CHUNK), Asker(pool, 4 * CHUNK)]
+    pool.close()
+    for waiter in waiters:
+        assert isinstance(waiter.join().error, ProducerClosedError)
+    with pytest.raises(ProducerClosedError):
+        pool.allocate(CHUNK, 60_000)
+    pool.deallocate(held)
+    assert pool.available_bytes == pool.total_bytes
+
+
+def test_many_threads_leave_nothing_behind() -> None:
+    pool = make_pool(20 * CHUNK)
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        rng = random.Random(seed)
+        try:
+            for _ in range(300):
+                size = CHUNK if rng.random() < 0.5 else rng.randrange(1, 8 * CHUNK)
+                buffer = pool.allocate(size, 30_000)
+                assert len(buffer) == size
+                buffer[:1] = bytes([seed])
+                assert buffer[0] == seed
+                pool.deallocate(buffer)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert failures == []
+    assert pool.available_bytes == pool.total_bytes
+    assert pool.queued == 0
+
+
+class PoolMachine(RuleBasedStateMachine):
+    """Any sequence of takes, returns and give-ups keeps the accounts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = make_pool(8 * CHUNK)
+        self.taken: list[bytearray] = []
+
+    @rule(size=st.one_of(st.just(CHUNK), st.integers(1, 8 * CHUNK)))
+    def take(self, size: int) -> None:
+        free = self.pool.total_bytes - sum(map(len, self.taken))
+        if size <= free:
+            buffer = self.pool.allocate(size, 0)
+            assert len(buffer) == size
+            assert not any(buffer is other for other in self.taken)
+            self.taken.append(buffer)
+        else:
+            with pytest.raises(BufferExhaustedError):
+                self.pool.allocate(size, 0)
+
+    @precondition(lambda self: self.taken)
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        self.pool.deallocate(self.taken.pop(data.draw(st.integers(0, len(self.taken) - 1))))
+
+    @invariant()
+    def accounts_are_exact(self) -> None:
+        assert self.pool.available_bytes == self.pool.total_bytes - sum(map(len, self.taken))
+        assert self.pool.queued == 0
+
+    def teardown(self) -> None:
+        for buffer in self.taken:
+            self.pool.deallocate(buffer)
+        assert self.pool.available_bytes == self.pool.total_bytes
+
+
+PoolMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestPoolMachine = PoolMachine.TestCase
