@@ -169,17 +169,17 @@ class KafkaCluster:
             self._zookeeper.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def dump_log(self, topic: str) -> list[DumpedBatch]:
-        """What Kafka's own dump tool says about every batch of a topic, on every node, oldest first.
+    def dump_log(self, *topics: str) -> list[DumpedBatch]:
+        """What Kafka's own dump tool says about every batch of these topics, on every node.
 
         Raises:
-            RuntimeError: the tool failed, or the topic has no log.
+            RuntimeError: the tool failed, or there is no log.
         """
         files = [
             path
             for node in self.nodes.values()
-            for folder in sorted(node.data_folder.glob(f"{topic}-*"))
-            if folder.name.rpartition("-")[0] == topic
+            for folder in sorted(node.data_folder.iterdir())
+            if folder.name.rpartition("-")[0] in topics
             for path in sorted(folder.glob("*.log"))
         ]
         return dump_log_files(files)

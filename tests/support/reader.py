@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, TopicPartition
@@ -43,11 +43,12 @@ def iterate_topic(
     bootstrap_servers: str,
     topic: str,
     *,
+    partitions: Sequence[int] | None = None,
     start_offsets: Mapping[int, int] | None = None,
     next_offsets: Mapping[int, int] | None = None,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
 ) -> Iterator[ReadRecord]:
-    """Yield every record from the log start (or ``start_offsets``) to the end of each partition.
+    """Yield every record from the log start (or ``start_offsets``) to the end of all (or these) partitions.
 
     ``next_offsets`` (partition -> offset) keeps a partition open until its end reaches that offset: after a
     change of leader the high watermark may trail behind what was acknowledged.
@@ -72,24 +73,29 @@ def iterate_topic(
         }
     )
     try:
-        yield from _records(consumer, topic, start_offsets or {}, dict(next_offsets or {}), timeout_seconds)
+        deadline = time.monotonic() + timeout_seconds
+        chosen = _partitions_of(consumer, topic, timeout_seconds) if partitions is None else partitions
+        positions = {partition: (start_offsets or {}).get(partition, 0) for partition in chosen}
+        yield from _records(consumer, topic, positions, next_offsets or {}, deadline)
     finally:
         consumer.close()
+
+
+def _partitions_of(consumer: Consumer, topic: str, timeout_seconds: float) -> list[int]:
+    metadata = consumer.list_topics(topic, timeout=timeout_seconds).topics[topic]
+    if metadata.error is not None:
+        raise KafkaException(metadata.error)
+    return sorted(metadata.partitions)
 
 
 def _records(
     consumer: Consumer,
     topic: str,
-    start_offsets: Mapping[int, int],
-    next_offsets: dict[int, int],
-    timeout_seconds: float,
+    positions: dict[int, int],
+    next_offsets: Mapping[int, int],
+    deadline: float,
 ) -> Iterator[ReadRecord]:
-    deadline = time.monotonic() + timeout_seconds
-    metadata = consumer.list_topics(topic, timeout=timeout_seconds).topics[topic]
-    if metadata.error is not None:
-        raise KafkaException(metadata.error)
-    open_partitions = set(metadata.partitions)
-    positions = {partition: start_offsets.get(partition, 0) for partition in open_partitions}
+    open_partitions = set(positions)
     consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in positions.items()])
     while open_partitions:
         if time.monotonic() > deadline:

@@ -1,0 +1,83 @@
+"""Where the benchmark's records go: mock cluster, or one node of Apache Kafka; a fresh topic for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from itertools import count
+from typing import Protocol
+
+import confluent_kafka
+
+from benchmarks.workload import PARTITION_COUNT
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.mock_cluster import MockClusterProcess
+from tests.support.topics import create_topic, delete_topic
+
+
+class BenchCluster(Protocol):
+    """A kind of cluster; ``topic`` gives (bootstrap servers, a new topic's name) and cleans up afterwards."""
+
+    description: str
+    is_mock: bool
+
+    def topic(self) -> AbstractContextManager[tuple[str, str]]: ...
+
+    def close(self) -> None: ...
+
+
+class MockBench:
+    """Three mock brokers in one process; a new cluster for each run gives the memory of the last one back."""
+
+    is_mock = True
+
+    def __init__(self, lifetime_seconds: float) -> None:
+        self._process = MockClusterProcess(lifetime_seconds)
+        self.description = f"librdkafka {confluent_kafka.libversion()[0]} mock cluster, 3 nodes"
+
+    @contextmanager
+    def topic(self) -> Iterator[tuple[str, str]]:
+        cluster = self._process.cluster(broker_count=3)
+        cluster.create_topic("bench", PARTITION_COUNT)
+        yield cluster.bootstrap_servers, "bench"
+        cluster.close()
+
+    def close(self) -> None:
+        self._process.close()
+
+
+class KafkaBench:
+    """One node of Apache Kafka, with all of the JVM's optimizations."""
+
+    is_mock = False
+
+    def __init__(self, version: str, lifetime_seconds: float) -> None:
+        self._cluster = KafkaCluster(
+            version, heap_mb=1024, java_options=(), lifetime_seconds=int(lifetime_seconds)
+        )
+        self._numbers = count()
+        self.description = f"Apache Kafka {version}, 1 node"
+
+    @contextmanager
+    def topic(self) -> Iterator[tuple[str, str]]:
+        name = f"bench-{next(self._numbers)}"
+        create_topic(self._cluster.bootstrap_servers, name, PARTITION_COUNT)
+        yield self._cluster.bootstrap_servers, name
+        delete_topic(self._cluster.bootstrap_servers, name)
+
+    def close(self) -> None:
+        self._cluster.close()
+
+
+def record_count(bootstrap_servers: str, topic: str) -> int:
+    """How many records a topic received, by its log ends: the cluster's word, not the client's."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": "count", "log_level": 0}
+    )
+    try:
+        return sum(
+            consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, partition), timeout=10)[1]
+            for partition in range(PARTITION_COUNT)
+        )
+    finally:
+        consumer.close()
