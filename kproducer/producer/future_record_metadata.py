@@ -127,7 +127,7 @@ class ProduceRequestResult:
         for callback, future in deliveries:
             try:
                 callback(future._metadata(), future._error())
-            except Exception:
+            except BaseException:  # SystemExit and CancelledError too: the I/O thread serves everybody else
                 _log.exception("A delivery callback for a record of %s raised", self.topic_partition)
         watched: list[_Watch] = []
         with FutureRecordMetadata._condition:
@@ -405,7 +405,7 @@ class FutureRecordMetadata(Future[RecordMetadata]):
 def _run_done_callback(callback: Callable[[Any], object], future: FutureRecordMetadata | None) -> None:
     try:
         callback(future)
-    except Exception:
+    except BaseException:
         _log.exception("A done-callback of %r raised", future)
 
 
