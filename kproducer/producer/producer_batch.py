@@ -309,7 +309,7 @@ class ProducerBatch:
                 )
             if state is FinalState.SUCCEEDED and earlier is not None:
                 _log.info(
-                    "A batch for %s was acknowledged after it had %s", self.topic_partition, earlier.value
+                    "A batch for %s was acknowledged after it %s", self.topic_partition, earlier.value
                 )
             return False
         self.final_state = state

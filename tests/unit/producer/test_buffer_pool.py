@@ -168,9 +168,7 @@ def test_interrupted_waiter_returns_its_memory(
         if granted_meanwhile:
             pool.deallocate(held.pop())
 
-    monkeypatch.setattr(
-        "kproducer.producer.buffer_pool.threading.Event", lambda: _InterruptedEvent(before)
-    )
+    monkeypatch.setattr("kproducer.producer.buffer_pool.threading.Event", lambda: _InterruptedEvent(before))
     with pytest.raises(KeyboardInterrupt):
         pool.allocate(CHUNK, 60_000)
     monkeypatch.undo()

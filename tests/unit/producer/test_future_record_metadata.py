@@ -167,7 +167,9 @@ def test_no_callback_is_lost_when_adding_races_with_completion() -> None:
         barrier = threading.Barrier(2)
         calls: list[int] = []
 
-        def add(future: FutureRecordMetadata = futures[0], barrier: Any = barrier, calls: Any = calls) -> None:
+        def add(
+            future: FutureRecordMetadata = futures[0], barrier: Any = barrier, calls: Any = calls
+        ) -> None:
             barrier.wait(30)
             future.add_done_callback(lambda f: calls.append(f.result(0).offset))
 
