@@ -1,0 +1,105 @@
+"""Order within a partition when one request at a time may be in flight."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kproducer import DeliveryTimeoutError, Outcome
+from tests.fakebroker import FakeCluster, RequestContext, faults
+from tests.fakebroker.actions import Action
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S
+
+PRODUCE = 0
+
+
+@pytest.mark.parametrize("code", [3, 6, 7, 19])
+def test_a_retried_batch_is_not_overtaken(stage: Stage, cluster: FakeCluster, code: int) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, lambda context: faults.Hold(gate, faults.refuse_produce(code)))
+    producer = stage.producer(cluster, max_in_flight_requests_per_connection=1, batch_size=0)
+    sent = producer.send_many(10)
+    gate.wait_until_reached()
+    gate.open()
+    assert [s.metadata().offset for s in sent] == list(range(10))
+    assert [r.value for r in cluster.records("t")] == [s.value for s in sent]
+
+
+def test_order_survives_random_faults_on_several_partitions(stage: Stage) -> None:
+    cluster = stage.cluster(2, topics={"t": 4})
+    rng = random.Random(5)
+
+    def sometimes(context: RequestContext) -> Action | None:
+        chance = rng.random()
+        if chance < 0.15:
+            return faults.refuse_produce(rng.choice([6, 7, 19]))(context)
+        if chance < 0.20:
+            return faults.close_before()(context)
+        if chance < 0.25:
+            return faults.fragmented(7)(context)
+        return None
+
+    cluster.control(PRODUCE, sometimes, times=None)
+    producer = stage.producer(
+        cluster, max_in_flight_requests_per_connection=1, batch_size=200, retry_backoff_ms=2, linger_ms=1
+    )
+    sent = [producer.send(partition=index % 4) for index in range(300)]
+    producer.kafka.flush(PATIENCE_S)
+    for partition in range(4):
+        mine = [s.value for s in sent if s.metadata().partition == partition]
+        assert [r.value for r in cluster.records("t", partition)] == mine
+
+
+def test_lost_answers_repeat_a_batch_but_never_reorder(stage: Stage, cluster: FakeCluster) -> None:
+    rng = random.Random(11)
+    cluster.control(PRODUCE, lambda c: faults.close_after()(c) if rng.random() < 0.2 else None, times=None)
+    producer = stage.producer(cluster, max_in_flight_requests_per_connection=1, batch_size=0)
+    sent = producer.send_many(60)
+    producer.kafka.flush(PATIENCE_S)
+    in_log = [r.value for r in cluster.records("t")]
+    without_repeats = [v for index, v in enumerate(in_log) if index == 0 or in_log[index - 1] != v]
+    assert without_repeats == [s.value for s in sent]
+
+
+def test_the_batch_behind_an_expired_one_waits_for_its_request(stage: Stage, cluster: FakeCluster) -> None:
+    """The first batch expires in flight: until its request has ended the next may not be sent."""
+    cluster.control(PRODUCE, faults.refuse_produce(7))
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_after(gate))
+    producer = stage.producer(
+        cluster,
+        max_in_flight_requests_per_connection=1,
+        batch_size=0,
+        request_timeout_ms=500,
+        delivery_timeout_ms=500,
+        retry_backoff_ms=250,
+        retry_backoff_max_ms=250,
+    )
+    first = producer.send()
+    gate.wait_until_reached()
+    error = first.error()  # in flight for the second time, with half of the request timeout to go
+    assert isinstance(error, DeliveryTimeoutError)
+    assert error.outcome is Outcome.UNKNOWN
+    second = producer.send()
+    assert len(cluster.requests(PRODUCE)) == 2
+    gate.open()
+    assert second.metadata().offset == 1
+    assert [r.value for r in cluster.records("t")] == [first.value, second.value]
+
+
+def test_several_batches_in_flight_keep_order_without_faults(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, max_in_flight_requests_per_connection=5, batch_size=0)
+    sent = producer.send_many(200)
+    assert [s.metadata().offset for s in sent] == list(range(200))
+
+
+def test_with_several_in_flight_a_retry_may_overtake_but_loses_nothing(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    cluster.control(PRODUCE, faults.refuse_produce(7))
+    producer = stage.producer(cluster, ordered=False, max_in_flight_requests_per_connection=5, batch_size=0)
+    sent = producer.send_many(20)
+    producer.kafka.flush(PATIENCE_S)
+    assert sorted(s.metadata().offset for s in sent) == list(range(20))
