@@ -1,0 +1,312 @@
+"""Unknown topics, lying brokers, moved leaders, dead bootstrap servers."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kproducer import KafkaError, MetadataTimeoutError
+from kproducer.broker_errors import error_for_code
+from tests.fakebroker import Close, FakeCluster, Reply, RequestContext, faults
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S
+
+PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
+
+
+def _asked_topics(request: object) -> list[str] | None:
+    topics = request.message.topics  # type: ignore[attr-defined]
+    return None if topics is None else [topic.name for topic in topics]
+
+
+def test_an_unknown_topic_times_out_within_max_block(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, max_block_ms=300)
+    error = producer.failing_send("nowhere")
+    assert isinstance(error, MetadataTimeoutError)
+    assert producer.was_not_sent(error)
+    assert "nowhere" in str(error)
+    assert "max_block_ms" in str(error)
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in str(error)
+    assert len(cluster.requests(METADATA)) <= 20
+    assert producer.send("t").metadata().offset == 0
+
+
+def test_a_topic_that_appears_in_time_is_used(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    outcome: list[int] = []
+    caller = threading.Thread(target=lambda: outcome.append(producer.send("late").metadata().offset))
+    caller.start()
+    cluster.wait_for_requests(METADATA, 3)
+    cluster.create_topic("late")
+    caller.join(PATIENCE_S)
+    assert outcome == [0]
+
+
+@pytest.mark.parametrize("first_error", [0, 3, 5])
+def test_auto_created_topics_are_used_after_their_first_answer(stage: Stage, first_error: int) -> None:
+    cluster = stage.cluster(topics={}, auto_create_partitions=3)
+    cluster.auto_create_first_error = first_error
+    producer = stage.producer(cluster)
+    assert producer.send("fresh").metadata().offset == 0
+
+
+@pytest.mark.parametrize("name", ["bad name", "\u00fcnicode", "a" * 250, ".."])
+def test_an_illegal_topic_name_fails_at_once(stage: Stage, cluster: FakeCluster, name: str) -> None:
+    producer = stage.producer(cluster, max_block_ms=600_000)
+    error = producer.failing_send(name)
+    assert "INVALID_TOPIC" in str(error) or "topic" in str(error).lower()
+    assert producer.send("t").metadata().offset == 0
+
+
+def test_topic_authorization_concerns_that_topic_only_and_heals(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.create_topic("secret")
+    cluster.metadata_errors["secret"] = 29
+    producer = stage.producer(cluster, max_block_ms=600_000)
+    error = producer.failing_send("secret")
+    assert type(error) is type(error_for_code(29))
+    assert "secret" in str(error)
+    assert producer.send("t").metadata().offset == 0
+    cluster.metadata_errors.clear()
+    assert producer.send("secret").metadata().offset == 0
+
+
+def test_leader_not_available_at_first_is_asked_again_without_stalling(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    partition = cluster.topics["t"].partitions[0]
+    partition.metadata_error, leader = 5, partition.leader_id
+    partition.leader_id = -1
+    producer = stage.producer(cluster)
+    sent = producer.send(partition=0)
+    cluster.wait_for_requests(METADATA, 2)
+    partition.metadata_error, partition.leader_id = 0, leader
+    assert sent.metadata().offset == 0
+
+
+def test_a_leader_that_is_no_listed_broker_counts_as_no_leader(stage: Stage, cluster: FakeCluster) -> None:
+    def lie(context: RequestContext) -> Reply:
+        answer = context.apply()
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                partition.leader_id = 99
+        return Reply(answer)
+
+    control = cluster.control(METADATA, lie, times=None)
+    producer = stage.producer(cluster)
+    sent = producer.send(partition=0)
+    cluster.wait_for_requests(METADATA, 3)
+    assert not sent.future.done()
+    control.remove()
+    assert sent.metadata().offset == 0
+
+
+def test_metadata_with_an_older_epoch_does_not_bring_a_deposed_leader_back(stage: Stage) -> None:
+    cluster = stage.cluster(2)
+    producer = stage.producer(cluster)
+    producer.send().metadata()
+    cluster.move_leader("t", 0, 2)
+    producer.send().metadata()  # learns leader 2, epoch 1, from the refusal
+
+    def stale(context: RequestContext) -> Reply:
+        answer = context.apply()
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                partition.leader_id, partition.leader_epoch = 1, 0
+        return Reply(answer)
+
+    cluster.control(METADATA, stale, times=None)
+    asked = len(cluster.requests(METADATA))
+    cluster.create_topic("other")
+    cluster.control(PRODUCE, faults.refuse_produce(3), broker_id=2)  # makes the producer ask again
+    assert producer.send().metadata().offset == 2
+    cluster.wait_for_requests(METADATA, asked + 1)
+    producer.send().metadata()
+    assert len(cluster.requests(PRODUCE, broker_id=1)) == 2
+
+
+def test_a_new_topic_is_asked_for_alone(stage: Stage) -> None:
+    cluster = stage.cluster(topics={"a": 1, "b": 1})
+    producer = stage.producer(cluster)
+    producer.send("a").metadata()
+    producer.send("b").metadata()
+    assert [_asked_topics(r) for r in cluster.requests(METADATA)][-1] == ["b"]
+    assert producer.send("a").metadata().offset == 1
+
+
+def test_many_callers_of_many_new_topics_do_not_make_a_storm(stage: Stage) -> None:
+    cluster = stage.cluster(topics={f"t{index}": 1 for index in range(20)})
+    producer = stage.producer(cluster)
+    callers = [
+        threading.Thread(target=lambda name=f"t{index % 20}": producer.send(name).metadata())
+        for index in range(60)
+    ]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(PATIENCE_S)
+    assert len(producer.completed) == 60
+    assert len(cluster.requests(METADATA)) <= 25
+
+
+def test_a_partition_that_does_not_exist_times_out_and_says_so(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, max_block_ms=200)
+    error = producer.failing_send(partition=7)
+    assert isinstance(error, MetadataTimeoutError)
+    assert "7" in str(error)
+
+
+def test_a_partition_that_is_added_meanwhile_is_found(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    producer.send().metadata()
+    outcome: list[int] = []
+    caller = threading.Thread(target=lambda: outcome.append(producer.send(partition=1).metadata().offset))
+    asked = len(cluster.requests(METADATA))
+    caller.start()
+    cluster.wait_for_requests(METADATA, asked + 1)
+    with cluster.log.changed:
+        cluster.topics["t"].partitions += cluster.create_topic("model", 2).partitions[1:]
+    caller.join(PATIENCE_S)
+    assert outcome == [0]
+
+
+def test_dead_bootstrap_servers_are_passed_over(stage: Stage) -> None:
+    cluster = stage.cluster(3)
+    for dead in (1, 2):
+        cluster.kill(dead)
+    cluster.move_leader("t", 0, 3)
+    producer = stage.producer(cluster)
+    assert producer.send().metadata().offset == 0
+
+
+def test_nobody_there_is_an_error_that_names_brokers_and_setting(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.kill(1)
+    producer = stage.producer(cluster, max_block_ms=300)
+    error = producer.failing_send()
+    assert isinstance(error, MetadataTimeoutError)
+    assert f"127.0.0.1:{cluster.brokers[1].port}" in str(error)
+    assert "max_block_ms" in str(error)
+    cluster.restart(1)
+    assert producer.send().metadata().offset == 0
+
+
+def test_a_node_that_dies_with_the_metadata_request_is_replaced_by_another(stage: Stage) -> None:
+    cluster = stage.cluster(2)
+    gate = cluster.gate()
+    held = cluster.control(METADATA, faults.hold_before(gate), times=1)
+    producer = stage.producer(cluster)
+    caller = threading.Thread(target=producer.send)
+    caller.start()
+    gate.wait_until_reached()
+    victim = cluster.requests(METADATA)[0].broker_id
+    cluster.move_leader("t", 0, 3 - victim)
+    cluster.kill(victim)
+    caller.join(PATIENCE_S)
+    assert not caller.is_alive()
+    assert held.taken == 1
+    producer.kafka.flush(PATIENCE_S)
+
+
+def test_a_silent_node_is_given_up_for_another_after_the_request_timeout(stage: Stage) -> None:
+    cluster = stage.cluster(2)
+    cluster.control(METADATA, faults.stall_before(), times=1)
+    producer = stage.producer(cluster, request_timeout_ms=250)
+    assert producer.send().metadata().offset == 0
+
+
+def test_the_whole_cluster_moves_and_the_bootstrap_list_is_asked_again(stage: Stage) -> None:
+    """All nodes known from metadata are gone; the bootstrap address leads to the new ones."""
+    cluster = stage.cluster(2)
+    producer = stage.producer(
+        cluster, bootstrap_servers=[cluster.bootstrap_servers[0]], metadata_max_age_ms=200
+    )
+    cluster.brokers[1].advertised = cluster.brokers[2].advertised
+    cluster.move_leader("t", 0, 2)
+    cluster.brokers[2].listed_when_down = True
+    producer.send().metadata()
+    cluster.kill(2)
+    cluster.brokers[1].advertised = ("127.0.0.1", cluster.brokers[1].port)
+    cluster.move_leader("t", 0, 1)
+    cluster.brokers[2].listed_when_down = False
+    assert producer.send().metadata().offset == 1
+    assert cluster.requests(PRODUCE, broker_id=1) != []
+
+
+def test_metadata_is_refreshed_when_it_grows_old(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, metadata_max_age_ms=100)
+    producer.send().metadata()
+    cluster.wait_for_requests(METADATA, 4)
+
+
+def test_an_idle_producer_asks_nothing_and_sleeps(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    producer.send().metadata()
+    before, polls = len(cluster.requests()), stage.polls.count
+    with pytest.raises(AssertionError):
+        cluster.wait_for_requests(METADATA, 1000, timeout_s=0.5)
+    assert len(cluster.requests()) == before
+    assert stage.polls.count - polls <= 10
+
+
+@pytest.mark.parametrize("code", [-1, 35, 42, 31, 777])
+def test_a_topic_error_of_any_code_ends_the_wait_with_a_named_cause(
+    stage: Stage, cluster: FakeCluster, code: int
+) -> None:
+    cluster.metadata_errors["odd"] = code
+    producer = stage.producer(cluster, max_block_ms=300)
+    error = producer.failing_send("odd")
+    assert isinstance(error, KafkaError)
+    assert "odd" in str(error)
+    assert producer.send().metadata().offset == 0
+
+
+def test_an_empty_broker_list_is_survived(stage: Stage, cluster: FakeCluster) -> None:
+    def nobody(context: RequestContext) -> Reply:
+        answer = context.apply()
+        answer.brokers = []
+        return Reply(answer)
+
+    cluster.control(METADATA, nobody, times=2)
+    producer = stage.producer(cluster)
+    assert producer.send().metadata().offset == 0
+
+
+def test_a_deleted_topic_gives_bounded_errors_and_a_new_one_is_used(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    producer = stage.producer(cluster, request_timeout_ms=500, delivery_timeout_ms=500)
+    producer.send().metadata()
+    cluster.delete_topic("t")
+    error = producer.failing_send()
+    assert "UNKNOWN_TOPIC" in str(error)
+    cluster.create_topic("t")
+    assert producer.send().metadata().offset == 0
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_recreated_topic_is_found_under_its_new_id(
+    stage: Stage, cluster: FakeCluster, version: int
+) -> None:
+    cluster.set_versions(PRODUCE, (3, version))
+    producer = stage.producer(cluster)
+    producer.send().metadata()
+    cluster.recreate_topic("t")
+    sent = producer.send()
+    assert sent.metadata().offset == 0
+
+
+def test_connections_refused_at_the_door_are_backed_off(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control_accept(lambda connection: Close())
+    producer = stage.producer(
+        cluster, max_block_ms=500, reconnect_backoff_ms=50, reconnect_backoff_max_ms=100
+    )
+    assert isinstance(producer.failing_send(), MetadataTimeoutError)
+    assert 3 <= cluster.accepted_count() <= 16
+
+
+def test_localhost_with_several_addresses_finds_the_one_that_listens(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    port = cluster.brokers[1].port
+    producer = stage.producer(cluster, bootstrap_servers=[f"localhost:{port}"])
+    assert producer.send().metadata().offset == 0
