@@ -89,11 +89,11 @@ def run(bootstrap_servers: str, topic: str, source: Source, compression: str, co
         metrics = producer.metrics()
     report(console, source.count, size_bytes, sending_seconds, latencies_ns, metrics)
     holds = verified == source.count and unexpected == 0
-    console.print(f"  [bold {'green' if holds else 'red'}]verified {verified:,} of {source.count:,}[/]")
+    console.print(f"[bold {'green' if holds else 'red'}]verified {verified:,} of {source.count:,}[/]")
     if unexpected:
-        console.print(f"  [red]{unexpected:,} records that nobody expected[/]")
+        console.print(f"[red]{unexpected:,} records that nobody expected[/]")
     if errors:
-        console.print(f"  [red]{len(errors):,} failed; the first: {errors[0]}[/]")
+        console.print(f"[red]{len(errors):,} failed; the first: {errors[0]}[/]")
     return holds
 
 

@@ -13,11 +13,13 @@ from tests.support.topics import create_topic, delete_topic
 pytestmark = pytest.mark.kafka
 
 
-def test_a_batch_too_large_for_the_topic_is_split_and_delivered(kafka):
+def test_a_batch_too_large_for_the_topic_is_split_and_delivered_in_order(kafka):
     create_topic(kafka.bootstrap_servers, "split", 1, config={"max.message.bytes": "2000"})
     values = [b"%04d" % number * 50 for number in range(100)]
     with KafkaProducer(
-        bootstrap_servers=kafka.bootstrap_servers, batch_size=16384, linger_ms=200
+        bootstrap_servers=kafka.bootstrap_servers,
+        linger_ms=200,
+        max_in_flight_requests_per_connection=1,
     ) as producer:
         futures = [producer.send("split", value) for value in values]
         answers = [future.get(timeout=30) for future in futures]
