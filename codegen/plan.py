@@ -174,10 +174,10 @@ class _Planner:
         tagged = [f for f in spec.fields if version in f.versions and version in f.tagged_versions]
         tagged.sort(key=lambda field: field.tag or 0)
         values = [self.value(field, version) for field in present]
-        absent = tuple(self.absent(f, version) for f in spec.fields if version not in f.versions)
-        tags = None
-        if flexible:
-            tags = self.tags(tagged, version)
+        absent = [self.absent(f, version) for f in spec.fields if version not in f.versions]
+        tags = self.tags(tagged, version) if flexible else None
+        if not flexible:
+            absent.append(self.absent_tags())
         steps = _encode_steps(values)
         minimum = sum(_minimum(value) for value in values) + flexible
         plan = CodecPlan(
@@ -280,6 +280,12 @@ class _Planner:
             versions=str(field.versions & self.spec.valid_versions or field.versions),
             ignorable=field.ignorable,
         )
+
+    def absent_tags(self) -> Absent:
+        """Unknown tagged fields, in a version that can have none."""
+        name = "unknown_tagged_fields"
+        flexible = self.spec.flexible_versions & self.spec.valid_versions
+        return Absent(name, name, "", "None", f"item.{name}", str(flexible), ignorable=False)
 
     def tags(self, fields: list[FieldSpec], version: int) -> Tags:
         known = []

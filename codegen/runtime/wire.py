@@ -326,6 +326,9 @@ def encode_failed(error: Exception, item: object, at: str, element: object = Non
             ``name:[format]`` for an array of numbers.
         element: the array element that was being written.
     """
+    if not hasattr(item, "unknown_tagged_fields"):
+        found = "null" if item is None else f"a value of type {type(item).__name__}"
+        return EncodeError(f"expected a struct, found {found}")
     if ":" in at:
         return _numbers_failed(error, item, at)
     value = getattr(item, at, None)

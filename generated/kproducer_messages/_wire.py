@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/wire.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 5eacbfbb0d2f36e52b66a3d4e6bb93d5834c5794fb0d8204f6933c532b59e0f3
+# sha256 of the source: 9c1499b732308ae98e9279c6b5eaa1439c4105190ff8411e89643903048853fd
 """What generated modules share: errors, varints, tagged fields, struct tables.
 
 Copied into every generated package, so that the package depends on nothing but attrs and the standard
@@ -328,6 +328,9 @@ def encode_failed(error: Exception, item: object, at: str, element: object = Non
             ``name:[format]`` for an array of numbers.
         element: the array element that was being written.
     """
+    if not hasattr(item, "unknown_tagged_fields"):
+        found = "null" if item is None else f"a value of type {type(item).__name__}"
+        return EncodeError(f"expected a struct, found {found}")
     if ":" in at:
         return _numbers_failed(error, item, at)
     value = getattr(item, at, None)

@@ -22,6 +22,7 @@ from ._wire import (
     decode_failed,
     encode_failed,
     no_such_version,
+    not_in_version,
     read_unknown_tags,
     read_uvarint_rest,
     string_too_long,
@@ -135,14 +136,21 @@ class ApiVersionsRequest:
 def _decode_api_versions_request_v0(buffer: bytes, position: int, end: int) -> tuple[ApiVersionsRequest, int]:
     """Versions 0-2."""
     item = _new(ApiVersionsRequest)
-    item.unknown_tagged_fields = None
     item.client_software_name = ""
     item.client_software_version = ""
+    item.unknown_tagged_fields = None
     return item, position
 
 
 def _encode_api_versions_request_v0(item: ApiVersionsRequest, buffer: bytearray, position: int) -> int:
     """Versions 0-2."""
+    at = ""
+    try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "3-4")
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
     return position
 
 

@@ -22,6 +22,7 @@ from ._wire import (
     decode_failed,
     encode_failed,
     no_such_version,
+    not_in_version,
     read_tag,
     read_unknown_tags,
     read_uvarint_rest,
@@ -241,6 +242,10 @@ def _encode_api_version_v0(item: ApiVersion, buffer: bytearray, position: int) -
     """Versions 0-2."""
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "3-4")
+
         at = "api_key:h min_version:h max_version:h"
         _S_hhh.pack_into(buffer, position, item.api_key, item.min_version, item.max_version)
         position += 6
@@ -505,12 +510,12 @@ def _decode_api_versions_response_v0(
     item = None
     try:
         item = _new(ApiVersionsResponse)
-        item.unknown_tagged_fields = None
         item.throttle_time_ms = 0
         item.supported_features = []
         item.finalized_features_epoch = -1
         item.finalized_features = []
         item.zk_migration_ready = False
+        item.unknown_tagged_fields = None
 
         at = "error_code:h api_keys:i"
         item.error_code, length = _S_hi.unpack_from(buffer, position)
@@ -532,6 +537,10 @@ def _encode_api_versions_response_v0(item: ApiVersionsResponse, buffer: bytearra
     element: Any = None
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "3-4")
+
         at = "error_code:h"
         _S_h.pack_into(buffer, position, item.error_code)
         position += 2
@@ -571,11 +580,11 @@ def _decode_api_versions_response_v1(
     item = None
     try:
         item = _new(ApiVersionsResponse)
-        item.unknown_tagged_fields = None
         item.supported_features = []
         item.finalized_features_epoch = -1
         item.finalized_features = []
         item.zk_migration_ready = False
+        item.unknown_tagged_fields = None
 
         at = "error_code:h api_keys:i"
         item.error_code, length = _S_hi.unpack_from(buffer, position)
@@ -601,6 +610,10 @@ def _encode_api_versions_response_v1(item: ApiVersionsResponse, buffer: bytearra
     element: Any = None
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "3-4")
+
         at = "error_code:h"
         _S_h.pack_into(buffer, position, item.error_code)
         position += 2

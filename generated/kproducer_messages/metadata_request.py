@@ -180,8 +180,8 @@ def _decode_metadata_request_topic_v0_list(
     try:
         for _ in range(count):
             item = _new(MetadataRequestTopic)
-            item.unknown_tagged_fields = None
             item.topic_id = ZERO_UUID
+            item.unknown_tagged_fields = None
 
             at = "name"
             (length,) = _S_h.unpack_from(buffer, position)
@@ -201,6 +201,10 @@ def _encode_metadata_request_topic_v0(item: MetadataRequestTopic, buffer: bytear
     """Versions 0-8."""
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "name"
         if item.name is None:
             raise null_value()
@@ -432,10 +436,10 @@ def _decode_metadata_request_v0(buffer: bytes, position: int, end: int) -> tuple
     item = None
     try:
         item = _new(MetadataRequest)
-        item.unknown_tagged_fields = None
         item.allow_auto_topic_creation = True
         item.include_cluster_authorized_operations = False
         item.include_topic_authorized_operations = False
+        item.unknown_tagged_fields = None
 
         at = "topics"
         (length,) = _S_i.unpack_from(buffer, position)
@@ -464,6 +468,9 @@ def _encode_metadata_request_v0(item: MetadataRequest, buffer: bytearray, positi
         if item.include_topic_authorized_operations:
             at = "include_topic_authorized_operations"
             raise not_in_version(item.include_topic_authorized_operations, "8-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "topics"
         if item.topics is None:
@@ -502,10 +509,10 @@ def _decode_metadata_request_v1(buffer: bytes, position: int, end: int) -> tuple
     item = None
     try:
         item = _new(MetadataRequest)
-        item.unknown_tagged_fields = None
         item.allow_auto_topic_creation = True
         item.include_cluster_authorized_operations = False
         item.include_topic_authorized_operations = False
+        item.unknown_tagged_fields = None
 
         at = "topics"
         (length,) = _S_i.unpack_from(buffer, position)
@@ -537,6 +544,9 @@ def _encode_metadata_request_v1(item: MetadataRequest, buffer: bytearray, positi
         if item.include_topic_authorized_operations:
             at = "include_topic_authorized_operations"
             raise not_in_version(item.include_topic_authorized_operations, "8-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "topics"
         if item.topics is None:
@@ -576,9 +586,9 @@ def _decode_metadata_request_v4(buffer: bytes, position: int, end: int) -> tuple
     item = None
     try:
         item = _new(MetadataRequest)
-        item.unknown_tagged_fields = None
         item.include_cluster_authorized_operations = False
         item.include_topic_authorized_operations = False
+        item.unknown_tagged_fields = None
 
         at = "topics"
         (length,) = _S_i.unpack_from(buffer, position)
@@ -611,6 +621,9 @@ def _encode_metadata_request_v4(item: MetadataRequest, buffer: bytearray, positi
         if item.include_topic_authorized_operations:
             at = "include_topic_authorized_operations"
             raise not_in_version(item.include_topic_authorized_operations, "8-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "topics"
         if item.topics is None:
@@ -685,6 +698,10 @@ def _encode_metadata_request_v8(item: MetadataRequest, buffer: bytearray, positi
     element: Any = None
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "topics"
         if item.topics is None:
             _S_i.pack_into(buffer, position, -1)

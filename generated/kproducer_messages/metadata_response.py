@@ -260,8 +260,8 @@ def _decode_metadata_response_broker_v0_list(
     try:
         for _ in range(count):
             item = _new(MetadataResponseBroker)
-            item.unknown_tagged_fields = None
             item.rack = None
+            item.unknown_tagged_fields = None
 
             at = "node_id:i host:h"
             item.node_id, length = _S_ih.unpack_from(buffer, position)
@@ -289,6 +289,10 @@ def _encode_metadata_response_broker_v0(
     """Version 0."""
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "node_id:i"
         _S_i.pack_into(buffer, position, item.node_id)
         position += 4
@@ -371,6 +375,10 @@ def _encode_metadata_response_broker_v1(
     """Versions 1-8."""
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "node_id:i"
         _S_i.pack_into(buffer, position, item.node_id)
         position += 4
@@ -576,9 +584,9 @@ def _decode_metadata_response_partition_v0_list(
     try:
         for _ in range(count):
             item = _new(MetadataResponsePartition)
-            item.unknown_tagged_fields = None
             item.leader_epoch = -1
             item.offline_replicas = []
+            item.unknown_tagged_fields = None
 
             at = "error_code:h partition_index:i leader_id:i replica_nodes:i"
             (
@@ -620,6 +628,10 @@ def _encode_metadata_response_partition_v0(
     """Versions 0-4."""
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "error_code:h partition_index:i leader_id:i"
         _S_hii.pack_into(buffer, position, item.error_code, item.partition_index, item.leader_id)
         position += 10
@@ -669,8 +681,8 @@ def _decode_metadata_response_partition_v5_list(
     try:
         for _ in range(count):
             item = _new(MetadataResponsePartition)
-            item.unknown_tagged_fields = None
             item.leader_epoch = -1
+            item.unknown_tagged_fields = None
 
             at = "error_code:h partition_index:i leader_id:i replica_nodes:i"
             (
@@ -723,6 +735,10 @@ def _encode_metadata_response_partition_v5(
     """Versions 5-6."""
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "error_code:h partition_index:i leader_id:i"
         _S_hii.pack_into(buffer, position, item.error_code, item.partition_index, item.leader_id)
         position += 10
@@ -838,6 +854,10 @@ def _encode_metadata_response_partition_v7(
     """Versions 7-8."""
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "error_code:h partition_index:i leader_id:i leader_epoch:i"
         _S_hiii.pack_into(
             buffer,
@@ -1072,10 +1092,10 @@ def _decode_metadata_response_topic_v0_list(
     try:
         for _ in range(count):
             item = _new(MetadataResponseTopic)
-            item.unknown_tagged_fields = None
             item.topic_id = ZERO_UUID
             item.is_internal = False
             item.topic_authorized_operations = -2147483648
+            item.unknown_tagged_fields = None
 
             at = "error_code:h name:h"
             item.error_code, length = _S_hh.unpack_from(buffer, position)
@@ -1110,6 +1130,9 @@ def _encode_metadata_response_topic_v0(item: MetadataResponseTopic, buffer: byte
         if item.topic_authorized_operations != -2147483648:
             at = "topic_authorized_operations"
             raise not_in_version(item.topic_authorized_operations, "8-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "error_code:h"
         _S_h.pack_into(buffer, position, item.error_code)
@@ -1170,9 +1193,9 @@ def _decode_metadata_response_topic_v1_list(
     try:
         for _ in range(count):
             item = _new(MetadataResponseTopic)
-            item.unknown_tagged_fields = None
             item.topic_id = ZERO_UUID
             item.topic_authorized_operations = -2147483648
+            item.unknown_tagged_fields = None
 
             at = "error_code:h name:h"
             item.error_code, length = _S_hh.unpack_from(buffer, position)
@@ -1209,6 +1232,9 @@ def _encode_metadata_response_topic_v1(item: MetadataResponseTopic, buffer: byte
         if item.topic_authorized_operations != -2147483648:
             at = "topic_authorized_operations"
             raise not_in_version(item.topic_authorized_operations, "8-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "error_code:h"
         _S_h.pack_into(buffer, position, item.error_code)
@@ -1273,9 +1299,9 @@ def _decode_metadata_response_topic_v5_list(
     try:
         for _ in range(count):
             item = _new(MetadataResponseTopic)
-            item.unknown_tagged_fields = None
             item.topic_id = ZERO_UUID
             item.topic_authorized_operations = -2147483648
+            item.unknown_tagged_fields = None
 
             at = "error_code:h name:h"
             item.error_code, length = _S_hh.unpack_from(buffer, position)
@@ -1312,6 +1338,9 @@ def _encode_metadata_response_topic_v5(item: MetadataResponseTopic, buffer: byte
         if item.topic_authorized_operations != -2147483648:
             at = "topic_authorized_operations"
             raise not_in_version(item.topic_authorized_operations, "8-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "error_code:h"
         _S_h.pack_into(buffer, position, item.error_code)
@@ -1376,9 +1405,9 @@ def _decode_metadata_response_topic_v7_list(
     try:
         for _ in range(count):
             item = _new(MetadataResponseTopic)
-            item.unknown_tagged_fields = None
             item.topic_id = ZERO_UUID
             item.topic_authorized_operations = -2147483648
+            item.unknown_tagged_fields = None
 
             at = "error_code:h name:h"
             item.error_code, length = _S_hh.unpack_from(buffer, position)
@@ -1415,6 +1444,9 @@ def _encode_metadata_response_topic_v7(item: MetadataResponseTopic, buffer: byte
         if item.topic_authorized_operations != -2147483648:
             at = "topic_authorized_operations"
             raise not_in_version(item.topic_authorized_operations, "8-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "error_code:h"
         _S_h.pack_into(buffer, position, item.error_code)
@@ -1479,8 +1511,8 @@ def _decode_metadata_response_topic_v8_list(
     try:
         for _ in range(count):
             item = _new(MetadataResponseTopic)
-            item.unknown_tagged_fields = None
             item.topic_id = ZERO_UUID
+            item.unknown_tagged_fields = None
 
             at = "error_code:h name:h"
             item.error_code, length = _S_hh.unpack_from(buffer, position)
@@ -1518,6 +1550,10 @@ def _encode_metadata_response_topic_v8(item: MetadataResponseTopic, buffer: byte
     element: Any = None
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "error_code:h"
         _S_h.pack_into(buffer, position, item.error_code)
         position += 2
@@ -2012,12 +2048,12 @@ def _decode_metadata_response_v0(buffer: bytes, position: int, end: int) -> tupl
     item = None
     try:
         item = _new(MetadataResponse)
-        item.unknown_tagged_fields = None
         item.throttle_time_ms = 0
         item.cluster_id = None
         item.controller_id = -1
         item.cluster_authorized_operations = -2147483648
         item.error_code = 0
+        item.unknown_tagged_fields = None
 
         at = "brokers"
         (length,) = _S_i.unpack_from(buffer, position)
@@ -2049,6 +2085,9 @@ def _encode_metadata_response_v0(item: MetadataResponse, buffer: bytearray, posi
         if item.cluster_authorized_operations != -2147483648:
             at = "cluster_authorized_operations"
             raise not_in_version(item.cluster_authorized_operations, "8-10")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "brokers"
         length = len(item.brokers)
@@ -2097,11 +2136,11 @@ def _decode_metadata_response_v1(buffer: bytes, position: int, end: int) -> tupl
     item = None
     try:
         item = _new(MetadataResponse)
-        item.unknown_tagged_fields = None
         item.throttle_time_ms = 0
         item.cluster_id = None
         item.cluster_authorized_operations = -2147483648
         item.error_code = 0
+        item.unknown_tagged_fields = None
 
         at = "brokers"
         (length,) = _S_i.unpack_from(buffer, position)
@@ -2135,6 +2174,9 @@ def _encode_metadata_response_v1(item: MetadataResponse, buffer: bytearray, posi
         if item.cluster_authorized_operations != -2147483648:
             at = "cluster_authorized_operations"
             raise not_in_version(item.cluster_authorized_operations, "8-10")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "brokers"
         length = len(item.brokers)
@@ -2187,10 +2229,10 @@ def _decode_metadata_response_v2(buffer: bytes, position: int, end: int) -> tupl
     item = None
     try:
         item = _new(MetadataResponse)
-        item.unknown_tagged_fields = None
         item.throttle_time_ms = 0
         item.cluster_authorized_operations = -2147483648
         item.error_code = 0
+        item.unknown_tagged_fields = None
 
         at = "brokers"
         (length,) = _S_i.unpack_from(buffer, position)
@@ -2236,6 +2278,9 @@ def _encode_metadata_response_v2(item: MetadataResponse, buffer: bytearray, posi
         if item.cluster_authorized_operations != -2147483648:
             at = "cluster_authorized_operations"
             raise not_in_version(item.cluster_authorized_operations, "8-10")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "brokers"
         length = len(item.brokers)
@@ -2308,9 +2353,9 @@ def _decode_metadata_response_v3(buffer: bytes, position: int, end: int) -> tupl
     item = None
     try:
         item = _new(MetadataResponse)
-        item.unknown_tagged_fields = None
         item.cluster_authorized_operations = -2147483648
         item.error_code = 0
+        item.unknown_tagged_fields = None
 
         at = "throttle_time_ms:i brokers:i"
         item.throttle_time_ms, length = _S_ii.unpack_from(buffer, position)
@@ -2358,6 +2403,9 @@ def _encode_metadata_response_v3(item: MetadataResponse, buffer: bytearray, posi
         if item.cluster_authorized_operations != -2147483648:
             at = "cluster_authorized_operations"
             raise not_in_version(item.cluster_authorized_operations, "8-10")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "throttle_time_ms:i"
         _S_i.pack_into(buffer, position, item.throttle_time_ms)
@@ -2434,9 +2482,9 @@ def _decode_metadata_response_v5(buffer: bytes, position: int, end: int) -> tupl
     item = None
     try:
         item = _new(MetadataResponse)
-        item.unknown_tagged_fields = None
         item.cluster_authorized_operations = -2147483648
         item.error_code = 0
+        item.unknown_tagged_fields = None
 
         at = "throttle_time_ms:i brokers:i"
         item.throttle_time_ms, length = _S_ii.unpack_from(buffer, position)
@@ -2484,6 +2532,9 @@ def _encode_metadata_response_v5(item: MetadataResponse, buffer: bytearray, posi
         if item.cluster_authorized_operations != -2147483648:
             at = "cluster_authorized_operations"
             raise not_in_version(item.cluster_authorized_operations, "8-10")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "throttle_time_ms:i"
         _S_i.pack_into(buffer, position, item.throttle_time_ms)
@@ -2560,9 +2611,9 @@ def _decode_metadata_response_v7(buffer: bytes, position: int, end: int) -> tupl
     item = None
     try:
         item = _new(MetadataResponse)
-        item.unknown_tagged_fields = None
         item.cluster_authorized_operations = -2147483648
         item.error_code = 0
+        item.unknown_tagged_fields = None
 
         at = "throttle_time_ms:i brokers:i"
         item.throttle_time_ms, length = _S_ii.unpack_from(buffer, position)
@@ -2610,6 +2661,9 @@ def _encode_metadata_response_v7(item: MetadataResponse, buffer: bytearray, posi
         if item.cluster_authorized_operations != -2147483648:
             at = "cluster_authorized_operations"
             raise not_in_version(item.cluster_authorized_operations, "8-10")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "throttle_time_ms:i"
         _S_i.pack_into(buffer, position, item.throttle_time_ms)
@@ -2686,8 +2740,8 @@ def _decode_metadata_response_v8(buffer: bytes, position: int, end: int) -> tupl
     item = None
     try:
         item = _new(MetadataResponse)
-        item.unknown_tagged_fields = None
         item.error_code = 0
+        item.unknown_tagged_fields = None
 
         at = "throttle_time_ms:i brokers:i"
         item.throttle_time_ms, length = _S_ii.unpack_from(buffer, position)
@@ -2736,6 +2790,10 @@ def _encode_metadata_response_v8(item: MetadataResponse, buffer: bytearray, posi
     element: Any = None
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "throttle_time_ms:i"
         _S_i.pack_into(buffer, position, item.throttle_time_ms)
         position += 4

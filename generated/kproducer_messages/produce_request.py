@@ -27,6 +27,7 @@ from ._wire import (
     decode_failed,
     encode_failed,
     no_such_version,
+    not_in_version,
     read_unknown_tags,
     read_uvarint_rest,
     short_bytes,
@@ -224,6 +225,10 @@ def _encode_partition_produce_data_v3(
     """Versions 3-8."""
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "index:i"
         _S_i.pack_into(buffer, position, item.index)
         position += 4
@@ -388,8 +393,8 @@ def _decode_topic_produce_data_v3_list(
     try:
         for _ in range(count):
             item = _new(TopicProduceData)
-            item.unknown_tagged_fields = None
             item.topic_id = ZERO_UUID
+            item.unknown_tagged_fields = None
 
             at = "name"
             (length,) = _S_h.unpack_from(buffer, position)
@@ -421,6 +426,10 @@ def _encode_topic_produce_data_v3(
     element: Any = None
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "name"
         data = item.name.encode()
         length = len(data)
@@ -750,6 +759,10 @@ def _encode_produce_request_v3(
     element: Any = None
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "transactional_id"
         if item.transactional_id is None:
             _S_h.pack_into(buffer, position, -1)

@@ -294,6 +294,10 @@ def _encode_batch_index_and_error_message_v8(
     """Version 8."""
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "batch_index:i"
         _S_i.pack_into(buffer, position, item.batch_index)
         position += 4
@@ -498,11 +502,11 @@ def _decode_partition_produce_response_v3_list(
     try:
         for _ in range(count):
             item = _new(PartitionProduceResponse)
-            item.unknown_tagged_fields = None
             item.log_start_offset = -1
             item.record_errors = []
             item.error_message = None
             item.current_leader = LeaderIdAndEpoch()
+            item.unknown_tagged_fields = None
 
             at = "index:i error_code:h base_offset:q log_append_time_ms:q"
             (
@@ -527,6 +531,9 @@ def _encode_partition_produce_response_v3(
         if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
             at = "current_leader"
             raise not_in_version(item.current_leader, "10-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "index:i error_code:h base_offset:q log_append_time_ms:q"
         _S_ihqq.pack_into(
@@ -556,10 +563,10 @@ def _decode_partition_produce_response_v5_list(
     try:
         for _ in range(count):
             item = _new(PartitionProduceResponse)
-            item.unknown_tagged_fields = None
             item.record_errors = []
             item.error_message = None
             item.current_leader = LeaderIdAndEpoch()
+            item.unknown_tagged_fields = None
 
             at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
             (
@@ -585,6 +592,9 @@ def _encode_partition_produce_response_v5(
         if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
             at = "current_leader"
             raise not_in_version(item.current_leader, "10-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
         _S_ihqqq.pack_into(
@@ -615,8 +625,8 @@ def _decode_partition_produce_response_v8_list(
     try:
         for _ in range(count):
             item = _new(PartitionProduceResponse)
-            item.unknown_tagged_fields = None
             item.current_leader = LeaderIdAndEpoch()
+            item.unknown_tagged_fields = None
 
             at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:i"
             (
@@ -663,6 +673,9 @@ def _encode_partition_produce_response_v8(
         if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
             at = "current_leader"
             raise not_in_version(item.current_leader, "10-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
         _S_ihqqq.pack_into(
@@ -1076,8 +1089,8 @@ def _decode_topic_produce_response_v3_list(
     try:
         for _ in range(count):
             item = _new(TopicProduceResponse)
-            item.unknown_tagged_fields = None
             item.topic_id = ZERO_UUID
+            item.unknown_tagged_fields = None
 
             at = "name"
             (length,) = _S_h.unpack_from(buffer, position)
@@ -1107,6 +1120,10 @@ def _encode_topic_produce_response_v3(item: TopicProduceResponse, buffer: bytear
     element: Any = None
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "name"
         data = item.name.encode()
         length = len(data)
@@ -1158,8 +1175,8 @@ def _decode_topic_produce_response_v5_list(
     try:
         for _ in range(count):
             item = _new(TopicProduceResponse)
-            item.unknown_tagged_fields = None
             item.topic_id = ZERO_UUID
+            item.unknown_tagged_fields = None
 
             at = "name"
             (length,) = _S_h.unpack_from(buffer, position)
@@ -1189,6 +1206,10 @@ def _encode_topic_produce_response_v5(item: TopicProduceResponse, buffer: bytear
     element: Any = None
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "name"
         data = item.name.encode()
         length = len(data)
@@ -1240,8 +1261,8 @@ def _decode_topic_produce_response_v8_list(
     try:
         for _ in range(count):
             item = _new(TopicProduceResponse)
-            item.unknown_tagged_fields = None
             item.topic_id = ZERO_UUID
+            item.unknown_tagged_fields = None
 
             at = "name"
             (length,) = _S_h.unpack_from(buffer, position)
@@ -1271,6 +1292,10 @@ def _encode_topic_produce_response_v8(item: TopicProduceResponse, buffer: bytear
     element: Any = None
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
+
         at = "name"
         data = item.name.encode()
         length = len(data)
@@ -1796,8 +1821,8 @@ def _decode_produce_response_v3(buffer: bytes, position: int, end: int) -> tuple
     item = None
     try:
         item = _new(ProduceResponse)
-        item.unknown_tagged_fields = None
         item.node_endpoints = []
+        item.unknown_tagged_fields = None
 
         at = "responses"
         (length,) = _S_i.unpack_from(buffer, position)
@@ -1824,6 +1849,9 @@ def _encode_produce_response_v3(item: ProduceResponse, buffer: bytearray, positi
         if (item.node_endpoints is None or len(item.node_endpoints) > 0):
             at = "node_endpoints"
             raise not_in_version(item.node_endpoints, "10-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "responses"
         length = len(item.responses)
@@ -1862,8 +1890,8 @@ def _decode_produce_response_v5(buffer: bytes, position: int, end: int) -> tuple
     item = None
     try:
         item = _new(ProduceResponse)
-        item.unknown_tagged_fields = None
         item.node_endpoints = []
+        item.unknown_tagged_fields = None
 
         at = "responses"
         (length,) = _S_i.unpack_from(buffer, position)
@@ -1890,6 +1918,9 @@ def _encode_produce_response_v5(item: ProduceResponse, buffer: bytearray, positi
         if (item.node_endpoints is None or len(item.node_endpoints) > 0):
             at = "node_endpoints"
             raise not_in_version(item.node_endpoints, "10-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "responses"
         length = len(item.responses)
@@ -1928,8 +1959,8 @@ def _decode_produce_response_v8(buffer: bytes, position: int, end: int) -> tuple
     item = None
     try:
         item = _new(ProduceResponse)
-        item.unknown_tagged_fields = None
         item.node_endpoints = []
+        item.unknown_tagged_fields = None
 
         at = "responses"
         (length,) = _S_i.unpack_from(buffer, position)
@@ -1956,6 +1987,9 @@ def _encode_produce_response_v8(item: ProduceResponse, buffer: bytearray, positi
         if (item.node_endpoints is None or len(item.node_endpoints) > 0):
             at = "node_endpoints"
             raise not_in_version(item.node_endpoints, "10-13")
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "9-13")
 
         at = "responses"
         length = len(item.responses)

@@ -22,6 +22,7 @@ from ._wire import (
     decode_failed,
     encode_failed,
     no_such_version,
+    not_in_version,
     read_unknown_tags,
     read_uvarint_rest,
     string_too_long,
@@ -171,6 +172,10 @@ def _encode_request_header_v1(item: RequestHeader, buffer: bytearray, position: 
     """Version 1."""
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "2")
+
         at = "request_api_key:h request_api_version:h correlation_id:i"
         _S_hhi.pack_into(
             buffer,

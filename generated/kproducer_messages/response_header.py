@@ -20,6 +20,7 @@ from ._wire import (
     decode_failed,
     encode_failed,
     no_such_version,
+    not_in_version,
     read_unknown_tags,
     read_uvarint_rest,
     unknown_tags_size,
@@ -145,6 +146,10 @@ def _encode_response_header_v0(item: ResponseHeader, buffer: bytearray, position
     """Version 0."""
     at = ""
     try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "1")
+
         at = "correlation_id:i"
         _S_i.pack_into(buffer, position, item.correlation_id)
         position += 4
