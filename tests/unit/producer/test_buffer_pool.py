@@ -1,4 +1,4 @@
-"""BufferPool: bounded, exact, first come first served; nobody's memory is lost. Invariant: free + taken = total."""
+"""BufferPool: bounded, exact, first come first served, and nobody loses memory: free + taken = total."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def finish_soon(result: ProduceRequestResult, started: threading.Event, **how: A
     return thread
 
 
-class Boom(KafkaError):
+class BoomError(KafkaError):
     pass
 
 
@@ -71,19 +71,19 @@ def test_log_append_time_replaces_the_timestamp_and_unknown_offset_stays_unknown
 
 def test_failure_is_raised_by_every_future_without_piling_up_frames() -> None:
     result, futures = make(2)
-    finish(result, error=Boom("no"))
+    finish(result, error=BoomError("no"))
     depths = []
     for future in futures * 3:
-        with pytest.raises(Boom) as caught:
+        with pytest.raises(BoomError) as caught:
             future.result(0)
         depths.append(len(caught.traceback))
     assert len(set(depths)) == 1
-    assert isinstance(futures[0].exception(), Boom)
+    assert isinstance(futures[0].exception(), BoomError)
 
 
 def test_each_record_may_have_an_error_of_its_own() -> None:
     result, futures = make(2)
-    finish(result, error=Boom("batch"), record_errors=lambda index: Boom(f"record {index}"))
+    finish(result, error=BoomError("batch"), record_errors=lambda index: BoomError(f"record {index}"))
     assert [str(f.exception()) for f in futures] == ["record 0", "record 1"]
 
 
@@ -91,7 +91,7 @@ def test_only_the_first_outcome_counts() -> None:
     result, futures = make()
     assert finish(result, base_offset=1)
     assert not finish(result, base_offset=2)
-    assert not finish(result, error=Boom("late"))
+    assert not finish(result, error=BoomError("late"))
     assert futures[0].result(0).offset == 1
 
 
@@ -132,7 +132,7 @@ def test_cancel_is_refused_and_nobody_else_can_complete_it() -> None:
     assert not future.running()
     for attempt in (
         lambda: future.set_result(RecordMetadata("x", 0, 0, 0, 0, 0)),
-        lambda: future.set_exception(Boom()),
+        lambda: future.set_exception(BoomError()),
         future.set_running_or_notify_cancel,
     ):
         with pytest.raises(concurrent.futures.InvalidStateError):
@@ -204,7 +204,7 @@ def test_delivery_callbacks_run_in_order_before_anybody_is_woken(caplog: pytest.
 def test_delivery_callback_of_a_failed_record_gets_metadata_and_error() -> None:
     result, futures = make(1)
     got: list[object] = []
-    error = Boom("x")
+    error = BoomError("x")
     finish(result, error=error, deliveries=[(lambda m, e: got.append((m, e)), futures[0])])
     assert got == [(RecordMetadata("topic", 3, -1, 1000, 5, -1), error)]
 
@@ -218,7 +218,7 @@ def test_wait_and_as_completed_over_several_batches() -> None:
     assert len(pending) == 9
     started = threading.Event()
     threads = [finish_soon(result, started) for result, _ in batches[1:3]]
-    threads.append(finish_soon(batches[3][0], started, error=Boom("x")))
+    threads.append(finish_soon(batches[3][0], started, error=BoomError("x")))
     started.set()
     done, pending = concurrent.futures.wait(futures, timeout=30)
     assert (len(done), len(pending)) == (12, 0)
@@ -230,7 +230,7 @@ def test_wait_and_as_completed_over_several_batches() -> None:
 def test_wait_for_first_exception_and_first_completed() -> None:
     (good, good_futures), (bad, bad_futures) = make(1), make(1)
     started = threading.Event()
-    thread = finish_soon(bad, started, error=Boom("x"))
+    thread = finish_soon(bad, started, error=BoomError("x"))
     started.set()
     done, pending = concurrent.futures.wait(
         good_futures + bad_futures, 30, return_when=concurrent.futures.FIRST_EXCEPTION
@@ -301,10 +301,10 @@ def test_await_raises_the_error_and_survives_a_cancelled_task() -> None:
             await cancelled
         assert not futures[0].cancelled()
         waiting = asyncio.wrap_future(futures[1])
-        finish(result, error=Boom("x"))
-        with pytest.raises(Boom):
+        finish(result, error=BoomError("x"))
+        with pytest.raises(BoomError):
             await waiting
-        with pytest.raises(Boom):
+        with pytest.raises(BoomError):
             await futures[1]
 
     asyncio.run(use())
@@ -327,7 +327,7 @@ def test_split_redirects_futures_waiters_and_callbacks() -> None:
     thread.start()
     waiting.wait(30)
     assert result.split_into([0, 2], parts)
-    assert not finish(result, error=Boom("the whole cannot end any more"))
+    assert not finish(result, error=BoomError("the whole cannot end any more"))
     assert not futures[0].done()
     finish(parts[1], base_offset=500)
     thread.join(30)
@@ -338,9 +338,9 @@ def test_split_redirects_futures_waiters_and_callbacks() -> None:
     smaller = [ProduceRequestResult(TP), ProduceRequestResult(TP)]
     assert parts[0].split_into([0, 1], smaller)
     finish(smaller[0], base_offset=10)
-    finish(smaller[1], error=Boom("x"))
+    finish(smaller[1], error=BoomError("x"))
     assert futures[0].result(0).offset == 10
-    assert isinstance(futures[1].exception(0), Boom)
+    assert isinstance(futures[1].exception(0), BoomError)
     assert [i for i, _ in calls[:4]] == [2, 3, 4, 0]
     assert result.leaves() == [*smaller, parts[1]]
 
