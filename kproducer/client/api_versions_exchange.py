@@ -27,6 +27,10 @@ _UNSUPPORTED_VERSION = 35
 _HEAD = struct.Struct(">ih")
 _HEADER_BYTES = 4
 
+#: An element of the answer's array: API key, oldest and newest version.
+_RANGE = struct.Struct(">hhh")
+_API_VERSIONS_KEY = struct.pack(">h", ApiKey.API_VERSIONS)
+
 #: The last version before software name and flexible encoding; the last one every broker knows.
 _STEPS_DOWN = (3, 0)
 
@@ -186,7 +190,19 @@ def _offered_range(payload: bytes, asked_version: int) -> tuple[int, int] | None
             if api.api_key == ApiKey.API_VERSIONS:
                 return api.min_version, api.max_version
         return None
-    return None
+    return _range_in_malformed_body(payload, asked_version)
+
+
+def _range_in_malformed_body(payload: bytes, asked_version: int) -> tuple[int, int] | None:
+    """The range in a body of no version at all (librdkafka's mock cluster miscounts the array).
+
+    A wrong guess does no harm: versions asked in only ever go down, and end at 0.
+    """
+    at = payload.find(_API_VERSIONS_KEY, _HEAD.size)
+    if at < 0 or at + _RANGE.size > len(payload):
+        return None
+    _, oldest, newest = _RANGE.unpack_from(payload, at)
+    return (oldest, newest) if 0 <= oldest <= newest < asked_version else None
 
 
 def _refusal(broker: str, error_code: int) -> BrokerError:

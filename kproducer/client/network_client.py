@@ -420,6 +420,7 @@ class NetworkClient:
         self._maybe_throttle(node_id, api_key, version, body, now_ms)
         if pending.is_internal:
             self._metadata_updater.handle_successful_response(request, version, now_ms, body)
+            self._states.retain(str(node.id) for node in self._metadata_updater.fetch_nodes())
         else:
             responses.append(ClientResponse(request, version, now_ms, body=body))
 

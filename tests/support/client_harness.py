@@ -1,0 +1,146 @@
+"""A network client over a mock selector, a manual clock and a metadata updater that only takes notes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from kproducer_messages import ApiVersionsResponse, MetadataRequest, ProduceRequest
+from kproducer_messages.api_versions_response import ApiVersion
+
+from kproducer.client.client_request import ClientRequest, ClientResponse
+from kproducer.client.metadata_updater import MetadataClient
+from kproducer.client.network_client import NetworkClient
+from kproducer.config import ProducerConfig
+from kproducer.errors import KafkaError
+from kproducer.network.host_resolver import ResolvedAddress
+from kproducer.types import Node
+from tests.support.manual_clock import ManualClock
+from tests.support.mock_selector import MockSelector
+
+NODES = tuple(Node(i, f"host{i}", 9092) for i in range(3))
+ALL_APIS = {0: (0, 13), 3: (0, 13), 18: (0, 4)}
+FOREVER_MS = 2**63 - 1
+
+
+class NoteTakingUpdater:
+    """Knows fixed nodes, is due when the test says so, and notes every call."""
+
+    def __init__(self, nodes: Sequence[Node] = NODES) -> None:
+        self.nodes = list(nodes)
+        self.due = False
+        self.client: MetadataClient | None = None
+        self.disconnects: list[tuple[str, KafkaError]] = []
+        self.failures: list[KafkaError | None] = []
+        self.successes: list[Any] = []
+        self.closed = False
+
+    def attach(self, client: MetadataClient) -> None:
+        self.client = client
+
+    def fetch_nodes(self) -> Sequence[Node]:
+        return self.nodes
+
+    def is_update_due(self, now_ms: int) -> bool:
+        return self.due
+
+    def maybe_update(self, now_ms: int) -> int:
+        return FOREVER_MS
+
+    def handle_server_disconnect(self, now_ms: int, node_id: str, error: KafkaError) -> None:
+        self.disconnects.append((node_id, error))
+
+    def handle_failed_request(self, now_ms: int, error: KafkaError | None) -> None:
+        self.failures.append(error)
+
+    def handle_successful_response(
+        self, request: ClientRequest, api_version: int, now_ms: int, response: Any
+    ) -> None:
+        self.successes.append(response)
+
+    def rebootstrap(self, now_ms: int) -> None:
+        raise AssertionError("not expected")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Builder:
+    """A request builder for any message; ``message`` may be an error to raise."""
+
+    def __init__(self, message: Any, oldest: int | None = None, latest: int | None = None) -> None:
+        self.message = message
+        self.api_key = message.API_KEY
+        self.oldest_version = message.MIN_VERSION if oldest is None else oldest
+        self.latest_version = message.MAX_VERSION if latest is None else latest
+
+    def build(self, version: int) -> Any:
+        return self.message
+
+
+def produce_builder() -> Builder:
+    return Builder(ProduceRequest(acks=1, timeout_ms=1000), 3, 9)
+
+
+def metadata_builder() -> Builder:
+    return Builder(MetadataRequest(topics=None))
+
+
+def api_versions_response(ranges: dict[int, tuple[int, int]], **fields: Any) -> ApiVersionsResponse:
+    keys = [ApiVersion(api_key=k, min_version=a, max_version=b) for k, (a, b) in ranges.items()]
+    return ApiVersionsResponse(api_keys=keys, **fields)
+
+
+class Harness:
+    """The client under test and what is around it."""
+
+    def __init__(self, nodes: Sequence[Node] = NODES, seed: int = 1, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.selector = MockSelector()
+        self.updater = NoteTakingUpdater(nodes)
+        self.addresses: dict[str, list[str]] = {}
+        self.resolved: list[str] = []
+        self.done: list[ClientResponse] = []
+        self.config = ProducerConfig(bootstrap_servers=("host0:9092",), client_id="tester", **settings)
+        self.client = NetworkClient(
+            self.selector,
+            self.updater,
+            self.config,
+            self.clock,
+            host_resolver=self.resolve,
+            random=random.Random(seed),
+            software_version="1.2.3",
+        )
+
+    def resolve(self, host: str, port: int) -> list[ResolvedAddress]:
+        self.resolved.append(host)
+        return [ResolvedAddress(2, (address, port)) for address in self.addresses.get(host, [host])]
+
+    def poll(self, timeout_ms: int = 0) -> list[ClientResponse]:
+        return self.client.poll(timeout_ms, self.clock.now_ms)
+
+    def connect(self, node: Node = NODES[0]) -> None:
+        """Up to the point where the version question is on its way."""
+        assert not self.client.ready(node, self.clock.now_ms)
+        self.poll()
+
+    def make_ready(
+        self, node: Node = NODES[0], ranges: dict[int, tuple[int, int]] | None = None, **fields: Any
+    ) -> None:
+        """A connection whose version check has ended well."""
+        self.connect(node)
+        question = self.selector.last_request(str(node.id))
+        assert question.api_key == 18
+        self.selector.respond(question, api_versions_response(ranges or ALL_APIS, **fields))
+        self.poll()
+        assert self.client.can_send(node, self.clock.now_ms)
+
+    def request(self, builder: Any = None, node: Node = NODES[0], **arguments: Any) -> ClientRequest:
+        """Send a request whose response is collected in ``done``."""
+        arguments = {"expect_response": True, "callback": self.done.append, **arguments}
+        request = self.client.new_client_request(
+            node.id, builder or produce_builder(), self.clock.now_ms, **arguments
+        )
+        self.client.send(request, self.clock.now_ms)
+        return request

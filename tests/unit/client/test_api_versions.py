@@ -1,0 +1,103 @@
+"""The version of a request is the newest that both sides know; without one the error says who knows what."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kproducer.broker_errors import UnsupportedVersionError
+from kproducer.client.api_versions import ApiVersions, NegotiatedVersions, NodeApiVersions
+from kproducer.client.throttling import throttle_to_honour_ms
+from kproducer.protocol.registry import ApiKey
+from tests.support.client_harness import api_versions_response
+
+
+def table(**ranges: tuple[int, int]) -> NodeApiVersions:
+    return NodeApiVersions("b:9092 (id 1)", {int(ApiKey[name.upper()]): r for name, r in ranges.items()})
+
+
+@pytest.mark.parametrize(
+    ("broker", "ours", "expected"),
+    [((0, 8), (3, 13), 8), ((0, 99), (3, 13), 13), ((3, 3), (3, 13), 3), ((5, 13), (3, 5), 5)],
+)
+def test_the_newest_common_version(broker: tuple[int, int], ours: tuple[int, int], expected: int) -> None:
+    assert table(produce=broker).latest_usable_version(ApiKey.PRODUCE, *ours) == expected
+
+
+@pytest.mark.parametrize(
+    ("broker", "words"),
+    [((0, 2), "too old"), ((14, 20), "too new"), ((9, 5), "no sense"), ((-1, -1), "too old")],
+)
+def test_without_a_common_version_the_error_names_both_ranges_and_the_broker(
+    broker: tuple[int, int], words: str
+) -> None:
+    with pytest.raises(UnsupportedVersionError, match=words) as caught:
+        table(produce=broker).latest_usable_version(ApiKey.PRODUCE, 3, 13)
+    text = str(caught.value)
+    assert "b:9092 (id 1)" in text
+    assert "Produce" in text
+    assert "3 to 13" in text
+    assert str(broker[1]) in text
+
+
+def test_an_api_that_the_broker_lacks_is_the_same_error() -> None:
+    with pytest.raises(UnsupportedVersionError, match="InitProducerId: broker b:9092"):
+        table(produce=(0, 9)).latest_usable_version(ApiKey.INIT_PRODUCER_ID, 0, 4)
+
+
+def test_a_table_is_read_from_an_answer_with_its_features() -> None:
+    response = api_versions_response({0: (0, 9), 999: (0, 1)}, finalized_features_epoch=7)
+    read = NodeApiVersions.from_response("b", response)
+    assert read.ranges == {0: (0, 9), 999: (0, 1)}
+    assert read.finalized_features_epoch == 7
+
+
+def test_tables_are_kept_by_connection() -> None:
+    versions = ApiVersions()
+    versions.update("1", table(produce=(0, 9)))
+    assert versions.get("1") is not None
+    assert list(versions.snapshot()) == ["1"]
+    versions.remove("1")
+    versions.remove("1")
+    assert versions.get("1") is None
+
+
+def test_versions_used_can_be_read_while_they_are_written() -> None:
+    used = NegotiatedVersions()
+    started = threading.Event()
+
+    def write() -> None:
+        for number in range(3000):
+            used.note(str(number), ApiKey.PRODUCE, number % 5)
+            started.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    started.wait()
+    while writer.is_alive():
+        used.by_node()
+    writer.join()
+    assert used.by_node()[2999] == {ApiKey.PRODUCE: 4}
+
+
+class Body:
+    throttle_time_ms = 70
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "expected"),
+    [
+        (ApiKey.PRODUCE, 5, 0),
+        (ApiKey.PRODUCE, 6, 70),
+        (ApiKey.METADATA, 5, 0),
+        (ApiKey.METADATA, 6, 70),
+        (ApiKey.API_VERSIONS, 1, 0),
+        (ApiKey.API_VERSIONS, 2, 70),
+    ],
+)
+def test_only_brokers_that_answer_at_once_leave_the_waiting_to_us(
+    api_key: ApiKey, version: int, expected: int
+) -> None:
+    assert throttle_to_honour_ms(api_key, version, Body()) == expected
+    assert throttle_to_honour_ms(api_key, version, object()) == 0

@@ -1,0 +1,116 @@
+"""Queues of requests by node: order, limits and timeouts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproducer.client.client_request import ClientRequest
+from kproducer.client.in_flight_requests import InFlightRequest, InFlightRequests
+from kproducer.errors import IllegalStateError
+from kproducer.network.network_send import NetworkSend
+from tests.support.client_harness import produce_builder
+
+NOW = 1_000_000
+
+
+def make(
+    node_id: str = "0", number: int = 0, sent_ms: int = NOW, timeout_ms: int = 1000, completed: bool = True
+) -> InFlightRequest:
+    request = ClientRequest(node_id, produce_builder(), number, "c", sent_ms, True, timeout_ms, None)
+    send = NetworkSend(node_id, [])
+    send.completed = completed
+    return InFlightRequest(request, 9, send, False, sent_ms)
+
+
+def test_requests_leave_from_either_end() -> None:
+    queues = InFlightRequests(5)
+    first, second, third = (make(number=i) for i in range(3))
+    for request in (first, second, third):
+        queues.add(request)
+    assert queues.count_of("0") == queues.count == 3
+    assert (queues.oldest("0"), queues.newest("0")) == (first, third)
+    assert queues.complete_oldest("0") is first
+    assert queues.complete_newest("0") is third
+    assert queues.complete_oldest("0") is second
+    with pytest.raises(IllegalStateError):
+        queues.complete_oldest("0")
+    assert queues.count == 0
+
+
+def test_no_more_than_the_limit_and_none_while_the_last_is_being_sent() -> None:
+    queues = InFlightRequests(2)
+    assert queues.can_send_more("0")
+    half_sent = make(completed=False)
+    queues.add(half_sent)
+    assert not queues.can_send_more("0")
+    half_sent.send.completed = True
+    assert queues.can_send_more("0")
+    queues.add(make())
+    assert not queues.can_send_more("0")
+    assert queues.can_send_more("1")
+
+
+def test_clearing_gives_the_requests_of_one_node_oldest_first() -> None:
+    queues = InFlightRequests(5)
+    mine = [make(number=i) for i in range(3)]
+    for request in mine:
+        queues.add(request)
+    queues.add(make("1"))
+    assert queues.clear("0") == mine
+    assert queues.clear("0") == []
+    assert queues.count == 1
+    assert queues.node_ids() == ["1"]
+
+
+def test_timeouts_count_from_the_sending_of_each_request() -> None:
+    queues = InFlightRequests(5)
+    queues.add(make("0", timeout_ms=1000))
+    quick = make("0", number=1, sent_ms=NOW + 10, timeout_ms=100)
+    queues.add(quick)
+    queues.add(make("1", sent_ms=NOW + 500, timeout_ms=1000))
+    assert list(queues.expired(NOW + 110)) == []
+    assert list(queues.expired(NOW + 111)) == [quick]
+    queues.clear("0")
+    assert queues.next_expiry_delay_ms(NOW + 111) <= 1390
+    assert list(queues.expired(NOW + 1500)) == []
+    assert [r.request.destination for r in queues.expired(NOW + 1501)] == ["1"]
+
+
+def test_throttling_gives_more_time() -> None:
+    queues = InFlightRequests(5)
+    queues.add(make(timeout_ms=100))
+    queues.delay_expiry("0", 50)
+    assert list(queues.expired(NOW + 150)) == []
+    assert len(list(queues.expired(NOW + 151))) == 1
+
+
+def test_nothing_in_flight_never_expires() -> None:
+    queues = InFlightRequests(5)
+    assert queues.next_expiry_delay_ms(NOW) > 10**15
+    queues.add(make())
+    queues.complete_oldest("0")
+    assert queues.next_expiry_delay_ms(NOW) > 10**15
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 500), st.integers(0, 500)), max_size=20))
+def test_the_announced_delay_is_never_too_late(requests: list[tuple[int, int, int]]) -> None:
+    queues = InFlightRequests(100)
+    now = NOW
+    for node, wait_ms, timeout_ms in requests:
+        now += wait_ms
+        late = {r.request.destination for r in queues.expired(now)}
+        for node_id in late:
+            queues.clear(node_id)
+        queues.add(make(str(node), sent_ms=now, timeout_ms=timeout_ms))
+        delay = queues.next_expiry_delay_ms(now)
+        if delay:
+            assert list(queues.expired(now + delay - 1)) == []
+    looks = 0
+    while queues.count:
+        now += queues.next_expiry_delay_ms(now)
+        for request in list(queues.expired(now)):
+            queues.clear(request.request.destination)
+        looks += 1
+    assert looks <= 2 * len(requests)  # following the delays is no busy loop
