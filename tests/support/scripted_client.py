@@ -1,0 +1,184 @@
+"""A network client without a network: requests pile up until the test answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kproducer_messages import ProduceRequest, ProduceResponse
+from kproducer_messages.produce_response import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    TopicProduceResponse,
+)
+
+from kproducer.broker_errors import UnsupportedVersionError
+from kproducer.client.client_request import ClientRequest, ClientResponse
+from kproducer.errors import KafkaError
+from kproducer.types import Node
+
+
+class SentRequest:
+    """A Produce request as it went out."""
+
+    def __init__(self, request: ClientRequest, message: ProduceRequest, version: int) -> None:
+        self.request = request
+        self.message = message
+        self.version = version
+
+    @property
+    def node_id(self) -> int:
+        return int(self.request.destination)
+
+    @property
+    def partitions(self) -> list[tuple[str, int]]:
+        return [(t.name, p.index) for t in self.message.topic_data for p in t.partition_data]
+
+
+class ScriptedClient:
+    """Stands in for ``NetworkClient``. ``poll`` runs what the test has queued, and notes its timeouts."""
+
+    def __init__(self, version: int = 12) -> None:
+        self.version = version
+        self.ready_nodes: set[int] | None = None  # None: all
+        self.poll_delay = 1000
+        self.max_in_flight = 5
+        self.sent: list[SentRequest] = []
+        self.answered: set[int] = set()
+        self.poll_timeouts: list[int] = []
+        self.wakeups = 0
+        self.closed = False
+        self.fail_send: Exception | None = None
+        self.on_poll: Callable[[], None] | None = None
+        self.errors: dict[int, str] = {}
+        self._responses: list[ClientResponse] = []
+        self._correlation_id = 0
+
+    # -- what the sender calls -----------------------------------------------------------------------
+
+    def ready(self, node: Node, now_ms: int) -> bool:
+        return self.is_ready(node, now_ms)
+
+    def is_ready(self, node: Node, now_ms: int) -> bool:
+        unanswered = len(self.unanswered(node.id))
+        return (self.ready_nodes is None or node.id in self.ready_nodes) and unanswered < self.max_in_flight
+
+    def poll_delay_ms(self, node: Node, now_ms: int) -> int:
+        return self.poll_delay
+
+    def connection_failed(self, node: Node) -> bool:
+        return node.id in self.errors
+
+    def last_error(self, node_id: int) -> str | None:
+        return self.errors.get(node_id)
+
+    def new_client_request(
+        self,
+        node_id: str,
+        builder: Any,
+        now_ms: int,
+        expect_response: bool,
+        request_timeout_ms: int | None = None,
+        callback: Callable[[ClientResponse], None] | None = None,
+    ) -> ClientRequest:
+        self._correlation_id += 1
+        return ClientRequest(
+            node_id,
+            builder,
+            self._correlation_id,
+            "client",
+            now_ms,
+            expect_response,
+            request_timeout_ms or 0,
+            callback,
+        )
+
+    def send(self, request: ClientRequest, now_ms: int) -> None:
+        if self.fail_send is not None:
+            raise self.fail_send
+        version = min(self.version, request.builder.latest_version)
+        self.sent.append(SentRequest(request, request.builder.build(version), version))
+
+    def poll(self, timeout_ms: int, now_ms: int) -> list[ClientResponse]:
+        self.poll_timeouts.append(timeout_ms)
+        if self.on_poll is not None:
+            self.on_poll()
+        responses, self._responses = self._responses, []
+        for response in responses:
+            response.on_complete()
+        return responses
+
+    def wakeup(self) -> None:
+        self.wakeups += 1
+
+    def close(self) -> None:
+        self.closed = True
+
+    # -- what the test calls -------------------------------------------------------------------------
+
+    def unanswered(self, node_id: int | None = None) -> list[SentRequest]:
+        return [
+            sent
+            for sent in self.sent
+            if sent.request.correlation_id not in self.answered
+            and (node_id is None or sent.node_id == node_id)
+        ]
+
+    def answer(self, sent: SentRequest, now_ms: int, *partitions: Any, **fields: Any) -> None:
+        """Queue a response. ``partitions``: (topic, PartitionProduceResponse)."""
+        topics: dict[str, TopicProduceResponse] = {}
+        for topic, partition in partitions:
+            entry = topics.setdefault(topic, TopicProduceResponse(name=topic))
+            entry.partition_responses.append(partition)
+        body = ProduceResponse(responses=list(topics.values()), **fields)
+        self.answer_with(sent, now_ms, body=body)
+
+    def answer_all(self, sent: SentRequest, now_ms: int, error_code: int = 0, **fields: Any) -> None:
+        """Queue the same result for every partition of a request."""
+        self.answer(
+            sent,
+            now_ms,
+            *[(topic, result(index, error_code, **fields)) for topic, index in sent.partitions],
+        )
+
+    def answer_with(self, sent: SentRequest, now_ms: int, **fields: Any) -> None:
+        self.answered.add(sent.request.correlation_id)
+        self._responses.append(ClientResponse(sent.request, sent.version, now_ms, **fields))
+
+    def disconnect(self, sent: SentRequest, now_ms: int, error: KafkaError | None = None) -> None:
+        self.answer_with(sent, now_ms, disconnected=True, error=error)
+
+    def refuse_version(self, sent: SentRequest, now_ms: int) -> None:
+        error = UnsupportedVersionError("Produce: broker has 0-2, we have 3-13")
+        self.answer_with(sent, now_ms, unsupported_version=error, error=error)
+
+
+def result(
+    index: int,
+    error_code: int = 0,
+    *,
+    base_offset: int = 0,
+    message: str | None = None,
+    record_errors: dict[int, str | None] | None = None,
+    leader: tuple[int, int] = (-1, -1),
+    log_append_time_ms: int = -1,
+) -> PartitionProduceResponse:
+    """One partition's part of a Produce response."""
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error_code,
+        base_offset=base_offset,
+        log_append_time_ms=log_append_time_ms,
+        error_message=message,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=text)
+            for number, text in (record_errors or {}).items()
+        ],
+        current_leader=LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1]),
+    )
+
+
+def endpoint(node_id: int) -> NodeEndpoint:
+    return NodeEndpoint(node_id=node_id, host=f"broker{node_id}", port=9092)

@@ -1,0 +1,104 @@
+"""A Sender on the bench: everything below it is real except the network and the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kproducer_messages import MetadataResponse
+from kproducer_messages.metadata_response import (
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+from kproducer import (
+    KafkaError,
+    ProducerConfig,
+)
+from kproducer.producer.buffer_pool import BufferPool
+from kproducer.producer.future_record_metadata import FutureRecordMetadata
+from kproducer.producer.producer_metadata import ProducerMetadata
+from kproducer.producer.record_accumulator import RecordAccumulator
+from kproducer.producer.sender import Sender
+from tests.support.manual_clock import ManualClock
+from tests.support.scripted_client import ScriptedClient, SentRequest
+
+
+class Bench:
+    """A Sender with everything below it real except the network."""
+
+    def __init__(
+        self, *, node_count: int = 2, partition_count: int = 4, version: int = 12, **settings: Any
+    ) -> None:
+        defaults: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 100, "delivery_timeout_ms": 60000}
+        defaults.update(settings)
+        self.config = ProducerConfig(bootstrap_servers=("127.0.0.1:9092",), **defaults)
+        self.clock = ManualClock()
+        self.client = ScriptedClient(version)
+        self.pool = BufferPool(self.config.buffer_memory, self.config.batch_size, self.clock)
+        self.accumulator = RecordAccumulator(self.config, self.pool, self.clock)
+        self.metadata = ProducerMetadata(100, 1000, 300000, 300000)
+        self.sender = Sender(self.client, self.metadata, self.accumulator, self.config, self.clock)  # type: ignore[arg-type]
+        self.deliveries: list[tuple[Any, KafkaError | None]] = []
+        self.node_count = node_count
+        self.partition_count = partition_count
+        self.metadata.add("t", self.clock.now_ms)
+        self.learn()
+
+    def learn(self, *, leaders: dict[int, int] | None = None, epoch: int = 1) -> None:
+        """A metadata answer: node p modulo the number of nodes leads partition p, unless told otherwise."""
+        leaders = leaders or {}
+        brokers = [MetadataResponseBroker(node_id=n, host=f"b{n}", port=9092) for n in range(self.node_count)]
+        partitions = [
+            MetadataResponsePartition(
+                partition_index=p, leader_id=leaders.get(p, p % self.node_count), leader_epoch=epoch
+            )
+            for p in range(self.partition_count)
+        ]
+        topic = MetadataResponseTopic(name="t", partitions=partitions)
+        wanted = self.metadata.new_metadata_request_and_version(self.clock.now_ms)
+        response = MetadataResponse(brokers=brokers, topics=[topic])
+        self.metadata.update(wanted.request_version, response, False, self.clock.now_ms)
+
+    def send(self, partition: int = 0, value: bytes = b"v") -> FutureRecordMetadata:
+        future, _ = self.accumulator.append(
+            "t",
+            partition,
+            1000,
+            None,
+            value,
+            None,
+            lambda metadata, error: self.deliveries.append((metadata, error)),
+            0,
+            self.clock.now_ms,
+            self.metadata.snapshot,
+        )
+        return future
+
+    def step(self, advance_ms: int = 0) -> list[SentRequest]:
+        """One round; returns the requests it sent."""
+        before = len(self.client.sent)
+        self.clock.advance(advance_ms)
+        self.sender.run_once(self.clock.now_ms)
+        return self.client.sent[before:]
+
+    def step_one(self, advance_ms: int = 0) -> SentRequest:
+        """One round that has to send exactly one request."""
+        (sent,) = self.step(advance_ms)
+        return sent
+
+    def retry_delay(self) -> int:
+        """More than any backoff of these settings."""
+        return 1300
+
+    def assert_clean(self) -> None:
+        """Nothing is incomplete, nothing is in flight, all memory is back."""
+        assert self.accumulator.incomplete_count == 0
+        assert len(self.sender.in_flight) == 0
+        assert self.pool.available_bytes == self.config.buffer_memory
+
+
+def error_of(future: FutureRecordMetadata) -> KafkaError:
+    error = future.exception(0)
+    assert isinstance(error, KafkaError)
+    return error

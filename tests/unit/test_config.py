@@ -1,0 +1,310 @@
+"""ProducerConfig: defaults, ranges, contradictions, dotted names, and what is said about mistakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproducer import ConfigError, IntegerSerializer, ProducerConfig
+from kproducer.config import SETTINGS, configuration_table
+
+SERVERS = "localhost:9092"
+
+#: The defaults of Kafka 4's Java producer.
+JAVA_DEFAULTS = {
+    "acks": -1,
+    "batch_size": 16384,
+    "buffer_memory": 33554432,
+    "compression_gzip_level": -1,
+    "compression_lz4_level": 9,
+    "compression_type": "none",
+    "compression_zstd_level": 3,
+    "connections_max_idle_ms": 540000,
+    "delivery_timeout_ms": 120000,
+    "linger_ms": 5,
+    "max_block_ms": 60000,
+    "max_in_flight_requests_per_connection": 5,
+    "max_request_size": 1048576,
+    "metadata_max_age_ms": 300000,
+    "metadata_max_idle_ms": 300000,
+    "metadata_recovery_rebootstrap_trigger_ms": 300000,
+    "metadata_recovery_strategy": "rebootstrap",
+    "partitioner_adaptive_partitioning_enable": True,
+    "partitioner_availability_timeout_ms": 0,
+    "partitioner_ignore_keys": False,
+    "receive_buffer_bytes": 32768,
+    "reconnect_backoff_max_ms": 1000,
+    "reconnect_backoff_ms": 50,
+    "request_timeout_ms": 30000,
+    "retries": 2147483647,
+    "retry_backoff_max_ms": 1000,
+    "retry_backoff_ms": 100,
+    "security_protocol": "PLAINTEXT",
+    "send_buffer_bytes": 131072,
+    "socket_connection_setup_timeout_max_ms": 30000,
+    "socket_connection_setup_timeout_ms": 10000,
+}
+
+
+def config(**settings: Any) -> ProducerConfig:
+    return ProducerConfig.from_keywords({"bootstrap_servers": SERVERS, **settings})
+
+
+def refusal(**settings: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        config(**settings)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "default"), sorted(JAVA_DEFAULTS.items()))
+def test_defaults_are_those_of_java(name: str, default: object) -> None:
+    assert getattr(config(), name) == default
+    assert SETTINGS[name].default == default
+
+
+def test_every_setting_is_documented() -> None:
+    table = configuration_table()
+    for name, setting in SETTINGS.items():
+        assert f"| `{name}` |" in table
+        assert setting.about
+        assert setting.source
+        if setting.kind == "integer" and name.endswith("_ms"):
+            assert setting.unit == "ms"
+
+
+@pytest.mark.parametrize(
+    ("given_servers", "stored"),
+    [
+        ("a:1", ("a:1",)),
+        ("a:1, b:2 ,a:1", ("a:1", "b:2")),
+        (["a:1", "b:2"], ("a:1", "b:2")),
+        ("PLAINTEXT://broker.example:9092", ("broker.example:9092",)),
+        ("[::1]:9092", ("[::1]:9092",)),
+    ],
+)
+def test_bootstrap_servers_in_all_their_shapes(given_servers: Any, stored: tuple[str, ...]) -> None:
+    assert config(bootstrap_servers=given_servers).bootstrap_servers == stored
+
+
+@pytest.mark.parametrize(
+    ("given_servers", "hint"),
+    [
+        ("localhost", "write 'localhost:9092'"),
+        ("::1", "'[::1]:9092'"),
+        ("", "at least one"),
+        ([], "at least one"),
+        ("a:0", "port"),
+        ("a:65536", "port"),
+        ("a:b", "port"),
+        (":9092", "host"),
+        ("a b:9092", "host"),
+        (9092, "host:port"),
+        (b"a:1", "host:port"),
+        ([("a", 1)], "host:port"),
+        (None, "host:port"),
+    ],
+)
+def test_wrong_bootstrap_servers_are_told_what_would_be_right(given_servers: Any, hint: str) -> None:
+    text = refusal(bootstrap_servers=given_servers)
+    assert text.startswith("bootstrap_servers: ")
+    assert hint in text
+
+
+def test_bootstrap_servers_have_to_be_given() -> None:
+    with pytest.raises(ConfigError, match="bootstrap_servers is missing"):
+        ProducerConfig.from_keywords({})
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers is missing"):
+        ProducerConfig.from_dotted({"linger.ms": "1"})
+
+
+@pytest.mark.parametrize(
+    ("given_acks", "stored"), [("all", -1), (-1, -1), ("-1", -1), (0, 0), ("1", 1), (1, 1)]
+)
+def test_acks(given_acks: Any, stored: int) -> None:
+    assert config(acks=given_acks).acks == stored
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"acks": 2}, ["acks", "2", "'all'"]),
+        ({"acks": True}, ["acks", "True"]),
+        ({"linger_ms": -1}, ["linger_ms", "-1", "0 to"]),
+        ({"linger_ms": "5"}, ["linger_ms", "'5' (str)", "whole number of ms"]),
+        ({"linger_ms": 5.0}, ["linger_ms", "5.0 (float)"]),
+        ({"linger_ms": None}, ["linger_ms", "None"]),
+        ({"linger_ms": True}, ["linger_ms", "True (bool)"]),
+        ({"retries": 2**31}, ["retries", str(2**31), "0 to 2147483647"]),
+        ({"max_in_flight_requests_per_connection": 0}, ["max_in_flight", "1 to"]),
+        ({"buffer_memory": 0}, ["buffer_memory", "0 bytes"]),
+        ({"compression_type": "brotli"}, ["compression_type", "brotli", "zstd"]),
+        ({"compression_gzip_level": 10}, ["compression_gzip_level", "-1 to 9"]),
+        ({"compression_gzip_level": 0}, ["compression_gzip_level", "1 to 9"]),
+        ({"compression_zstd_level": 23}, ["compression_zstd_level", "22"]),
+        ({"client_id": 5}, ["client_id", "5 (int)"]),
+        ({"client_id": "\ud800"}, ["client_id", "UTF-8"]),
+        ({"client_id": "x" * 40000}, ["client_id", "40000"]),
+        ({"partitioner_ignore_keys": "yes"}, ["partitioner_ignore_keys", "'yes'"]),
+        ({"partitioner": 5}, ["partitioner", "5 (int)"]),
+        ({"key_serializer": 5}, ["key_serializer", "callable"]),
+        ({"value_serializer": "strng"}, ["value_serializer", "strng", "string"]),
+        ({"interceptors": "org.example.Interceptor"}, ["interceptors", "list"]),
+        ({"interceptors": [object()]}, ["interceptors", "on_send"]),
+        ({"security_protocol": "SSL"}, ["security_protocol", "SSL", "PLAINTEXT"]),
+        ({"enable_idempotence": True}, ["enable_idempotence", "not available yet"]),
+        ({"client_dns_lookup": "default"}, ["client_dns_lookup", "use_all_dns_ips"]),
+    ],
+)
+def test_a_wrong_value_is_named_together_with_what_is_right(settings: Any, words: list[str]) -> None:
+    text = refusal(**settings)
+    for word in words:
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"delivery_timeout_ms": 30004}, ["delivery_timeout_ms", "30004", "linger_ms (5)", "30005"]),
+        ({"delivery_timeout_ms": 120000, "linger_ms": 100000}, ["130000"]),
+        ({"batch_size": 2000, "buffer_memory": 1000}, ["batch_size", "buffer_memory (1000)"]),
+        ({"retry_backoff_ms": 100, "retry_backoff_max_ms": 99}, ["retry_backoff_max_ms", "100 or more"]),
+        ({"reconnect_backoff_max_ms": 10}, ["reconnect_backoff_max_ms", "reconnect_backoff_ms (50)"]),
+        ({"socket_connection_setup_timeout_max_ms": 9999}, ["socket_connection_setup_timeout_ms (10000)"]),
+    ],
+)
+def test_contradictory_settings_are_named(settings: Any, words: list[str]) -> None:
+    text = refusal(**settings)
+    for word in words:
+        assert word in text
+
+
+def test_a_default_gives_way_where_an_explicit_value_would_be_refused() -> None:
+    assert config(linger_ms=100000).delivery_timeout_ms == 130000
+    assert config(request_timeout_ms=2**31 - 1).delivery_timeout_ms == 2**31 - 1
+    assert config(buffer_memory=1000).batch_size == 1000
+    assert config(retry_backoff_ms=5000).retry_backoff_max_ms == 5000
+    assert config(reconnect_backoff_ms=5000).reconnect_backoff_max_ms == 5000
+
+
+def test_java_forever_is_accepted() -> None:
+    waiting = config(linger_ms=2**63 - 1, max_block_ms=2**63 - 1, metadata_max_age_ms=2**63 - 1)
+    assert waiting.max_block_ms >= 100 * 365 * 86_400_000
+
+
+def test_none_means_no_compression_and_no_client_id() -> None:
+    assert config(compression_type=None).compression_type == "none"
+    assert config(client_id=None).client_id == ""
+    assert config(compression_type="LZ4").compression_type == "lz4"
+
+
+def test_dotted_names_and_texts() -> None:
+    made = ProducerConfig.from_dotted(
+        {
+            "bootstrap.servers": "a:1,b:2",
+            "acks": "all",
+            "linger.ms": " 20 ",
+            "partitioner.ignore.keys": "True",
+            "compression.type": "zstd",
+            "compression.zstd.level": 7,
+            "key.serializer": "org.apache.kafka.common.serialization.IntegerSerializer",
+            "value.serializer": "json",
+            "partitioner.class": "consistent_random",
+            "interceptor.classes": [],
+        }
+    )
+    assert made.bootstrap_servers == ("a:1", "b:2")
+    assert (made.linger_ms, made.partitioner_ignore_keys) == (20, True)
+    assert (made.compression_type, made.compression_zstd_level) == ("zstd", 7)
+    assert made.partitioner == "consistent_random"
+    assert isinstance(made.key_serializer, IntegerSerializer)
+    assert made.key_serializer.width == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("linger.ms", "soon"), ("linger.ms", "1.5"), ("partitioner.ignore.keys", "1")]
+)
+def test_texts_that_are_no_numbers_or_booleans(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=name) as caught:
+        ProducerConfig.from_dotted({"bootstrap.servers": SERVERS, name: value})
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("linger", "linger_ms"),
+        ("lingerms", "linger_ms"),
+        ("batch_sze", "batch_size"),
+        ("max_batch_size", "batch_size"),
+        ("message_timeout_ms", "delivery_timeout_ms"),
+        ("compression_codec", "compression_type"),
+        ("bootstrap_server", "bootstrap_servers"),
+        ("queue_buffering_max_ms", "linger_ms"),
+        ("linger.ms", "linger_ms"),
+        ("request_required_acks", "acks"),
+    ],
+)
+def test_an_unknown_keyword_is_answered_with_the_nearest_right_one(name: str, nearest: str) -> None:
+    text = refusal(**{name: 5})
+    assert repr(name) in text
+    assert "5 (int)" in text
+    assert f"did you mean {nearest}?" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("queue.buffering.max.ms", "did you mean linger.ms?"),
+        ("message.max.bytes", "did you mean max.request.size?"),
+        ("retry.backoff.max", "did you mean retry.backoff.max.ms?"),
+        ("partitioner", "did you mean partitioner.class?"),
+        ("bootstrap_servers", "did you mean bootstrap.servers?"),
+        ("queue.buffering.max.messages", "buffer_memory"),
+        ("stats_cb", "metrics()"),
+        ("transactional.id", "not available yet"),
+        ("ssl.ca.location", "not available yet"),
+        ("zzz", "nothing similar"),
+    ],
+)
+def test_an_unknown_dotted_name_is_answered_in_dots(name: str, answer: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ProducerConfig.from_dotted({"bootstrap.servers": SERVERS, name: "x"})
+    assert answer in str(caught.value)
+
+
+def test_all_unknown_settings_are_named_at_once() -> None:
+    text = refusal(foo=1, linger=2)
+    assert "'foo'" in text
+    assert "'linger'" in text
+
+
+@pytest.mark.parametrize(
+    "name", ["sasl_plain_password", "ssl_keyfile_password", "sasl.jaas.config", "oauth_token", "ssl.key.pem"]
+)
+def test_values_of_secrets_are_never_shown(name: str) -> None:
+    assert "hunter2" not in refusal(**{name: "hunter2"})
+
+
+@given(
+    st.sampled_from(sorted(SETTINGS)),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=20),
+        st.binary(max_size=5),
+        st.lists(st.one_of(st.integers(), st.text(max_size=5)), max_size=3),
+        st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+    ),
+)
+def test_any_value_is_taken_or_refused_with_the_settings_name(name: str, value: object) -> None:
+    message = name
+    try:
+        config(**{name: value})
+    except ConfigError as error:
+        message = str(error)
+    assert name in message
