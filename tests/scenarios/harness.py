@@ -118,6 +118,19 @@ class WatchedProducer:
             raise
         return sent
 
+    def send_until_it_works(self, topic: str = "t") -> Sent:
+        """Send again and again, for a while: after a fault whose end the producer has to notice."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                sent = self.send(topic)
+            except KafkaError:
+                assert time.monotonic() < deadline_s
+                continue
+            if sent.future.exception(PATIENCE_S) is None:
+                return sent
+            assert time.monotonic() < deadline_s, sent.future.exception(0)
+
     def send_many(self, count: int, topic: str = "t", **options: Any) -> list[Sent]:
         return [self.send(topic, **options) for _ in range(count)]
 

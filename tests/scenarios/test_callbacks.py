@@ -1,0 +1,326 @@
+"""The caller's code inside the producer: callbacks, interceptors, serializers, partitioners, futures."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from kproducer import KafkaError, KafkaProducer, SerializationError
+from tests.fakebroker import FakeCluster, faults
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S
+
+PRODUCE = 0
+
+
+def test_a_raising_callback_is_logged_and_hurts_nobody(
+    stage: Stage, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = stage.producer(cluster, linger_ms=20)
+
+    def bad(metadata: object, error: object) -> None:
+        raise RuntimeError("callback went wrong")
+
+    with caplog.at_level(logging.ERROR, "kproducer"):
+        sent = [producer.send(on_delivery=bad if index % 3 == 0 else None) for index in range(9)]
+        assert [s.metadata().offset for s in sent] == list(range(9))
+        producer.close(PATIENCE_S)
+    assert caplog.text.count("callback went wrong") >= 3
+
+
+def test_callbacks_run_in_send_order_on_one_thread(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, linger_ms=20)
+    seen: list[tuple[int, int]] = []
+    for _ in range(30):
+        producer.send(on_delivery=lambda m, e: seen.append((m.offset, threading.get_ident())))
+    producer.kafka.flush(PATIENCE_S)
+    producer.close(PATIENCE_S)
+    assert [offset for offset, _ in seen] == list(range(30))
+    assert len({thread for _, thread in seen}) == 1
+    assert threading.get_ident() not in {thread for _, thread in seen}
+
+
+def test_a_callback_may_send_again(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    second: list[Any] = []
+    arrived = threading.Event()
+
+    def again(metadata: object, error: object) -> None:
+        second.append(producer.send())
+        arrived.set()
+
+    producer.send(on_delivery=again).metadata()
+    assert arrived.wait(PATIENCE_S)
+    assert second[0].metadata().offset == 1
+
+
+def test_waiting_inside_a_callback_for_what_only_it_could_do_does_not_hang(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    """flush() and result() on the I/O thread would wait for themselves: an error, not a deadlock."""
+    producer = stage.producer(cluster)
+    caught: list[BaseException] = []
+    ran = threading.Event()
+
+    def stuck(metadata: object, error: object) -> None:
+        try:
+            producer.send()
+            producer.kafka.flush(0.2)
+        except BaseException as problem:
+            caught.append(problem)
+        finally:
+            ran.set()
+
+    producer.send(on_delivery=stuck)
+    assert ran.wait(PATIENCE_S)
+    assert len(caught) == 1
+    assert isinstance(caught[0], KafkaError)
+
+
+def test_a_slow_callback_delays_and_does_not_fail_what_is_behind_it(stage: Stage) -> None:
+    cluster = stage.cluster(topics={"t": 2})
+    producer = stage.producer(cluster, request_timeout_ms=400, delivery_timeout_ms=5000)
+    release = threading.Event()
+    slow = producer.send(partition=0, on_delivery=lambda m, e: release.wait(0.6))
+    slow.metadata()
+    behind = [producer.send(partition=1) for _ in range(5)]
+    assert [s.metadata().offset for s in behind] == list(range(5))
+    assert len(cluster.records("t", 1)) == 5
+
+
+def test_a_failed_record_tells_its_place_and_sentinels(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control(PRODUCE, faults.refuse_produce(29))
+    producer = stage.producer(cluster)
+    failed = producer.send(key=b"abc", partition=0)
+    failed.error()
+    metadata = failed.callbacks[0][0]
+    assert (metadata.topic, metadata.partition, metadata.offset) == ("t", 0, -1)
+
+
+def test_a_record_refused_locally_still_reaches_its_callback_or_raises(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    producer = stage.producer(cluster, max_request_size=1000)
+    outcomes: list[Any] = []
+    try:
+        future = producer.kafka.send(
+            "t", b"x" * 5000, partition=0, on_delivery=lambda m, e: outcomes.append((m, e))
+        )
+    except KafkaError:
+        assert outcomes == []
+    else:
+        assert isinstance(future.exception(PATIENCE_S), KafkaError)
+        ((metadata, error),) = outcomes
+        assert (metadata.topic, metadata.partition, metadata.offset) == ("t", 0, -1)
+        assert error is future.exception(0)
+
+
+class _Recorder:
+    """An interceptor that notes what it sees; ``raises`` names the hooks that go wrong."""
+
+    def __init__(self, *raises: str) -> None:
+        self.raises = raises
+        self.seen: list[str] = []
+
+    def _note(self, hook: str) -> None:
+        self.seen.append(hook)
+        if hook in self.raises:
+            raise RuntimeError(f"interceptor {hook}")
+
+    def on_send(self, record: Any) -> Any:
+        self._note("on_send")
+        return record
+
+    def on_acknowledgement(self, metadata: Any, error: Any) -> None:
+        self._note("on_acknowledgement")
+
+    def close(self) -> None:
+        self._note("close")
+
+
+@pytest.mark.parametrize("hook", ["on_send", "on_acknowledgement", "close"])
+def test_a_raising_interceptor_is_logged_and_the_chain_goes_on(
+    stage: Stage, cluster: FakeCluster, hook: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = _Recorder(hook), _Recorder()
+    producer = stage.producer(cluster, interceptors=(bad, good))
+    with caplog.at_level(logging.WARNING, "kproducer"):
+        assert producer.send().metadata().offset == 0
+        producer.close(PATIENCE_S)
+    assert good.seen == ["on_send", "on_acknowledgement", "close"]
+    assert bad.seen == ["on_send", "on_acknowledgement", "close"]
+    assert f"interceptor {hook}" in caplog.text
+
+
+def test_interceptors_hear_of_failures_too(stage: Stage, cluster: FakeCluster) -> None:
+    heard: list[tuple[Any, Any]] = []
+
+    class Listener(_Recorder):
+        def on_acknowledgement(self, metadata: Any, error: Any) -> None:
+            heard.append((metadata, error))
+
+    cluster.control(PRODUCE, faults.refuse_produce(29))
+    producer = stage.producer(cluster, interceptors=(Listener(),))
+    error = producer.send(partition=0).error()
+    producer.close(PATIENCE_S)
+    ((metadata, heard_error),) = heard
+    assert heard_error is error
+    assert (metadata.topic, metadata.partition, metadata.offset) == ("t", 0, -1)
+
+
+@pytest.mark.parametrize("which", ["key_serializer", "value_serializer"])
+def test_a_failing_serializer_is_the_callers_error_and_costs_no_memory(
+    stage: Stage, cluster: FakeCluster, which: str
+) -> None:
+    def picky(value: Any) -> Any:
+        if value == b"bad":
+            raise ValueError("not serializable")
+        return value
+
+    producer = stage.producer(cluster, **{which: picky})
+    with pytest.raises(SerializationError, match="not serializable"):
+        producer.send(value=b"bad", key=b"bad")
+    assert producer.send().metadata().offset == 0
+
+
+@pytest.mark.parametrize("answer", [-2, 99, "zero", RuntimeError("no idea")])
+def test_a_partitioner_that_answers_nonsense_fails_that_send_only(
+    stage: Stage, cluster: FakeCluster, answer: Any
+) -> None:
+    nonsense = [True]
+
+    def partitioner(*args: Any, **options: Any) -> int:
+        if nonsense.pop():
+            nonsense.append(False)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer  # type: ignore[no-any-return]
+        nonsense.append(False)
+        return 0
+
+    producer = stage.producer(cluster, partitioner=partitioner, max_block_ms=500)
+    error: BaseException | None
+    try:
+        error = producer.kafka.send("t", b"first").exception(PATIENCE_S)
+    except (KafkaError, RuntimeError, TypeError, ValueError) as raised:
+        error = raised
+    assert error is not None
+    assert producer.send().metadata().offset == 0
+
+
+@pytest.mark.parametrize("bad", ["topic", "value", "key", "headers", "partition", "timestamp"])
+def test_arguments_of_the_wrong_type_fail_at_the_call(stage: Stage, cluster: FakeCluster, bad: str) -> None:
+    arguments: dict[str, dict[str, Any]] = {
+        "topic": {"topic": 5},
+        "value": {"value": object()},
+        "key": {"key": 5.5},
+        "headers": {"headers": [("a", 7)]},
+        "partition": {"partition": -3},
+        "timestamp": {"timestamp_ms": -5},
+    }
+    producer = stage.producer(cluster)
+    call: dict[str, Any] = {"topic": "t", "value": b"v", **arguments[bad]}
+    with pytest.raises((KafkaError, TypeError, ValueError)):
+        producer.kafka.send(**call)
+    assert producer.send().metadata().offset == 0
+
+
+def test_a_ten_megabyte_header_is_refused_at_the_call(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    error = producer.failing_send(headers=[("h", b"x" * 10_000_000)])
+    assert producer.was_not_sent(error)
+    assert producer.send().metadata().offset == 0
+
+
+def test_unicode_header_names_and_long_topics_travel(stage: Stage) -> None:
+    name = "t" * 249
+    cluster = stage.cluster(topics={name: 1})
+    producer = stage.producer(cluster)
+    producer.send(name, headers=[("\U0001f600 \u00e9", b"x")]).metadata()
+    assert cluster.records(name)[0].headers == (("\U0001f600 \u00e9", b"x"),)
+
+
+def test_futures_work_with_the_standard_library(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    futures = [producer.send().future for _ in range(10)]
+    done, pending = concurrent.futures.wait(futures, PATIENCE_S)
+    assert (len(done), len(pending)) == (10, 0)
+    assert {f.result().offset for f in concurrent.futures.as_completed(futures)} == set(range(10))
+
+
+def test_futures_can_be_awaited(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+
+    async def application() -> list[int]:
+        first = await producer.send().future
+        second = await asyncio.wrap_future(producer.send().future)
+        return [first.offset, second.offset]
+
+    assert asyncio.run(application()) == [0, 1]
+
+
+def test_a_result_that_does_not_come_in_time_raises_and_comes_later(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+    sent = stage.producer(cluster).send()
+    gate.wait_until_reached()
+    with pytest.raises(TimeoutError):
+        sent.future.result(0.01)
+    assert not sent.future.cancel()
+    assert not sent.future.cancelled()
+    early: list[Any] = []
+    sent.future.add_done_callback(early.append)
+    gate.open()
+    assert sent.metadata().offset == 0
+    late: list[Any] = []
+    sent.future.add_done_callback(late.append)
+    assert late == [sent.future]
+    concurrent.futures.wait([sent.future], PATIENCE_S)
+    stage.producers[0].close(PATIENCE_S)
+    assert early == [sent.future]
+
+
+def test_futures_of_a_split_batch_resolve_like_any_other(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.topics["t"].options.max_message_bytes = 1000
+    producer = stage.producer(cluster, linger_ms=50, batch_size=8000, max_in_flight_requests_per_connection=1)
+    sent = [producer.send(value=b"%03d" % index + b"x" * 300) for index in range(12)]
+    futures = [s.future for s in sent]
+    done, _ = concurrent.futures.wait(futures, PATIENCE_S)
+    assert len(done) == 12
+    assert [f.result().offset for f in futures] == list(range(12))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"linger_ms": -1},
+        {"delivery_timeout_ms": 10, "linger_ms": 5, "request_timeout_ms": 30_000},
+        {"no_such_setting": 1},
+        {"bootstrap_servers": []},
+        {"bootstrap_servers": ["nohost"]},
+        {"acks": 2},
+        {"compression_type": "brotli"},
+        {"value_serializer": 5},
+        {"interceptors": (object(),)},
+        {"max_in_flight_requests_per_connection": 0},
+    ],
+)
+def test_a_constructor_that_fails_leaves_nothing_open(stage: Stage, broken: dict[str, Any]) -> None:
+    settings: dict[str, Any] = {"bootstrap_servers": ["127.0.0.1:9"], **broken}
+    with pytest.raises((KafkaError, ValueError, TypeError)):
+        KafkaProducer(**settings)
+
+
+def test_a_constructor_that_fails_closes_the_interceptors_it_was_given(stage: Stage) -> None:
+    """Nothing runs before the settings are right, so there is nothing that could be left running."""
+    recorder = _Recorder()
+    with pytest.raises(KafkaError):
+        KafkaProducer(bootstrap_servers=["127.0.0.1:9"], interceptors=(recorder,), linger_ms=-1)
+    assert "on_send" not in recorder.seen

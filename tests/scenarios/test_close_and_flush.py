@@ -1,0 +1,281 @@
+"""close(), flush() and the end of a producer, in good times and bad."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+import pytest
+
+from kproducer import CloseTimeoutError, KafkaError, KafkaTimeoutError, Outcome, ProducerClosedError
+from tests.fakebroker import FakeCluster, faults
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S, WatchedProducer
+
+PRODUCE, METADATA = 0, 3
+HOURS_MS = 3_600_000
+
+
+def _quiet_close(producer: WatchedProducer, timeout: float) -> None:
+    """Close; a CloseTimeoutError that counts the lost records is a legal way to end."""
+    with contextlib.suppress(CloseTimeoutError):
+        producer.close(timeout)
+
+
+def test_close_delivers_what_was_accepted(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+    sent = producer.send_many(50)
+    producer.close(PATIENCE_S)
+    assert all(s.future.done() for s in sent)
+    assert len(cluster.records("t")) == 50
+
+
+def test_close_is_idempotent_and_the_second_is_instant(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    producer.send().metadata()
+    producer.close(PATIENCE_S)
+    for _ in range(3):
+        producer.close()
+
+
+def test_a_closed_producer_refuses_everything_but_close(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    producer.send().metadata()
+    producer.close(PATIENCE_S)
+    with pytest.raises(ProducerClosedError):
+        producer.send()
+    with pytest.raises(ProducerClosedError):
+        producer.kafka.partitions_for("t")
+
+
+def test_the_context_manager_closes(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+    with producer.kafka:
+        sent = producer.send()
+    assert sent.metadata().offset == 0
+
+
+def test_a_producer_that_never_sent_closes_at_once(stage: Stage, cluster: FakeCluster) -> None:
+    stage.producer(cluster).close(PATIENCE_S)
+    unreachable = stage.producer(cluster, bootstrap_servers=["127.0.0.1:1"])
+    unreachable.close(PATIENCE_S)
+
+
+@pytest.mark.parametrize("timeout", [0, 0.2])
+def test_close_with_a_dead_cluster_is_bounded_and_fails_every_future(
+    stage: Stage, cluster: FakeCluster, timeout: float
+) -> None:
+    producer = stage.producer(cluster)
+    producer.send().metadata()
+    cluster.kill(1)
+    sent = producer.send_many(20)
+    _quiet_close(producer, timeout)
+    for one in sent:
+        assert one.error().outcome in (Outcome.NOT_SENT, Outcome.UNKNOWN)
+
+
+def test_close_with_a_silent_broker_leaves_unknown_outcomes(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control(PRODUCE, faults.stall_after(), times=None)
+    producer = stage.producer(cluster)
+    sent = producer.send()
+    cluster.wait_for_requests(PRODUCE, 1)
+    _quiet_close(producer, 0.1)
+    assert sent.error().outcome is Outcome.UNKNOWN
+
+
+def test_close_0_with_batches_not_yet_sent_says_not_sent(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+    producer.kafka.partitions_for("t")
+    sent = producer.send_many(5)
+    _quiet_close(producer, 0)
+    for one in sent:
+        assert one.error().outcome is Outcome.NOT_SENT
+    assert cluster.records("t") == []
+
+
+def test_close_says_how_many_records_were_lost(
+    stage: Stage, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = stage.producer(cluster)
+    producer.send().metadata()
+    cluster.kill(1)
+    producer.send_many(7)
+    text = ""
+    try:
+        producer.close(0.1)
+    except CloseTimeoutError as error:
+        text = str(error)
+    assert "7" in text + caplog.text
+
+
+def test_close_releases_callers_that_wait_for_metadata(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, max_block_ms=600_000)
+    errors: list[KafkaError] = []
+    caller = threading.Thread(target=lambda: errors.append(producer.failing_send("nowhere")))
+    caller.start()
+    cluster.wait_for_requests(METADATA, 1)
+    _quiet_close(producer, 0.5)
+    caller.join(PATIENCE_S)
+    assert len(errors) == 1
+    assert isinstance(errors[0], ProducerClosedError)
+
+
+def test_close_releases_callers_that_wait_for_memory(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control(PRODUCE, faults.stall_before(), times=None)
+    producer = stage.producer(cluster, buffer_memory=16_384, batch_size=16_384, max_block_ms=600_000)
+    producer.send()
+    cluster.wait_for_requests(PRODUCE, 1)
+    errors: list[KafkaError] = []
+    started = threading.Event()
+
+    def blocked() -> None:
+        started.set()
+        errors.append(producer.failing_send())
+
+    callers = [threading.Thread(target=blocked) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    assert started.wait(PATIENCE_S)
+    _quiet_close(producer, 0.2)
+    for caller in callers:
+        caller.join(PATIENCE_S)
+    assert [type(error) for error in errors] == [ProducerClosedError] * 3
+
+
+def test_close_from_a_callback_does_not_wait_for_its_own_thread(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    closed = threading.Event()
+
+    def close_now(metadata: object, error: object) -> None:
+        _quiet_close(producer, 3600)
+        closed.set()
+
+    producer.send(on_delivery=close_now)
+    assert closed.wait(PATIENCE_S)
+    with pytest.raises(ProducerClosedError):
+        producer.send()
+
+
+def test_close_while_threads_send_loses_nobody(stage: Stage) -> None:
+    """Each send either is refused or has exactly one outcome; the check afterwards counts them."""
+    cluster = stage.cluster(topics={"t": 3})
+    producer = stage.producer(cluster, linger_ms=1, ordered=False)
+    producer.send().metadata()
+    running = threading.Barrier(5)
+
+    def keep_sending() -> None:
+        running.wait()
+        while True:
+            try:
+                producer.send()
+            except ProducerClosedError:
+                return
+
+    callers = [threading.Thread(target=keep_sending) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    running.wait()
+    cluster.wait_for(lambda: sum(len(cluster.records("t", p)) for p in range(3)) > 200, what="traffic")
+    _quiet_close(producer, 0)
+    for caller in callers:
+        caller.join(PATIENCE_S)
+        assert not caller.is_alive()
+
+
+def test_flush_sends_what_lingers(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+    sent = producer.send_many(3)
+    producer.kafka.flush(PATIENCE_S)
+    assert all(s.future.done() for s in sent)
+
+
+def test_flush_of_nothing_returns(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    producer.kafka.flush(PATIENCE_S)
+    producer.send().metadata()
+    producer.kafka.flush(PATIENCE_S)
+
+
+def test_flush_in_vain_times_out_and_leaves_linger_as_it_was(stage: Stage, cluster: FakeCluster) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+    producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+    first = producer.send()
+    with pytest.raises(KafkaTimeoutError, match="flush"):
+        producer.kafka.flush(0.2)
+    gate.open()
+    first.metadata()
+    second = producer.send()
+    producer.kafka.partitions_for("t")
+    assert not second.future.done()
+    producer.kafka.flush(PATIENCE_S)
+    assert second.metadata().offset == 1
+
+
+def test_flush_with_failures_returns_because_they_are_resolved(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control(PRODUCE, faults.refuse_produce(29))
+    producer = stage.producer(cluster)
+    failed = producer.send()
+    producer.kafka.flush(PATIENCE_S)
+    assert failed.future.done()
+
+
+def test_flush_is_not_kept_waiting_by_later_sends(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, linger_ms=1)
+    stop = threading.Event()
+
+    def feed() -> None:
+        while not stop.is_set():
+            producer.send().metadata()
+
+    feeder = threading.Thread(target=feed)
+    producer.send().metadata()
+    feeder.start()
+    try:
+        for _ in range(5):
+            earlier = producer.send()
+            producer.kafka.flush(PATIENCE_S)
+            assert earlier.future.done()
+    finally:
+        stop.set()
+        feeder.join(PATIENCE_S)
+
+
+def test_several_threads_may_flush_at_once(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+    sent = producer.send_many(10)
+    flushers = [threading.Thread(target=producer.kafka.flush, args=(PATIENCE_S,)) for _ in range(4)]
+    for flusher in flushers:
+        flusher.start()
+    for flusher in flushers:
+        flusher.join(PATIENCE_S)
+    assert all(s.future.done() for s in sent)
+
+
+def test_flush_waits_for_retries(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control(PRODUCE, faults.refuse_produce(19), times=3)
+    producer = stage.producer(cluster)
+    sent = producer.send()
+    producer.kafka.flush(PATIENCE_S)
+    assert sent.future.done()
+    assert sent.metadata().offset == 0
+
+
+def test_close_waits_for_retries_until_its_timeout(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control(PRODUCE, faults.refuse_produce(19), times=3)
+    producer = stage.producer(cluster)
+    sent = producer.send()
+    producer.close(PATIENCE_S)
+    assert sent.metadata().offset == 0
+
+
+def test_close_0_returns_soon_even_with_a_long_backoff(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control(PRODUCE, faults.refuse_produce(19), times=None)
+    producer = stage.producer(cluster, retry_backoff_ms=HOURS_MS, retry_backoff_max_ms=HOURS_MS)
+    sent = producer.send()
+    cluster.wait_for_requests(PRODUCE, 1)
+    started = time.monotonic()
+    _quiet_close(producer, 0)
+    assert time.monotonic() - started < PATIENCE_S
+    assert sent.error().outcome is not None

@@ -1,0 +1,318 @@
+"""Processes that fork and processes that end: scripts run as children, the fake cluster stays here.
+
+Each script gets the bootstrap address as its first argument. A child that hangs is killed and fails
+the test.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+from tests.fakebroker import FakeCluster, faults
+from tests.scenarios.conftest import Stage
+
+PRODUCE = 0
+_CHILD_S = 40.0
+_PREAMBLE = """
+import gc, os, sys, threading
+from kproducer import KafkaProducer
+
+HOURS_MS = 3_600_000
+def producer(**config):
+    settings = dict(bootstrap_servers=[sys.argv[1]], linger_ms=0, retry_backoff_ms=20)
+    settings.update(config)
+    return KafkaProducer(**settings)
+
+def in_child(function):
+    # Runs the function in a forked child and returns the child's exit code.
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            function()
+            code = 0
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+"""
+
+
+def _run(cluster: FakeCluster, script: str, *, expect: int = 0) -> str:
+    """Run a script in a child process and return what it wrote to stderr."""
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-X",
+            "dev",
+            "-c",
+            _PREAMBLE + textwrap.dedent(script),
+            cluster.bootstrap_servers[0],
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=_CHILD_S)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        output, _ = process.communicate()
+        raise AssertionError(f"the child hangs:\n{output}") from None
+    assert process.returncode == expect, output
+    return output
+
+
+def _values(cluster: FakeCluster) -> list[bytes | None]:
+    return [record.value for record in cluster.records("t")]
+
+
+def test_exit_without_close_delivers_what_was_accepted(stage: Stage, cluster: FakeCluster) -> None:
+    _run(
+        cluster,
+        """
+        p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+        for index in range(100):
+            p.send("t", b"%d" % index)
+        """,
+    )
+    assert _values(cluster) == [b"%d" % index for index in range(100)]
+
+
+def test_exit_without_close_runs_the_callbacks(stage: Stage, cluster: FakeCluster) -> None:
+    output = _run(
+        cluster,
+        """
+        p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+        p.send("t", b"v", on_delivery=lambda m, e: print("delivered at", m.offset, flush=True))
+        """,
+    )
+    assert "delivered at 0" in output
+
+
+def test_exit_with_an_uncaught_exception_still_delivers(stage: Stage, cluster: FakeCluster) -> None:
+    _run(
+        cluster,
+        """
+        p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+        p.send("t", b"v")
+        raise SystemExit(3)
+        """,
+        expect=3,
+    )
+    assert _values(cluster) == [b"v"]
+
+
+def test_exit_with_a_dead_cluster_is_bounded_and_counts_the_lost(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control(PRODUCE, lambda context: context.answer())  # the first one is fine
+    cluster.control(PRODUCE, faults.stall_before(), times=None)
+    output = _run(
+        cluster,
+        """
+        import logging
+        logging.basicConfig()
+        p = producer(request_timeout_ms=1500, delivery_timeout_ms=1500)
+        p.send("t", b"first").result(20)
+        print("ready", flush=True)
+        for index in range(9):
+            p.send("t", b"lost %d" % index)
+        """,
+    )
+    assert "ready" in output
+    assert "9" in output.split("ready")[1], output
+
+
+def test_producers_that_nobody_holds_any_more_deliver_and_do_not_hang(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    _run(
+        cluster,
+        """
+        for index in range(20):
+            producer(linger_ms=50).send("t", b"%d" % index)
+        gc.collect()
+        """,
+    )
+    assert sorted(_values(cluster), key=lambda v: int(v or b"0")) == [b"%d" % index for index in range(20)]
+
+
+def test_a_forked_child_has_its_own_thread_and_connections(stage: Stage, cluster: FakeCluster) -> None:
+    _run(
+        cluster,
+        """
+        p = producer()
+        p.send("t", b"parent 1").result(20)
+        def child():
+            assert p.send("t", b"child").result(20).offset == 1
+            p.close(20)
+        assert in_child(child) == 0
+        assert p.send("t", b"parent 2").result(20).offset == 2
+        """,
+    )
+    assert _values(cluster) == [b"parent 1", b"child", b"parent 2"]
+    by_connection = {b.connection_id for b in cluster.topics["t"].partitions[0].batches}
+    assert len(by_connection) == 2
+
+
+def test_the_parents_waiting_records_stay_the_parents(stage: Stage, cluster: FakeCluster) -> None:
+    _run(
+        cluster,
+        """
+        p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+        futures = [p.send("t", b"parent %d" % index) for index in range(3)]
+        def child():
+            future = p.send("t", b"child")
+            p.flush(20)
+            assert future.result(20).offset == 0
+        assert in_child(child) == 0
+        p.flush(20)
+        assert [f.result(0).offset for f in futures] == [1, 2, 3]
+        """,
+    )
+    assert _values(cluster) == [b"child", b"parent 0", b"parent 1", b"parent 2"]
+
+
+def test_a_child_that_does_not_use_the_producer_leaves_it_alone(stage: Stage, cluster: FakeCluster) -> None:
+    """Also when it ends the normal way, with exit handlers and finalizers."""
+    _run(
+        cluster,
+        """
+        p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+        p.partitions_for("t")
+        future = p.send("t", b"parent")
+        pid = os.fork()
+        if pid == 0:
+            sys.exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        p.flush(20)
+        assert future.result(0).offset == 0
+        p.close(20)
+        """,
+    )
+    assert _values(cluster) == [b"parent"]
+    assert len({r.connection_id for r in cluster.requests(PRODUCE)}) == 1
+
+
+def test_a_child_that_closes_does_not_close_the_parents_connections(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    _run(
+        cluster,
+        """
+        p = producer()
+        p.send("t", b"parent 1").result(20)
+        assert in_child(lambda: p.close(20)) == 0
+        assert p.send("t", b"parent 2").result(20).offset == 1
+        """,
+    )
+    assert len({r.connection_id for r in cluster.requests(PRODUCE)}) == 1
+
+
+def test_forking_while_other_threads_send_deadlocks_no_child(stage: Stage, cluster: FakeCluster) -> None:
+    _run(
+        cluster,
+        """
+        p = producer(batch_size=200, linger_ms=1)
+        stop = threading.Event()
+        def feed():
+            while not stop.is_set():
+                p.send("t", b"parent").result(20)
+        threads = [threading.Thread(target=feed) for _ in range(3)]
+        for t in threads:
+            t.start()
+        def child():
+            p.send("t", b"child").result(20)
+            p.close(20)
+        codes = [in_child(child) for _ in range(10)]
+        stop.set()
+        for t in threads:
+            t.join(20)
+        p.close(20)
+        assert codes == [0] * 10, codes
+        """,
+    )
+    assert _values(cluster).count(b"child") == 10
+
+
+def test_futures_from_before_the_fork_do_not_hang_the_child(stage: Stage, cluster: FakeCluster) -> None:
+    _run(
+        cluster,
+        """
+        p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+        future = p.send("t", b"parent")
+        def child():
+            try:
+                future.result(0.2)
+            except Exception:
+                pass
+            else:
+                raise AssertionError("the child cannot know")
+            p.send("t", b"child")
+            p.flush(20)
+        assert in_child(child) == 0
+        p.close(20)
+        """,
+    )
+    assert _values(cluster) == [b"child", b"parent"]
+
+
+def test_multiprocessing_workers_share_a_producer_made_before(stage: Stage, cluster: FakeCluster) -> None:
+    _run(
+        cluster,
+        """
+        import multiprocessing
+        p = producer()
+        def work(index):
+            return p.send("t", b"%d" % index).result(20).offset
+        p.send("t", b"first").result(20)
+        with multiprocessing.get_context("fork").Pool(3) as pool:
+            offsets = pool.map(work, range(12))
+        assert sorted(offsets) == list(range(1, 13)), offsets
+        p.close(20)
+        """,
+    )
+    assert len(_values(cluster)) == 13
+
+
+def test_ctrl_c_gets_through_a_flush_that_waits(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control(PRODUCE, faults.stall_before(), times=None)
+    _run(
+        cluster,
+        """
+        import signal
+        p = producer(request_timeout_ms=2000, delivery_timeout_ms=2000)
+        p.send("t", b"stuck")
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            p.flush(3600)
+        except KeyboardInterrupt:
+            print("interrupted")
+            try:
+                p.close(0)
+            except Exception:
+                pass
+        else:
+            sys.exit(5)
+        """,
+    )
+
+
+def test_pickling_a_producer_is_a_clear_error(stage: Stage, cluster: FakeCluster) -> None:
+    output = _run(
+        cluster,
+        """
+        import pickle
+        with producer() as p:
+            try:
+                pickle.dumps(p)
+            except TypeError as error:
+                print("refused:", error)
+        """,
+    )
+    assert "refused:" in output

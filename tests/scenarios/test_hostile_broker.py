@@ -1,0 +1,247 @@
+"""A peer that sends anything but what it should: the producer survives, stays bounded and loses nothing."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+
+from kproducer import KafkaError, Outcome
+from tests.fakebroker import Bytes, Close, FakeCluster, Hold, Reply, RequestContext, faults, steps
+from tests.fakebroker.actions import Action
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S
+
+PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
+EVERY_API = [PRODUCE, METADATA, API_VERSIONS]
+GARBAGE = {
+    "http": b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+    "tls alert": b"\x15\x03\x01\x00\x02\x02\x46",
+    "negative size": struct.pack(">i", -1) + b"x" * 20,
+    "zero size": struct.pack(">i", 0),
+    "size below the header's": struct.pack(">i", 3) + b"abc",
+    "huge size": struct.pack(">i", 2**31 - 1) + b"x" * 100,
+    "random": random.Random(1).randbytes(300),
+}
+
+
+@pytest.mark.parametrize("api_key", EVERY_API)
+@pytest.mark.parametrize("kind", sorted(GARBAGE))
+def test_garbage_instead_of_an_answer_is_a_lost_connection(
+    stage: Stage, cluster: FakeCluster, api_key: int, kind: str
+) -> None:
+    # What looks like the start of a frame would be waited for: the request timeout ends that.
+    cluster.control(api_key, lambda context: steps(Bytes(GARBAGE[kind]), Close()))
+    producer = stage.producer(cluster, request_timeout_ms=1000)
+    assert producer.send().metadata().offset == 0
+    assert cluster.accepted_count() >= 2
+
+
+@pytest.mark.parametrize("kind", ["http", "negative size", "huge size"])
+def test_an_impossible_frame_size_ends_the_connection_without_waiting_for_more(
+    stage: Stage, cluster: FakeCluster, kind: str
+) -> None:
+    cluster.control(PRODUCE, lambda context: steps(Bytes(GARBAGE[kind]), faults.Stall()))
+    producer = stage.producer(cluster, request_timeout_ms=60_000, delivery_timeout_ms=60_000)
+    assert producer.send().metadata().offset == 0
+
+
+@pytest.mark.parametrize("api_key", EVERY_API)
+def test_an_answer_cut_anywhere_is_a_lost_connection(stage: Stage, api_key: int) -> None:
+    for cut in (1, 3, 4, 6, 9, 14):
+        cluster = stage.cluster()
+        cluster.control(api_key, lambda context, cut=cut: _truncated(context, cut))
+        producer = stage.producer(cluster)
+        assert producer.send().metadata().offset == 0
+        producer.close(PATIENCE_S)
+
+
+def _truncated(context: RequestContext, cut: int) -> Action:
+    frame = struct.pack(">ii", 200, context.logged.correlation_id) + b"\x00" * 20
+    return steps(Bytes(frame[:cut]), Close())
+
+
+@pytest.mark.parametrize("api_key", EVERY_API)
+def test_a_wrong_correlation_id_ends_the_connection_and_the_request_is_retried(
+    stage: Stage, cluster: FakeCluster, api_key: int
+) -> None:
+    cluster.control(api_key, faults.wrong_correlation_id())
+    producer = stage.producer(cluster)
+    sent = producer.send()
+    assert sent.metadata().offset in (0, 1)
+    assert cluster.accepted_count() >= 2
+
+
+def test_an_answer_to_another_request_is_never_taken_for_this_one(stage: Stage) -> None:
+    """Two requests in flight, answers swapped: neither may get the other's offset."""
+    cluster = stage.cluster(topics={"t": 2})
+    cluster.topics["t"].partitions[1].next_offset = 500
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.silence())  # the next answer on this connection answers a later request
+    cluster.control(PRODUCE, faults.hold_after(gate))
+    producer = stage.producer(cluster, ordered=False)
+    first = producer.send(partition=0)
+    cluster.wait_for_requests(PRODUCE, 1)
+    second = producer.send(partition=1)
+    gate.wait_until_reached()
+    gate.open()
+    assert first.metadata().offset == 0
+    assert second.metadata().offset in (500, 501)
+
+
+def test_an_answer_to_nothing_asked_ends_the_connection(stage: Stage, cluster: FakeCluster) -> None:
+    def twice(context: RequestContext) -> Action:
+        answer = context.answer()
+        return steps(answer, answer)
+
+    cluster.control(PRODUCE, twice)
+    producer = stage.producer(cluster)
+    assert producer.send().metadata().offset == 0
+    used = cluster.requests(PRODUCE)[0].connection_id
+    cluster.wait_for(lambda: used not in cluster.open_connections(), what="the drop")
+    assert producer.send().metadata().offset == 1
+
+
+@pytest.mark.parametrize("api_key", EVERY_API)
+def test_the_body_of_another_api_is_refused_or_harmless(
+    stage: Stage, cluster: FakeCluster, api_key: int
+) -> None:
+    """A frame with the right number and the wrong body: dropped, and the request made again."""
+
+    def confused(context: RequestContext) -> Action:
+        body = bytes(range(1, 120))
+        flexible = context.api_version >= 9 and api_key != API_VERSIONS
+        header = struct.pack(">i", context.logged.correlation_id) + (b"\x00" if flexible else b"")
+        return Bytes(struct.pack(">i", len(header) + len(body)) + header + body)
+
+    cluster.control(api_key, confused)
+    producer = stage.producer(cluster)
+    assert producer.send().metadata().offset == 0
+
+
+@pytest.mark.parametrize("api_key", EVERY_API)
+def test_lengths_that_promise_gigabytes_are_refused_without_allocating(
+    stage: Stage, cluster: FakeCluster, api_key: int
+) -> None:
+    def promise(context: RequestContext) -> Action:
+        header = struct.pack(">i", context.logged.correlation_id)
+        body = b"\x00" + b"\xff\xff\xff\xff\x07" * 4 + b"\x7f\xff\xff\xff" * 4
+        return Bytes(struct.pack(">i", len(header) + len(body)) + header + body)
+
+    cluster.control(api_key, promise)
+    producer = stage.producer(cluster)
+    assert producer.send().metadata().offset == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_answers_in_tiny_pieces_are_put_together(stage: Stage, cluster: FakeCluster, size: int) -> None:
+    cluster.control(None, faults.fragmented(size), times=None)
+    producer = stage.producer(cluster)
+    sent = producer.send_many(20)
+    assert [s.metadata().offset for s in sent] == list(range(20))
+
+
+def test_several_answers_in_one_packet_are_taken_apart(stage: Stage) -> None:
+    cluster = stage.cluster(topics={"t": 4})
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+    producer = stage.producer(cluster)
+    sent = []
+    for partition in range(4):
+        sent.append(producer.send(partition=partition))
+        cluster.wait_for_requests(PRODUCE, partition + 1)
+    gate.open()
+    assert [s.metadata().offset for s in sent] == [0, 0, 0, 0]
+
+
+def test_a_trickling_answer_does_not_prolong_the_request_timeout(stage: Stage, cluster: FakeCluster) -> None:
+    """The first bytes of the answer come, the rest never does."""
+    never = cluster.gate()
+
+    def trickle(context: RequestContext) -> Action:
+        start = struct.pack(">ii", 60, context.logged.correlation_id)
+        return steps(Bytes(start[:5]), Hold(never, Close()))
+
+    cluster.control(PRODUCE, trickle)
+    producer = stage.producer(cluster, request_timeout_ms=300)
+    assert producer.send().metadata().offset == 0
+    assert cluster.accepted_count() >= 2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_damage_to_true_answers_never_breaks_a_promise(stage: Stage, seed: int) -> None:
+    """One byte of every third answer's body is changed. Wrong answers may fail sends, nothing worse."""
+    rng = random.Random(seed)
+    cluster = stage.cluster(topics={"t": 2})
+
+    def damage(context: RequestContext) -> Action | None:
+        if rng.random() > 0.33:
+            return None
+        answer = context.answer()
+        if not isinstance(answer, Reply) or answer.message is None:
+            return None
+        version = context.response_version
+        body = bytearray(answer.message.encode(version))
+        body[rng.randrange(len(body))] ^= 1 << rng.randrange(8)
+        flexible = version >= 9 and context.api_key != API_VERSIONS
+        header = struct.pack(">i", context.logged.correlation_id) + (b"\x00" if flexible else b"")
+        return Bytes(struct.pack(">i", len(header) + len(body)) + header + bytes(body))
+
+    damaging = cluster.control(None, damage, times=None)
+    producer = stage.producer(
+        cluster,
+        ordered=False,
+        request_timeout_ms=300,
+        delivery_timeout_ms=1000,
+        max_block_ms=1000,
+        metadata_max_age_ms=300,
+    )
+    accepted = []
+    for index in range(30):
+        try:
+            accepted.append(producer.send(partition=index % 2))
+        except KafkaError:
+            continue
+    for sent in accepted:
+        sent.future.exception(PATIENCE_S)
+    # A damaged answer may lie about offsets and errors: only "once" can be held against the producer.
+    producer.forget(sent for sent in accepted)
+    assert all(len(sent.callbacks) == 1 for sent in accepted)
+    damaging.remove()
+    cluster.tolerate(r"API \d+ v-?\d+; offered")  # version ranges were damaged as well
+    # What was negotiated over a connection holds as long as it lives; new ones ask anew.
+    cluster.drop_connections(1)
+    assert producer.send_until_it_works().metadata().topic == "t"
+
+
+def test_rejection_by_an_impossible_code_still_has_an_outcome(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control(PRODUCE, faults.refuse_produce(-32768))
+    error = stage.producer(cluster).send().error()
+    assert error.outcome in (Outcome.REJECTED, Outcome.UNKNOWN)
+    assert "-32768" in str(error)
+
+
+def test_a_flood_after_the_answer_is_bounded(stage: Stage, cluster: FakeCluster) -> None:
+    """Eight megabytes of nonsense behind a true answer."""
+
+    def flood(context: RequestContext) -> Action:
+        return steps(context.answer(), Bytes(b"\x00" * 8_000_000), Close())
+
+    cluster.control(PRODUCE, flood)
+    producer = stage.producer(cluster)
+    assert producer.send().metadata().offset == 0
+    assert producer.send().metadata().offset == 1
+
+
+def test_metadata_of_several_megabytes_is_read_and_one_beyond_the_limit_is_refused(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    with cluster.log.changed:
+        cluster.topics["wide"] = cluster.create_topic("wide", 20_000)
+    producer = stage.producer(cluster)
+    assert producer.send("wide", partition=19_999).metadata().offset == 0
+    size_bomb = struct.pack(">i", 200 * 1024 * 1024)
+    cluster.control(METADATA, lambda context: steps(Bytes(size_bomb + b"\x00" * 1000), faults.Stall()))
+    cluster.create_topic("next")
+    assert producer.send("next").metadata().offset == 0

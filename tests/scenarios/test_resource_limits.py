@@ -1,0 +1,153 @@
+"""Many connections, many producers, many partitions, many descriptors."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+
+import pytest
+
+from tests.fakebroker import FakeCluster, faults
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S
+
+PRODUCE, METADATA = 0, 3
+
+
+def test_a_hundred_producers_come_and_go(stage: Stage, cluster: FakeCluster) -> None:
+    for _ in range(100):
+        producer = stage.producer(cluster)
+        producer.send().metadata()
+        producer.close(PATIENCE_S)
+    assert threading.active_count() < 20
+    cluster.wait_for(lambda: cluster.open_connection_count() == 0, what="all connections closed")
+
+
+def test_two_hundred_reconnects_leave_one_connection(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, reconnect_backoff_ms=0, reconnect_backoff_max_ms=0, retry_backoff_ms=0)
+    producer.send().metadata()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(200):
+        cluster.control(PRODUCE, faults.close_before())
+        producer.send().metadata()
+    assert cluster.accepted_count() > 200
+    cluster.wait_for(lambda: cluster.open_connection_count() <= 2, what="old connections gone")
+    assert len(os.listdir("/proc/self/fd")) <= before + 4
+
+
+def test_descriptors_beyond_1024_are_no_limit(stage: Stage, cluster: FakeCluster) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 1400:
+        pytest.skip(f"the hard limit of {hard} descriptors leaves no room for 1024 others")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1400), hard))
+    others: list[int] = []
+    try:
+        while not others or others[-1] < 1100:
+            others.append(os.open("/dev/null", os.O_RDONLY))
+        producer = stage.producer(cluster)
+        assert producer.send().metadata().offset == 0
+        producer.close(PATIENCE_S)
+    finally:
+        for descriptor in others:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_thousands_of_partitions_with_one_record_each_stay_within_the_buffer(stage: Stage) -> None:
+    """Each open batch takes a whole pooled buffer: 2000 of them go through a pool of 256."""
+    cluster = stage.cluster(3, topics={"t": 2000})
+    producer = stage.producer(
+        cluster, buffer_memory=256 * 1024, batch_size=1024, linger_ms=5, max_block_ms=int(PATIENCE_S * 1000)
+    )
+    for partition in range(2000):
+        producer.send(value=b"x" * 100 + b"%d" % partition, partition=partition)
+    producer.kafka.flush(PATIENCE_S)
+    assert all(len(cluster.records("t", partition)) == 1 for partition in range(2000))
+
+
+def test_many_partitions_of_one_broker_are_all_served(stage: Stage) -> None:
+    """Requests hold only a few batches each: no partition may starve behind the first ones."""
+    cluster = stage.cluster(topics={"t": 40})
+    producer = stage.producer(cluster, batch_size=1000, max_request_size=3000, linger_ms=1)
+    for index in range(400):
+        producer.send(value=b"%06d" % index + b"x" * 400, partition=index % 40)
+    producer.kafka.flush(PATIENCE_S)
+    assert all(len(cluster.records("t", partition)) == 10 for partition in range(40))
+
+
+def test_idle_connections_are_closed_and_opened_again(stage: Stage, cluster: FakeCluster) -> None:
+    """Looked at whenever the I/O thread wakes, here for metadata; a short idle time has passed by then."""
+    producer = stage.producer(cluster, connections_max_idle_ms=20, metadata_max_age_ms=100)
+    producer.send().metadata()
+    first = cluster.open_connections()
+    cluster.wait_for(lambda: not first & cluster.open_connections(), what="the first connections closed")
+    assert producer.send().metadata().offset == 1
+
+
+def test_a_connection_with_a_request_in_flight_is_not_idle(stage: Stage, cluster: FakeCluster) -> None:
+    gate = cluster.gate()
+    producer = stage.producer(cluster, connections_max_idle_ms=150)
+    producer.send().metadata()
+    cluster.control(PRODUCE, faults.hold_after(gate))
+    held = producer.send()
+    gate.wait_until_reached()
+    with pytest.raises(TimeoutError):
+        held.future.result(0.4)
+    gate.open()
+    assert held.metadata().offset == 1
+    assert len(cluster.requests(PRODUCE)) == 2
+
+
+def test_ten_clusters_and_producers_in_one_process(stage: Stage) -> None:
+    clusters = [stage.cluster() for _ in range(10)]
+    producers = [stage.producer(cluster) for cluster in clusters]
+    for producer in producers:
+        producer.send_many(10)
+    for producer, cluster in zip(producers, clusters, strict=True):
+        producer.kafka.flush(PATIENCE_S)
+        assert len(cluster.records("t")) == 10
+
+
+def test_large_records_over_small_socket_buffers(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, send_buffer_bytes=4096, receive_buffer_bytes=4096, linger_ms=2)
+    sent = [producer.send(value=bytes([index]) * 900_000) for index in range(5)]
+    assert [s.metadata().offset for s in sent] == list(range(5))
+
+
+def test_a_rolling_restart_fails_no_send(stage: Stage) -> None:
+    cluster = stage.cluster(3, topics={"t": 3})
+    producer = stage.producer(cluster, ordered=False)
+    stop = threading.Event()
+
+    def feed() -> None:
+        while not stop.is_set():
+            producer.send().metadata()
+
+    feeder = threading.Thread(target=feed)
+    producer.send().metadata()
+    feeder.start()
+    try:
+        for broker_id in (1, 2, 3):
+            heir = broker_id % 3 + 1
+            for partition in range(3):
+                if cluster.topics["t"].partitions[partition].leader_id == broker_id:
+                    cluster.move_leader("t", partition, heir)
+            cluster.kill(broker_id)
+            seen = len(cluster.requests(PRODUCE))
+            cluster.wait_for_requests(PRODUCE, seen + 20)
+            cluster.restart(broker_id)
+    finally:
+        stop.set()
+        feeder.join(PATIENCE_S)
+    assert all(s.future.exception(PATIENCE_S) is None for s in producer.sent)
+
+
+def test_metrics_count_what_happened(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control(PRODUCE, faults.refuse_produce(19))
+    producer = stage.producer(cluster)
+    producer.send_many(10)
+    producer.kafka.flush(PATIENCE_S)
+    metrics = producer.kafka.metrics()
+    assert metrics
+    assert any(value == 10 for value in metrics.values())
