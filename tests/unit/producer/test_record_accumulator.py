@@ -1,0 +1,421 @@
+"""RecordAccumulator: appending, expiry, splitting, flush, abort; memory and futures are accounted for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from kproducer.broker_errors import MessageTooLargeError, NotLeaderOrFollowerError
+from kproducer.errors import (
+    BufferExhaustedError,
+    DeliveryTimeoutError,
+    KafkaError,
+    Outcome,
+    ProducerClosedError,
+    SerializationError,
+)
+from kproducer.producer.future_record_metadata import FutureRecordMetadata
+from kproducer.records.record_batch import RecordBatch
+from tests.support.accumulator_kit import Kit, make_snapshot, partition_of
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(30_000):
+        if condition():
+            return
+        pause.wait(0.001)
+    raise AssertionError("condition not met")
+
+
+# -- appending ---------------------------------------------------------------------------------------------
+
+
+def test_append_blocks_for_memory_and_names_the_setting() -> None:
+    kit = Kit(buffer_memory=1024)
+    kit.append(0)
+    with pytest.raises(BufferExhaustedError, match="max_block_ms"):
+        kit.append(1, max_block_ms=1)
+    kit.clock.advance(10)
+    kit.finish(kit.drain()[0])
+    kit.append(1)
+
+
+def test_waiting_append_goes_on_when_memory_comes_back() -> None:
+    kit = Kit(buffer_memory=1024, linger_ms=3_600_000)
+    kit.append(0)
+    futures: list[FutureRecordMetadata] = []
+    thread = threading.Thread(target=lambda: futures.append(kit.append(1, max_block_ms=30_000)))
+    thread.start()
+    wait_until(lambda: kit.pool.queued == 1)
+    # Somebody waits for memory: what lingers goes out now.
+    (batch,) = kit.drain(1)
+    kit.finish(batch)
+    thread.join(30)
+    (batch,) = kit.drain(1)
+    kit.finish(batch, 9)
+    assert futures[0].result(0).offset == 9
+    kit.assert_all_memory_is_back()
+
+
+def test_buffer_that_turned_out_not_to_be_needed_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = Kit()
+    allocate = kit.pool.allocate
+
+    def allocate_while_another_appends(size: int, max_block_ms: float) -> bytearray:
+        monkeypatch.setattr(type(kit.pool), "allocate", original)
+        kit.append(0, b"other")
+        return allocate(size, max_block_ms)
+
+    original = type(kit.pool).allocate
+    monkeypatch.setattr(type(kit.pool), "allocate", lambda self, *a: allocate_while_another_appends(*a))
+    future, wake = kit.append_and_wake(0, b"mine")
+    assert not wake
+    assert kit.accumulator.incomplete_count == 1
+    assert kit.pool.available_bytes == kit.pool.total_bytes - 1024
+    kit.clock.advance(10)
+    (batch,) = kit.drain()
+    assert [r.value for r in RecordBatch.parse(batch.records()).records()] == [b"other", b"mine"]
+    kit.finish(batch, 5)
+    assert future.result(0).offset == 6
+    kit.assert_all_memory_is_back()
+
+
+def test_refused_record_takes_no_memory_and_makes_no_batch() -> None:
+    kit = Kit()
+    with pytest.raises(SerializationError):
+        kit.append(0, "text")  # type: ignore[arg-type]
+    kit.assert_all_memory_is_back()
+    kit.append(0, b"fine")
+    with pytest.raises(SerializationError):
+        kit.append(0, "text")  # type: ignore[arg-type]
+    assert kit.accumulator.incomplete_record_count == 1
+
+
+def test_append_after_close_is_refused() -> None:
+    kit = Kit()
+    kit.append(0)
+    kit.accumulator.close()
+    for partition in (0, 1, -1):
+        with pytest.raises(ProducerClosedError):
+            kit.append(partition)
+    assert kit.accumulator.incomplete_count == 1
+
+
+def test_nothing_is_appended_to_a_batch_that_was_drained_or_put_back() -> None:
+    kit = Kit(linger_ms=0)
+    kit.append(0)
+    (first,) = kit.drain()
+    kit.append(0)
+    assert first.record_count == 1
+    kit.retry(first)
+    (second,) = [b for b in kit.accumulator._incomplete.copy() if b is not first]
+    kit.append(0)
+    assert (first.record_count, second.record_count) == (1, 2)
+
+
+def test_threads_appending_to_one_partition_keep_each_thread_s_order() -> None:
+    kit = Kit(make_snapshot([1]), linger_ms=0, buffer_memory=1 << 22)
+    barrier = threading.Barrier(4)
+
+    def run(name: int) -> None:
+        barrier.wait(30)
+        for i in range(300):
+            kit.append(0, b"%d %d" % (name, i), max_block_ms=30_000)
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    seen: dict[bytes, list[int]] = {}
+    while batches := kit.drain():
+        for batch in batches:
+            for record in RecordBatch.parse(batch.records()).records():
+                assert record.value is not None
+                name, number = record.value.split()
+                seen.setdefault(name, []).append(int(number))
+            kit.finish(batch)
+    assert seen == {b"%d" % name: list(range(300)) for name in range(4)}
+    kit.assert_all_memory_is_back()
+
+
+# -- expiry ------------------------------------------------------------------------------------------------
+
+
+def test_queued_batches_expire_in_order_exactly_when_due() -> None:
+    kit = Kit(make_snapshot([-1, 1]), delivery_timeout_ms=1000, request_timeout_ms=500, linger_ms=0)
+    first = kit.fill(0)
+    kit.clock.advance(100)
+    later = kit.append(1)
+    assert kit.accumulator.next_expiry_ms == kit.now_ms + 900
+    kit.clock.advance(899)
+    assert kit.accumulator.expired_batches(kit.now_ms) == []
+    kit.clock.advance(1)
+    expired = kit.accumulator.expired_batches(kit.now_ms)
+    assert [partition_of(b) for b in expired] == [0, 0]
+    assert expired == sorted(expired, key=lambda b: b.order)
+    assert kit.accumulator.next_expiry_ms == kit.now_ms + 100
+    for batch in expired:
+        batch.complete_exceptionally(batch.delivery_timeout_error(1000, kit.now_ms))
+        kit.accumulator.deallocate(batch)
+    error = first[0].exception(0)
+    assert isinstance(error, DeliveryTimeoutError)
+    assert error.outcome is Outcome.NOT_SENT
+    assert not later.done()
+    assert kit.accumulator.incomplete_count == 1
+
+
+def test_delivery_timeout_near_the_largest_number_never_expires_early() -> None:
+    kit = Kit(delivery_timeout_ms=2**31 - 1, request_timeout_ms=500, linger_ms=0)
+    kit.append(0)
+    kit.clock.advance(2**31 - 2)
+    assert kit.accumulator.expired_batches(kit.now_ms) == []
+    kit.clock.advance(1)
+    assert len(kit.accumulator.expired_batches(kit.now_ms)) == 1
+
+
+def test_retried_batch_expires_by_its_first_append() -> None:
+    kit = Kit(delivery_timeout_ms=1000, request_timeout_ms=500, linger_ms=0)
+    kit.append(0)
+    (batch,) = kit.drain()
+    assert kit.accumulator.expired_batches(kit.now_ms + 1) == []
+    kit.clock.advance(900)
+    kit.retry(batch, NotLeaderOrFollowerError())
+    assert kit.accumulator.next_expiry_ms <= kit.now_ms + 100
+    kit.clock.advance(100)
+    assert kit.accumulator.expired_batches(kit.now_ms) == [batch]
+    error = batch.delivery_timeout_error(1000, kit.now_ms)
+    assert error.outcome is Outcome.UNKNOWN
+    assert "NOT_LEADER_OR_FOLLOWER" in str(error)
+
+
+def test_batch_that_expires_in_flight_keeps_its_buffer_until_the_request_is_over() -> None:
+    kit = Kit(buffer_memory=1024, linger_ms=0)
+    future = kit.append(0, b"mine")
+    (batch,) = kit.drain()
+    on_the_wire = batch.records()
+    before = bytes(on_the_wire)
+    batch.complete_exceptionally(batch.delivery_timeout_error(1000, kit.now_ms))
+    kit.accumulator.deallocate(batch)
+    # The future fails at once, but nobody else's record may enter the half-sent buffer.
+    assert isinstance(future.exception(0), DeliveryTimeoutError)
+    with pytest.raises(BufferExhaustedError):
+        kit.append(1, b"other")
+    assert bytes(on_the_wire) == before
+    kit.accumulator.deallocate(batch)
+    assert kit.pool.available_bytes == 0
+    kit.accumulator.request_done(batch)
+    kit.accumulator.request_done(batch)
+    kit.accumulator.deallocate(batch)
+    kit.assert_all_memory_is_back()
+
+
+# -- splitting ---------------------------------------------------------------------------------------------
+
+
+def test_too_large_batch_is_split_into_its_place_and_resolves_the_same_futures() -> None:
+    kit = Kit(make_snapshot([1]), batch_size=2048, linger_ms=0)
+    order: list[int] = []
+    futures = [
+        kit.append(0, b"%0100d" % i, on_delivery=lambda m, e: order.append(m.offset)) for i in range(15)
+    ]
+    (batch,) = kit.drain()
+    futures.append(kit.append(0, b"later", on_delivery=lambda m, e: order.append(m.offset)))
+    kit.accumulator.request_done(batch)
+    parts = kit.accumulator.split_and_reenqueue(batch)
+    kit.accumulator.deallocate(batch)
+    assert parts >= 2
+    offset = 0
+    while drained := kit.drain():
+        (part,) = drained
+        if part.is_split:
+            assert part.records().nbytes <= 1024
+        kit.finish(part, offset)
+        offset += part.record_count
+    assert [f.result(0).offset for f in futures] == list(range(16))
+    assert order == list(range(16))
+    kit.assert_all_memory_is_back()
+
+
+def test_splitting_comes_to_an_end_when_the_broker_takes_one_record_at_a_time() -> None:
+    kit = Kit(make_snapshot([1]), batch_size=4096, linger_ms=0, compression_type="gzip")
+    futures = [kit.append(0, b"x" * 100) for _ in range(33)]
+    rounds = 0
+    while drained := kit.drain():
+        rounds += 1
+        (batch,) = drained
+        kit.accumulator.request_done(batch)
+        if batch.record_count > 1:
+            assert kit.accumulator.split_and_reenqueue(batch) > 1
+        else:
+            batch.complete_exceptionally(MessageTooLargeError())
+        kit.accumulator.deallocate(batch)
+        assert rounds < 100
+    assert all(isinstance(f.exception(0), MessageTooLargeError) for f in futures)
+    kit.assert_all_memory_is_back()
+
+
+def test_expired_batch_is_neither_split_nor_sent_again() -> None:
+    kit = Kit(linger_ms=0)
+    kit.append(0)
+    kit.append(0)
+    (batch,) = kit.drain()
+    batch.complete_exceptionally(batch.delivery_timeout_error(1000, kit.now_ms))
+    kit.accumulator.deallocate(batch)
+    kit.accumulator.request_done(batch)
+    assert kit.accumulator.split_and_reenqueue(batch) == 0
+    assert not kit.accumulator.has_undrained
+    kit.assert_all_memory_is_back()
+
+
+# -- flush -------------------------------------------------------------------------------------------------
+
+
+def test_flush_makes_everything_ready_and_waits_for_earlier_records_only() -> None:
+    kit = Kit(linger_ms=3_600_000)
+    futures = [kit.append(0), kit.append(2)]
+    assert kit.ready_ids() == set()
+    kit.accumulator.begin_flush()
+    assert kit.ready_ids() == {1, 2}
+    batches = kit.drain()
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.append(kit.accumulator.await_flush_completion(30_000)))
+    thread.start()
+    kit.finish(batches[0])
+    later = kit.append(1)
+    kit.finish(batches[1])
+    thread.join(30)
+    assert results == [True]
+    assert all(f.done() for f in futures)
+    assert not later.done()
+    assert not kit.accumulator.flush_in_progress
+    assert kit.ready_ids() == set()
+
+
+def test_flush_that_times_out_or_is_interrupted_ends() -> None:
+    kit = Kit(linger_ms=3_600_000)
+    kit.append(0)
+    kit.accumulator.begin_flush()
+    kit.accumulator.begin_flush()
+    assert kit.accumulator.await_flush_completion(1) is False
+    assert kit.accumulator.flush_in_progress
+    (batch,) = kit.accumulator._incomplete.copy()
+
+    class Interrupting(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            raise KeyboardInterrupt
+
+    batch.result._event = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        kit.accumulator.await_flush_completion()
+    assert not kit.accumulator.flush_in_progress
+    assert kit.ready_ids() == set()
+
+
+def test_flush_follows_a_split() -> None:
+    kit = Kit(make_snapshot([1]), batch_size=2048, linger_ms=0)
+    for _ in range(10):
+        kit.append(0, b"x" * 100)
+    (batch,) = kit.drain()
+    kit.accumulator.begin_flush()
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.append(kit.accumulator.await_flush_completion(30_000)))
+    thread.start()
+    wait_until(lambda: batch.result._event is not None)
+    kit.accumulator.request_done(batch)
+    kit.accumulator.split_and_reenqueue(batch)
+    kit.accumulator.deallocate(batch)
+    while drained := kit.drain():
+        assert results == []
+        for part in drained:
+            kit.finish(part)
+    thread.join(30)
+    assert results == [True]
+
+
+# -- abort -------------------------------------------------------------------------------------------------
+
+
+def test_abort_fails_every_record_once_and_keeps_buffers_that_are_being_sent() -> None:
+    kit = Kit(linger_ms=0)
+    calls: list[tuple[int, KafkaError]] = []
+    sent = kit.append(0, on_delivery=lambda m, e: calls.append((0, e)))
+    (in_flight,) = kit.drain()
+    queued = kit.append(0, on_delivery=lambda m, e: calls.append((1, e)))
+    kit.accumulator.close()
+    kit.accumulator.abort_incomplete_batches(ProducerClosedError("closed"))
+    kit.accumulator.abort_incomplete_batches(ProducerClosedError("closed again"))
+    assert [i for i, _ in calls] == [0, 1]
+    for future, outcome in ((sent, Outcome.UNKNOWN), (queued, Outcome.NOT_SENT)):
+        error = future.exception(0)
+        assert isinstance(error, ProducerClosedError)
+        assert str(error) == "closed"
+        assert error.outcome is outcome
+    assert kit.pool.available_bytes == kit.pool.total_bytes - 1024
+    assert in_flight.records().nbytes > 0
+    kit.accumulator.release_all_in_flight()
+    kit.assert_all_memory_is_back()
+
+
+def test_abort_of_what_was_never_sent_leaves_the_rest() -> None:
+    kit = Kit(linger_ms=0)
+    retried, sent = kit.append(0), kit.append(1)
+    for batch in kit.drain():
+        if partition_of(batch) == 0:
+            kit.retry(batch)
+    queued = kit.append(2)
+    kit.accumulator.abort_undrained_batches(KafkaError("aborted"))
+    assert queued.done()
+    assert not retried.done()
+    assert not sent.done()
+
+
+def test_abort_while_threads_append_overlooks_nobody() -> None:
+    kit = Kit(buffer_memory=1 << 22, linger_ms=3_600_000)
+    barrier = threading.Barrier(5)
+    futures: list[FutureRecordMetadata] = []
+    refused = []
+
+    def run(partition: int) -> None:
+        barrier.wait(30)
+        while True:
+            try:
+                futures.append(kit.append(partition, b"x" * 100, max_block_ms=30_000))
+            except ProducerClosedError as error:
+                refused.append(error)
+                return
+
+    threads = [threading.Thread(target=run, args=(p,), daemon=True) for p in (0, 1, 2, -1)]
+    for thread in threads:
+        thread.start()
+    barrier.wait(30)
+    wait_until(lambda: len(futures) > 200)
+    kit.accumulator.close()
+    kit.accumulator.abort_incomplete_batches(ProducerClosedError("closed"))
+    for thread in threads:
+        thread.join(30)
+    assert len(refused) == 4
+    assert all(isinstance(f.exception(0), ProducerClosedError) for f in futures)
+    kit.assert_all_memory_is_back()
+
+
+def test_batch_that_cannot_be_finished_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = Kit(make_snapshot([1, 1]), linger_ms=0)
+    bad, good = kit.append(0), kit.append(1)
+    broken = kit.accumulator._incomplete.copy()[0]
+
+    def fail() -> memoryview:
+        raise RuntimeError("compressor trouble")
+
+    monkeypatch.setattr(type(broken.builder), "close", lambda self: fail())
+    assert kit.drain(1) == []
+    monkeypatch.undo()
+    error = bad.exception(0)
+    assert "compressor trouble" in str(error)
+    assert error is not None
+    assert error.outcome is Outcome.NOT_SENT
+    assert isinstance(good.exception(0), KafkaError)
+    kit.assert_all_memory_is_back()
