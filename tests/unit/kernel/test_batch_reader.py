@@ -32,7 +32,7 @@ HOSTILE = [
     ("value beyond", "18 00 00 00 02 6b 7e 76 02 02 68 02 78", "value of 63 bytes runs past"),
     ("negative value length", "18 00 00 00 02 6b 05 76 02 02 68 02 78", "value has the negative length -3"),
     ("negative header count", "18 00 00 00 02 6b 02 76 01 02 68 02 78", "-1 headers cannot lie in 4 bytes"),
-    ("too many headers", "18 00 00 00 02 6b 02 76 0c 02 68 02 78", "6 headers cannot lie in 4 bytes"),
+    ("too many headers", "18 00 00 00 02 6b 02 76 06 02 68 02 78", "3 headers cannot lie in 4 bytes"),
     ("huge header count", "18 00 00 00 02 6b 01 fe ff ff ff 0f 00", "2147483647 headers cannot"),
     ("header left over", "18 00 00 00 02 6b 02 76 00 02 68 02 78", "length 12 is wrong"),
     ("null header name", "18 00 00 00 02 6b 02 76 02 01 68 02 78", "null header name before byte 10"),

@@ -178,6 +178,26 @@ def test_a_record_is_taken_exactly_when_kafka_takes_it(
     assert [record.value for record in builder.records()] == taken
 
 
+@pytest.mark.parametrize("ratio", [0.3, 0.96, 1.0, 1.37, 2.0])
+@pytest.mark.parametrize("value_bytes", [1, 13, 40])
+def test_not_one_byte_more_or_less_than_the_estimate_allows(ratio: float, value_bytes: int) -> None:
+    value = noise(value_bytes)
+    record_bytes = value_bytes + 7
+    for write_limit in range(200, 420):
+        builder = build(1000, "snappy", ratio, write_limit)
+        expected = 0
+        while not expected or write_limit >= (
+            RECORD_BATCH_OVERHEAD + int(expected * record_bytes * (1.05 * ratio)) + record_bytes
+        ):
+            expected += 1
+            if expected == 60:  # behind it offset deltas take two bytes
+                break
+        taken = 0
+        while taken < 60 and builder.try_append(TS, None, value, None):
+            taken += 1
+        assert taken == expected, f"write limit {write_limit}"
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_estimate_learns_from_each_batch_once(codec: str) -> None:
     estimate = expecting(1.0)
@@ -346,9 +366,11 @@ def test_contradictory_producer_state_is_refused_locally(
     state: tuple[int, int, int, bool], message: str, is_closed: bool
 ) -> None:
     builder = closed() if is_closed else closed_for_appends()
+    before = builder.state
     set_state = builder.reopen_and_rewrite_producer_state if is_closed else builder.set_producer_state
     with pytest.raises(LocalProtocolError, match=message):
         set_state(*state)
+    assert builder.state is before
     batch = RecordBatch.parse(builder.close())
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (-1, -1, -1)
     assert not batch.is_transactional
