@@ -155,6 +155,18 @@ class ClusterConnectionStates:
         """Whether there is no connection and none is being made."""
         return self.state(node_id) in _DISCONNECTED_STATES
 
+    def is_unreachable(self, node_id: str) -> bool:
+        """Whether there is no connection and the last attempt to make one came to nothing.
+
+        A connection that was lost after it had been ready does not count: it may come back at once.
+        """
+        node = self._nodes.get(node_id)
+        return (
+            node is not None
+            and node.state in _DISCONNECTED_STATES
+            and (node.failed_setups > 0 or node.failed_attempts > 1)
+        )
+
     @property
     def is_any_preparing(self) -> bool:
         """Whether any node's connection is on its way to ready."""

@@ -2,7 +2,9 @@
 
 Falls back to the configured bootstrap addresses when no known broker can be reached (KIP-899), when updates
 have failed for too long, or when a broker says so (KIP-1102). Knows nothing of producing.
-Source: Kafka class ``NetworkClient.DefaultMetadataUpdater``.
+Source: Kafka class ``NetworkClient.DefaultMetadataUpdater``. Differs from Kafka: the Java client starts
+afresh when all nodes happen to be backing off at the same moment, be it after a single lost connection; this
+one when an attempt to connect to each of them has failed, because starting afresh forgets the topics.
 """
 
 from __future__ import annotations
@@ -116,15 +118,13 @@ class DefaultMetadataUpdater:
             self.rebootstrap(now_ms)
             self._attempt_since_ms = now_ms
         client = self._client
-        node = client.least_loaded_node(now_ms)
         if (
-            node is None
-            and self._may_rebootstrap
+            self._may_rebootstrap
             and not self._metadata.snapshot.is_bootstrap  # else there is nothing to fall back to
-            and not client.has_ready_connection(now_ms)
+            and client.are_all_nodes_unreachable()
         ):
             self.rebootstrap(now_ms)
-            node = client.least_loaded_node(now_ms)
+        node = client.least_loaded_node(now_ms)
         if node is None:
             return max(client.shortest_poll_delay_ms(now_ms), 1)
         return self._ask(node, now_ms)

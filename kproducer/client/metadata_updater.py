@@ -20,8 +20,8 @@ class MetadataClient(Protocol):
     def least_loaded_node(self, now_ms: int) -> Node | None:
         """The node best suited for a request now, None when none can be reached at present."""
 
-    def has_ready_connection(self, now_ms: int) -> bool:
-        """Whether any known node has a usable connection, busy or not."""
+    def are_all_nodes_unreachable(self) -> bool:
+        """Whether the last attempt to connect failed for each of the known nodes."""
 
     def is_any_node_preparing(self) -> bool:
         """Whether any connection is on its way to ready."""

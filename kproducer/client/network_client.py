@@ -175,11 +175,9 @@ class NetworkClient:
             nodes, start, self._can_send, self._in_flight.count_of, self._states, now_ms
         )
 
-    def has_ready_connection(self, now_ms: int) -> bool:
-        """Whether any known node has a usable connection, busy or not."""
-        return any(
-            self._states.is_ready(str(node.id), now_ms) for node in self._metadata_updater.fetch_nodes()
-        )
+    def are_all_nodes_unreachable(self) -> bool:
+        """Whether the last attempt to connect failed for each of the known nodes."""
+        return all(self._states.is_unreachable(str(node.id)) for node in self._metadata_updater.fetch_nodes())
 
     def is_any_node_preparing(self) -> bool:
         """Whether any connection is on its way to ready."""

@@ -1,0 +1,335 @@
+"""Metadata is asked for, one question at a time, from a node that can answer; from the start if need be."""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import Any
+
+import pytest
+from kproducer_messages import MetadataResponse
+from kproducer_messages.metadata_response import (
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+from kproducer.broker_errors import UnsupportedVersionError
+from kproducer.client.client_request import ClientResponse
+from kproducer.client.default_metadata_updater import DefaultMetadataUpdater, MetadataRequestBuilder
+from kproducer.client.metadata import MetadataRequestAndVersion
+from kproducer.client.network_client import NetworkClient
+from kproducer.config import ProducerConfig
+from kproducer.errors import AuthenticationError, DisconnectedError, NetworkError
+from kproducer.network.host_resolver import ResolvedAddress
+from kproducer.network.selector import IdleDisconnectError
+from kproducer.producer.producer_metadata import ProducerMetadata
+from kproducer.types import Node
+from tests.support.client_harness import ALL_APIS, FOREVER_MS, api_versions_response
+from tests.support.manual_clock import ManualClock
+from tests.support.mock_selector import MockSelector, SentRequest
+
+BROKERS = {1: ("b1", 9092), 2: ("b2", 9092)}
+
+
+def metadata_response(brokers: dict[int, tuple[str, int]] | None = None, **fields: Any) -> MetadataResponse:
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=i, host=host, port=port)
+            for i, (host, port) in (BROKERS if brokers is None else brokers).items()
+        ],
+        topics=[
+            MetadataResponseTopic(
+                name="t", partitions=[MetadataResponsePartition(partition_index=0, leader_id=1)]
+            )
+        ],
+        cluster_id="cluster",
+        **fields,
+    )
+
+
+class World:
+    """A client with real metadata over a mock selector."""
+
+    def __init__(self, servers: tuple[str, ...] = ("boot1:9092", "boot2:9092"), **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.selector = MockSelector()
+        self._answered: list[SentRequest] = []
+        config = ProducerConfig(bootstrap_servers=servers, **settings)
+        self.metadata = ProducerMetadata(100, 1000, 300_000, 300_000, random=random.Random(1))
+        self.metadata.bootstrap([(server.split(":")[0], 9092) for server in servers])
+        self.metadata.add("t", self.clock.now_ms)
+        self.updater = DefaultMetadataUpdater(self.metadata, config)
+        self.client = NetworkClient(
+            self.selector,
+            self.updater,
+            config,
+            self.clock,
+            host_resolver=lambda host, port: [ResolvedAddress(2, (host, port))],
+            random=random.Random(1),
+        )
+
+    def poll(self, timeout_ms: int = 60_000) -> list[ClientResponse]:
+        return self.client.poll(timeout_ms, self.clock.now_ms)
+
+    @property
+    def waited_ms(self) -> int:
+        return self.selector.poll_timeouts_ms[-1]
+
+    def answer_versions(self) -> None:
+        for request in self.selector.requests:
+            if request.api_key == 18 and request not in self._answered:
+                self._answered.append(request)
+                self.selector.respond(request, api_versions_response(ALL_APIS))
+
+    def until_asked(self, polls: int = 20) -> SentRequest:
+        """Poll, letting time pass as the client asks for, until a new metadata request is out."""
+        before = len(self.metadata_requests)
+        for _ in range(polls):
+            self.poll()
+            self.answer_versions()
+            if len(self.metadata_requests) > before:
+                return self.metadata_requests[-1]
+            if not self.selector.disconnected:
+                self.clock.advance(min(self.waited_ms, 1000))
+        raise AssertionError("no metadata request was sent")
+
+    @property
+    def metadata_requests(self) -> list[SentRequest]:
+        return [request for request in self.selector.requests if request.api_key == 3]
+
+    def update(self, response: MetadataResponse | None = None) -> None:
+        self.selector.respond(self.until_asked(), response or metadata_response())
+        self.poll()
+
+
+def test_the_first_update_connects_to_one_bootstrap_server_and_asks_for_the_topics() -> None:
+    world = World()
+    request = world.until_asked()
+    assert len(world.selector.attempts) == 1
+    assert [topic.name for topic in request.message.topics] == ["t"]
+    assert request.message.allow_auto_topic_creation
+    assert not world.updater.is_update_due(world.clock.now_ms)
+    world.selector.respond(request, metadata_response())
+    world.poll()
+    assert set(world.metadata.snapshot.nodes) == {1, 2}
+    world.poll(FOREVER_MS)
+    assert world.waited_ms > 100_000
+    assert len(world.metadata_requests) == 1
+
+
+def test_while_connecting_or_waiting_for_the_answer_the_poll_is_not_cut_short() -> None:
+    world = World(socket_connection_setup_timeout_ms=10_000)
+    world.poll(FOREVER_MS)
+    assert world.waited_ms > 1000
+    world.until_asked()
+    world.poll(FOREVER_MS)
+    assert world.waited_ms > 1000
+    assert len(world.metadata_requests) == 1
+
+
+def test_the_next_update_is_asked_of_a_broker_when_the_age_is_reached() -> None:
+    world = World()
+    world.update()
+    world.clock.advance(300_001)
+    request = world.until_asked()
+    assert request.node_id in ("1", "2")
+
+
+def test_unreachable_bootstrap_servers_are_tried_in_turn_without_a_busy_loop() -> None:
+    world = World()
+    world.selector.hang.update({"-1", "-2"})
+    polls = 0
+    end = world.clock.now_ms + 10_000
+    while world.clock.now_ms < end:
+        world.poll()
+        polls += 1
+        connecting = list(world.selector._connecting)
+        for connection_id in connecting:
+            world.selector.break_connection(connection_id, NetworkError("refused"))
+        if not connecting and not world.selector.disconnected:
+            world.clock.advance(min(world.waited_ms, end - world.clock.now_ms))
+    assert {attempt[0] for attempt in world.selector.attempts} == {"-1", "-2"}
+    assert 10 <= len(world.selector.attempts) <= 60
+    assert polls < 400
+    assert "refused" in str(world.metadata.last_failure)
+
+
+def test_when_the_asked_node_dies_another_one_is_asked_after_the_backoff() -> None:
+    world = World()
+    first = world.until_asked()
+    world.selector.break_connection(first.node_id, DisconnectedError("gone"))
+    world.poll()
+    assert str(world.metadata.last_failure) == "gone"
+    second = world.until_asked()
+    assert second.node_id != first.node_id
+
+
+def test_a_request_that_is_not_answered_in_time_is_repeated_elsewhere() -> None:
+    world = World(request_timeout_ms=1000, delivery_timeout_ms=5000)
+    first = world.until_asked()
+    world.clock.advance(1001)
+    world.poll()
+    assert "request_timeout_ms" in str(world.metadata.last_failure)
+    assert world.until_asked().node_id != first.node_id
+
+
+def test_an_answer_without_brokers_is_a_failure_and_keeps_what_is_known() -> None:
+    world = World()
+    world.selector.respond(world.until_asked(), metadata_response({}))
+    world.poll()
+    assert set(world.metadata.snapshot.nodes) == {-1, -2}
+    world.update()
+    assert set(world.metadata.snapshot.nodes) == {1, 2}
+
+
+def test_a_top_level_error_is_a_failure_with_its_name() -> None:
+    world = World()
+    world.selector.respond(world.until_asked(), metadata_response(error_code=-1))
+    world.poll()
+    assert "UNKNOWN_SERVER_ERROR" in str(world.metadata.last_failure)
+    world.update()
+
+
+def kill_all_brokers(world: World) -> None:
+    for node_id in list(world.selector._up):
+        world.selector.break_connection(node_id, NetworkError("refused"))
+    world.selector.fail_at_once.update({"1", "2"})
+
+
+def test_when_no_known_broker_can_be_reached_the_bootstrap_servers_are_asked_again() -> None:
+    world = World()
+    world.update()
+    kill_all_brokers(world)
+    request = world.until_asked(60)
+    assert request.node_id in ("-1", "-2")
+    world.selector.fail_at_once.clear()
+    world.selector.respond(request, metadata_response({7: ("b7", 9092)}))
+    world.poll()
+    assert set(world.metadata.snapshot.nodes) == {7}
+
+
+def test_a_single_lost_connection_is_no_reason_to_start_afresh() -> None:
+    world = World()
+    world.update(metadata_response({1: ("b1", 9092)}))
+    world.metadata.request_update("test")
+    request = world.until_asked()
+    world.selector.break_connection(request.node_id, DisconnectedError("restarting"))
+    world.poll()
+    assert world.until_asked().node_id == "1"
+    assert set(world.metadata.snapshot.topics) == {"t"}
+
+
+def test_without_the_recovery_strategy_the_known_brokers_stay() -> None:
+    world = World(metadata_recovery_strategy="none")
+    world.update()
+    kill_all_brokers(world)
+    with pytest.raises(AssertionError, match="no metadata request"):
+        world.until_asked(60)
+    assert set(world.metadata.snapshot.nodes) == {1, 2}
+    world.selector.fail_at_once.clear()
+    assert world.until_asked().node_id in ("1", "2")
+
+
+def test_updates_that_fail_for_too_long_lead_back_to_the_bootstrap_servers() -> None:
+    world = World(
+        metadata_recovery_rebootstrap_trigger_ms=5000, request_timeout_ms=1000, delivery_timeout_ms=5000
+    )
+    world.update()
+    world.metadata.request_update("test")
+    asked: list[str] = []
+    # Reachable brokers that never answer: the least loaded node is always there.
+    for _ in range(30):
+        asked.append(world.until_asked(100).node_id)
+        world.clock.advance(1001)
+        world.poll()
+        if asked[-1].startswith("-"):
+            break
+    assert len(asked) >= 3
+    assert asked[-1].startswith("-")
+    assert world.metadata.snapshot.is_bootstrap
+
+
+def test_a_broker_may_ask_for_a_rebootstrap() -> None:
+    world = World()
+    world.update()
+    world.metadata.request_update("test")
+    request = world.until_asked()
+    world.selector.respond(request, metadata_response(error_code=129))
+    world.poll()
+    assert world.metadata.snapshot.is_bootstrap
+    assert request.node_id in world.selector.closed
+    world.update()
+    assert set(world.metadata.snapshot.nodes) == {1, 2}
+
+
+def test_an_idle_close_asks_for_nothing() -> None:
+    world = World()
+    world.update()
+    world.selector.break_connection(world.metadata_requests[-1].node_id, IdleDisconnectError("idle"))
+    world.poll()
+    assert not world.metadata.update_requested
+    world.metadata.request_update("test")
+    world.until_asked()
+
+
+@pytest.mark.parametrize("error", [AuthenticationError("no"), UnsupportedVersionError("too old")])
+def test_errors_that_do_not_pass_reach_whoever_waits(error: Any) -> None:
+    world = World()
+    world.poll()
+    world.poll()
+    world.selector.break_connection(world.selector.attempts[0][0], error)
+    world.poll()
+    with pytest.raises(type(error)):
+        world.metadata.maybe_throw_fatal_error()
+
+
+def test_a_broker_too_old_for_metadata_is_a_fatal_error_with_both_ranges() -> None:
+    world = World()
+    world.poll()
+    question = world.selector.last_request() if world.selector.requests else None
+    if question is None:
+        world.poll()
+        question = world.selector.last_request()
+    world.selector.respond(question, api_versions_response({3: (90, 91), 18: (0, 4)}))
+    world.poll()
+    world.poll()
+    with pytest.raises(UnsupportedVersionError, match="90 to 91"):
+        world.metadata.maybe_throw_fatal_error()
+
+
+@pytest.mark.parametrize(
+    ("topics", "version", "expected"),
+    [(None, 0, []), (None, 1, None), ((), 1, []), (("a", "b"), 0, ["a", "b"]), (("a",), 13, ["a"])],
+)
+def test_every_version_of_the_request_can_be_built(
+    topics: tuple[str, ...] | None, version: int, expected: list[str] | None
+) -> None:
+    builder = MetadataRequestBuilder(MetadataRequestAndVersion(topics, 1, False))
+    message = builder.build(version)
+    decoded, _ = type(message).decode(message.encode(version), version)
+    names = None if decoded.topics is None else [topic.name for topic in decoded.topics]
+    assert names == expected
+
+
+def test_a_request_that_must_not_create_topics_needs_a_version_that_can_say_so() -> None:
+    builder = MetadataRequestBuilder(MetadataRequestAndVersion(("a",), 1, False, False))
+    with pytest.raises(UnsupportedVersionError):
+        builder.build(3)
+    assert not builder.build(4).allow_auto_topic_creation
+
+
+def test_nodes_are_those_of_the_snapshot() -> None:
+    world = World(("boot1:9092",))
+    assert world.updater.fetch_nodes() == [Node(-1, "boot1", 9092)]
+
+
+def test_a_response_that_claims_impossible_lengths_costs_the_connection_only() -> None:
+    world = World()
+    request = world.until_asked()
+    world.selector.respond_raw(
+        request.node_id, struct.pack(">ib", request.correlation_id, 0) + b"\0\0\0\0\xff\xff\xff\xff\x0f"
+    )
+    world.poll()
+    assert request.node_id in world.selector.closed
+    world.update()
