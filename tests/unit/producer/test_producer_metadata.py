@@ -1,0 +1,208 @@
+"""ProducerMetadata: topics in use, requests for new ones only, and waiting that always ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from kproducer.errors import AuthenticationError, KafkaError, MetadataTimeoutError, ProducerClosedError
+from kproducer.producer.producer_metadata import ProducerMetadata
+from tests.support.metadata_messages import response
+
+IDLE_MS = 5000
+
+
+def make() -> ProducerMetadata:
+    return ProducerMetadata(100, 1000, 300_000, IDLE_MS)
+
+
+def answer(
+    metadata: ProducerMetadata, now_ms: int, *topics: str, errors: dict[str, int] | None = None
+) -> None:
+    """Answer the request that is due now."""
+    request = metadata.new_metadata_request_and_version(now_ms)
+    message = response({name: [(1, 1)] for name in topics}, errors=errors)
+    metadata.update(request.request_version, message, request.is_partial, now_ms)
+
+
+class Waiter:
+    """A thread in await_update."""
+
+    def __init__(self, metadata: ProducerMetadata) -> None:
+        self.error: KafkaError | None = None
+        self.returned = False
+        self._metadata = metadata
+        self._version = metadata.update_version
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        before = self._waiting()
+        self.thread.start()
+        pause = threading.Event()
+        while self._waiting() == before:
+            pause.wait(0.001)
+
+    def _waiting(self) -> int:
+        return len(self._metadata._lock._waiters)  # type: ignore[attr-defined]
+
+    def _run(self) -> None:
+        try:
+            self._metadata.await_update(self._version, 30_000)
+            self.returned = True
+        except KafkaError as error:
+            self.error = error
+
+    def join(self) -> Waiter:
+        self.thread.join(30)
+        assert not self.thread.is_alive()
+        return self
+
+
+def test_new_topic_is_asked_for_alone_and_at_once() -> None:
+    metadata = make()
+    metadata.add("a", 0)
+    request = metadata.new_metadata_request_and_version(0)
+    assert (request.topics, request.is_partial) == (("a",), False)
+    answer(metadata, 0, "a")
+    metadata.add("a", 10)
+    assert not metadata.update_requested
+    metadata.add("b", 10)
+    assert metadata.time_to_next_update(10) == 0
+    request = metadata.new_metadata_request_and_version(10)
+    assert (request.topics, request.is_partial) == (("b",), True)
+    answer(metadata, 10, "b")
+    assert set(metadata.snapshot.topics) == {"a", "b"}
+    assert not metadata.update_requested
+
+
+def test_partial_answer_does_not_put_off_the_full_refresh() -> None:
+    metadata = make()
+    metadata.add("a", 0)
+    answer(metadata, 0, "a")
+    metadata.add("a", 299_000)
+    metadata.add("b", 299_000)
+    answer(metadata, 299_000, "b")
+    assert metadata.last_successful_update_ms == 0
+    assert metadata.time_to_next_update(299_500) == 500
+
+
+def test_topic_added_while_a_request_is_out_is_asked_for_next() -> None:
+    metadata = make()
+    metadata.add("a", 0)
+    answer(metadata, 0, "a")
+    metadata.add("b", 1)
+    request = metadata.new_metadata_request_and_version(1)
+    metadata.add("c", 2)
+    metadata.update(request.request_version, response({"b": [(1, 1)]}), True, 3)
+    assert metadata.update_requested
+    assert metadata.new_metadata_request_and_version(3).topics == ("c",)
+
+
+def test_full_update_asked_for_wins_over_partial() -> None:
+    metadata = make()
+    metadata.add("a", 0)
+    answer(metadata, 0, "a")
+    metadata.add("b", 1)
+    metadata.request_update("leader moved")
+    request = metadata.new_metadata_request_and_version(1)
+    assert request.topics is not None
+    assert (set(request.topics), request.is_partial) == ({"a", "b"}, False)
+    answer(metadata, 1, "a", "b")
+    assert not metadata.update_requested
+
+
+def test_idle_topic_is_dropped_and_fetched_again_when_used() -> None:
+    metadata = make()
+    metadata.add("a", 0)
+    metadata.add("b", 0)
+    answer(metadata, 0, "a", "b")
+    metadata.add("b", IDLE_MS - 1)
+    answer(metadata, IDLE_MS, "a", "b")
+    assert set(metadata.snapshot.topics) == {"b"}
+    assert not metadata.contains_topic("a")
+    assert metadata.new_metadata_request_and_version(IDLE_MS + 300_001).topics == ("b",)
+    metadata.add("a", IDLE_MS)
+    assert metadata.new_metadata_request_and_version(IDLE_MS).topics == ("a",)
+    answer(metadata, IDLE_MS, "a")
+    assert set(metadata.snapshot.topics) == {"a", "b"}
+
+
+def test_topic_never_answered_does_not_expire() -> None:
+    metadata = make()
+    metadata.add("a", 0)
+    answer(metadata, IDLE_MS + 1)
+    assert metadata.contains_topic("a")
+    assert "a" in (metadata.new_metadata_request_and_version(IDLE_MS + 1).topics or ())
+
+
+def test_new_topic_skips_the_backoff_and_known_one_does_not() -> None:
+    metadata = make()
+    metadata.add("a", 0)
+    answer(metadata, 0, "a")
+    metadata.request_update_for_topic("a")
+    assert metadata.time_to_next_update(0) > 0
+    metadata.add("b", 0)
+    answer(metadata, 0, "a")
+    metadata.request_update_for_topic("b")
+    assert metadata.time_to_next_update(0) == 0
+
+
+def test_topic_answered_with_an_error_is_asked_for_again_with_all_others() -> None:
+    metadata = make()
+    metadata.add("a", 0)
+    answer(metadata, 0, errors={"a": 3})
+    request = metadata.new_metadata_request_and_version(0)
+    assert (request.topics, request.is_partial) == (("a",), False)
+    assert metadata.time_to_next_update(0) > 0
+
+
+def test_waiting_ends_with_the_next_update() -> None:
+    metadata = make()
+    metadata.add("a", 0)
+    waiters = [Waiter(metadata) for _ in range(3)]
+    answer(metadata, 0, "a")
+    assert all(w.join().returned for w in waiters)
+    metadata.await_update(metadata.update_version - 1, 0)
+
+
+def test_waiting_times_out_and_tells_the_last_failure() -> None:
+    metadata = make()
+    version = metadata.update_version
+    with pytest.raises(MetadataTimeoutError, match="within 1 ms"):
+        metadata.await_update(version, 1)
+    metadata.failed_update(0, KafkaError("host1:9092 refused the connection"))
+    with pytest.raises(MetadataTimeoutError, match="refused the connection"):
+        metadata.await_update(version, 0)
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [
+        (lambda m: m.fatal_error(AuthenticationError("bad password")), AuthenticationError),
+        (lambda m: m.close(), ProducerClosedError),
+    ],
+    ids=["fatal error", "close"],
+)
+def test_everybody_who_waits_is_woken_with_the_reason(
+    end: Callable[[ProducerMetadata], None], kind: type[KafkaError]
+) -> None:
+    metadata = make()
+    waiters = [Waiter(metadata) for _ in range(4)]
+    end(metadata)
+    assert all(isinstance(w.join().error, kind) for w in waiters)
+
+
+def test_fatal_error_from_before_the_wait_is_raised_once() -> None:
+    metadata = make()
+    metadata.fatal_error(AuthenticationError("bad password"))
+    with pytest.raises(AuthenticationError):
+        metadata.await_update(metadata.update_version, 0)
+    with pytest.raises(MetadataTimeoutError):
+        metadata.await_update(metadata.update_version, 0)
+
+
+def test_waiting_after_close_is_refused() -> None:
+    metadata = make()
+    metadata.close()
+    with pytest.raises(ProducerClosedError):
+        metadata.await_update(-1, 30_000)
