@@ -101,6 +101,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--clients", default=",".join(SESSIONS), help="comma-separated")
     parser.add_argument("--codecs", default=",".join(CODECS))
     parser.add_argument("--sizes", default=",".join(map(str, VALUE_BYTES)), help="value sizes in bytes")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON and the plot")
     return parser.parse_args()
 
 
@@ -124,7 +125,7 @@ def main() -> None:
         cluster.close()
 
     # Only now: a big parent would make each start of a client slower.
-    from benchmarks.report import plot, print_table, write_json
+    from benchmarks.report import plot, print_tables, write_json
 
     rounds = 1 + max((run["round"] for run in runs), default=-1)
     versions = {run["client"]: run["client_version"] for run in runs}
@@ -138,17 +139,18 @@ def main() -> None:
         "versions": versions,
         "failures": failures,
     }
-    RESULTS.mkdir(exist_ok=True)
+    results: Path = arguments.results
+    results.mkdir(parents=True, exist_ok=True)
     stem = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{'kafka' if arguments.kafka else 'mock'}"
-    write_json(RESULTS / f"{stem}.json", facts, runs)
+    write_json(results / f"{stem}.json", facts, runs)
     title = (
         f"{cluster.description}; Python {facts['python']}, {facts['cpu_count']} cores; acks=all, "
         f"linger {LINGER_MS} ms, batch {BATCH_BYTES // 1024} KiB; median of {rounds} rounds"
     )
-    plot(RESULTS / f"{stem}.png", title, runs, clients)
-    print_table(console, runs, clients)
+    plot(results / f"{stem}.png", title, runs, clients)
+    print_tables(console, runs, clients)
     console.print("  ".join(f"{client} {version}" for client, version in versions.items()))
-    console.print(f"{title}\n{RESULTS / stem}.json and .png")
+    console.print(f"{title}\n{results / stem}.json and .png")
     for failure in failures:
         console.print(f"[red]{failure}[/]")
     sys.exit(1 if failures or not runs else 0)

@@ -1,4 +1,4 @@
-"""The benchmark's results as a JSON file, a table and a plot. Medians over the rounds, nothing left out."""
+"""The benchmark's results as a JSON file, tables and a plot. Medians over the rounds, nothing left out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -42,32 +43,25 @@ def write_json(path: Path, facts: dict[str, Any], runs: list[dict[str, Any]]) ->
     path.write_text(json.dumps({**facts, "runs": runs}, indent=1))
 
 
-def print_table(console: Console, runs: list[dict[str, Any]], clients: list[str]) -> None:
-    """One row a workload; for each client messages per second, CPU per message and peak memory."""
-    table = Table(title="messages/s \u00b7 CPU \u00b5s per message \u00b7 peak MB")
-    table.add_column("codec")
-    table.add_column("records", no_wrap=True)
-    for client in clients:
-        table.add_column(client, justify="right", no_wrap=True)
+def print_tables(console: Console, runs: list[dict[str, Any]], clients: list[str]) -> None:
+    """A table for each metric: a row a workload, a column a client. Then CPU as a ratio to each peer."""
     found = medians(runs)
-    names = list(dict.fromkeys(run["name"] for run in runs))
-    for codec in CODECS:
-        for name in names:
-            cells = [_cell(found.get((codec, name, client))) for client in clients]
-            if any(cell != "-" for cell in cells):
-                table.add_row(codec, name, *cells, end_section=name == names[-1])
-    console.print(table)
+    rows = list(dict.fromkeys((run["codec"], run["name"]) for run in runs))
+    for metric, label, scale in METRICS:
+        table = Table(title=label, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+        table.add_column("codec")
+        table.add_column("records", no_wrap=True)
+        for client in clients:
+            table.add_column(client, justify="right", no_wrap=True)
+        digits = 1 if metric == "cpu_us_per_message" else 0
+        for index, (codec, name) in enumerate(rows):
+            values = [found.get((codec, name, client), {}).get(metric) for client in clients]
+            cells = ["-" if value is None else f"{value * scale:,.{digits}f}" for value in values]
+            ends_codec = index + 1 < len(rows) and rows[index + 1][0] != codec
+            table.add_row(codec, name, *cells, end_section=ends_codec)
+        console.print(table)
     for peer in clients[1:]:
         _print_ratio(console, found, clients[0], peer)
-
-
-def _cell(values: dict[str, float] | None) -> str:
-    if values is None:
-        return "-"
-    return (
-        f"{values['messages_per_second'] / 1000:,.0f}k \u00b7 {values['cpu_us_per_message']:.1f} \u00b7 "
-        f"{values['peak_memory_bytes'] / 1e6:.0f}"
-    )
 
 
 def _print_ratio(console: Console, found: Medians, ours: str, peer: str) -> None:

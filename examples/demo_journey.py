@@ -56,6 +56,10 @@ class Journey:
         self._partitions[number] = metadata.partition
         self._offsets[number] = metadata.offset
 
+    def partition_of(self, number: int) -> int:
+        """Where a value went; known once it is acknowledged."""
+        return self._partitions[number]
+
     def verify(self, bootstrap_servers: str, topic: str, advance: Advance) -> tuple[int, int]:
         """Read the portion back: (values found where the answers said, records that should not be there)."""
         expected: dict[int, dict[int, int]] = {}

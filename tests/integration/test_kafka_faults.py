@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from kproducer import KafkaProducer
+from kproducer.errors import DeliveryTimeoutError
 from tests.support.reader import read_topic
 from tests.support.topics import create_topic, in_sync_count, partition_leader
 
@@ -113,3 +114,25 @@ def test_a_clean_rolling_restart_fails_no_send(kafka_three_nodes):
             load.stop()
     assert [future for future in load.futures if future.exception(timeout=WAIT_SECONDS)] == []
     _check_nothing_acknowledged_is_missing(cluster, "rolled", load.futures)
+
+
+def test_too_few_replicas_are_waited_for_and_named_when_they_stay_away(kafka_three_nodes):
+    cluster = kafka_three_nodes
+    create_topic(cluster.bootstrap_servers, "few", 1, config={"min.insync.replicas": "3"})
+    leader = partition_leader(cluster.bootstrap_servers, "few", 0)
+    follower = next(node for node in cluster.nodes.values() if node.node_id != leader)
+    follower.stop()
+    _await(lambda: in_sync_count(cluster.bootstrap_servers, "few") < NODE_COUNT, "a smaller in-sync set")
+    impatience = {"request_timeout_ms": 1000, "delivery_timeout_ms": 2500, "linger_ms": 0}
+    with (
+        KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as patient,
+        KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, **impatience) as impatient,
+    ):
+        waiting = patient.send("few", b"patient")
+        error = impatient.send("few", b"impatient").exception(timeout=WAIT_SECONDS)
+        assert isinstance(error, DeliveryTimeoutError)
+        assert "NOT_ENOUGH_REPLICAS" in str(error)
+        assert not waiting.done()
+        follower.start()
+        assert waiting.get(timeout=WAIT_SECONDS).offset == 0
+    assert [each.value for each in read_topic(cluster.bootstrap_servers, "few")] == [b"patient"]

@@ -85,7 +85,7 @@ def test_a_cluster_that_was_down_is_found_again(mock_cluster):
     assert (stored[0], stored[-1]) == (b"before", b"after")
 
 
-def test_an_idle_producer_asks_for_nothing_but_metadata(mock_cluster):
+def test_a_second_record_costs_one_produce_request_and_nothing_else(mock_cluster):
     mock_cluster.create_topic("quiet", 1)
     with KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
         producer.send("quiet", b"value").get(timeout=30)

@@ -1,0 +1,65 @@
+"""The demo says `verified` only when it is true."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from examples.demo_journey import Journey
+from examples.demo_source import FileLines, JsonEvents, portions
+from kproducer import KafkaProducer
+
+pytestmark = pytest.mark.mock_cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _ignore(_step: int) -> None:
+    return None
+
+
+def _demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "examples.demo", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_every_event_is_verified():
+    finished = _demo("--count", "5000", "--compression", "lz4")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "verified 5,000 of 5,000" in finished.stdout
+
+
+def test_lines_of_a_file_are_verified_whatever_they_hold(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"first\n\n\xff\xfe not text\r\n\xe2\x9c\x93 last without an end")
+    finished = _demo("--input", str(path))
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "verified 4 of 4" in finished.stdout
+
+
+def test_a_value_that_differs_is_not_verified(mock_cluster):
+    mock_cluster.create_topic("journey", 3)
+    journey = Journey([b"%d" % number for number in range(100)])
+    with KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
+        journey.send(producer, "journey", _ignore)
+        journey.values[7] = b"something else"
+        producer.send("journey", b"not part of the journey", partition=journey.partition_of(7)).get(
+            timeout=30
+        )
+    assert journey.verify(mock_cluster.bootstrap_servers, "journey", _ignore) == (99, 2)
+
+
+def test_portions_lose_no_value_and_stay_small():
+    events = list(JsonEvents(2500))
+    assert [value for portion in portions(JsonEvents(2500)) for value in portion] == events
+    assert len(set(events)) == 2500
+
+
+def test_a_file_is_counted_as_it_is_read(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"a\nb\n\nc")
+    source = FileLines(path)
+    assert (source.count, list(source)) == (4, [b"a", b"b", b"", b"c"])
