@@ -466,6 +466,7 @@ class Metadata:
         response_partitions = response_topic.partitions
         # Numbers are dense in practice; the limit keeps a hostile one from making a list of 2**31.
         limit = 2 * len(response_partitions) + 1024
+        new_tuple = tuple.__new__
         found: dict[int, PartitionMetadata] = {}
         has_news = recreated
         needs_refresh = False
@@ -488,17 +489,22 @@ class Metadata:
             elif not epochs_reliable:
                 epochs.pop(number, None)
             # An epoch of -1 in a reliable response takes nothing back: the newest epoch stays remembered.
-            if old is None or old.leader_id != p.leader_id:
+            leader_id = p.leader_id
+            if old is None or old.leader_id != leader_id:
                 has_news = True
             error_code = p.error_code
-            found[number] = PartitionMetadata(
-                number,
-                p.leader_id,
-                epoch,
-                tuple(p.replica_nodes),
-                tuple(p.isr_nodes),
-                tuple(p.offline_replicas),
-                error_code,
+            # The constructor of a named tuple is Python code; with 10,000 partitions that is noticed.
+            found[number] = new_tuple(
+                PartitionMetadata,
+                (
+                    number,
+                    leader_id,
+                    epoch,
+                    tuple(p.replica_nodes),
+                    tuple(p.isr_nodes),
+                    tuple(p.offline_replicas),
+                    error_code,
+                ),
             )
             if error_code and not needs_refresh:
                 needs_refresh = error_for_code(error_code).refreshes_metadata
@@ -507,6 +513,8 @@ class Metadata:
         if needs_refresh:
             self.request_update(f"topic {name} has partitions in trouble")
         count = max(found, default=-1) + 1
+        if count == len(found):
+            return tuple([found[number] for number in range(count)])
         return tuple([found.get(number) or missing_partition(number) for number in range(count)])
 
 
