@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kproducer.errors import RemoteProtocolError
-from kproducer.protocol.framing import SIZE_PREFIX, SIZE_PREFIX_BYTES
-
-#: TLS record types a server may open with: change cipher spec, alert, handshake, application data.
-_TLS_RECORD_TYPES = frozenset({0x14, 0x15, 0x16, 0x17})
+from kproducer.protocol.framing import SIZE_PREFIX, SIZE_PREFIX_BYTES, parse_size_prefix
 
 
 class NetworkReceive(NamedTuple):
@@ -75,7 +71,7 @@ class FrameAssembler:
                 return
             prefix = bytes(self._prefix)
             self._prefix.clear()
-            self._start_body(prefix)
+            self._body_size = parse_size_prefix(prefix, 0, self._max_frame_bytes)
             position = missing + self._continue_body(data[missing:], frames)
         while position < end:
             body_at = position + SIZE_PREFIX_BYTES
@@ -88,14 +84,8 @@ class FrameAssembler:
                 frames.append(bytes(data[body_at:frame_end]))
                 position = frame_end
                 continue
-            self._start_body(bytes(data[position:body_at]))
+            self._body_size = parse_size_prefix(data, position, self._max_frame_bytes)
             position = body_at + self._continue_body(data[body_at:], frames)
-
-    def _start_body(self, prefix: bytes) -> None:
-        (size,) = SIZE_PREFIX.unpack(prefix)
-        if not 0 <= size <= self._max_frame_bytes:
-            raise RemoteProtocolError(_explain_bad_size(prefix, size, self._max_frame_bytes))
-        self._body_size = size
 
     def _continue_body(self, data: memoryview, frames: list[bytes]) -> int:
         """Add to the open frame; how many bytes of ``data`` belong to it."""
@@ -106,22 +96,3 @@ class FrameAssembler:
             self._body = bytearray()
             self._body_size = -1
         return taken
-
-
-def _explain_bad_size(prefix: bytes, size: int, max_frame_bytes: int) -> str:
-    problem = (
-        f"a response announces {size} bytes, which is negative"
-        if size < 0
-        else f"a response announces {size} bytes, more than the limit of {max_frame_bytes}"
-    )
-    shown = f"first bytes: {prefix.hex(' ')}"
-    if prefix[0] in _TLS_RECORD_TYPES and prefix[1] == 0x03:
-        return (
-            f"{problem} ({shown}): this looks like TLS. The listener expects an encrypted connection;"
-            " use the port of a PLAINTEXT listener, or set security_protocol to what this one speaks"
-        )
-    if prefix == b"HTTP":
-        return f"{problem} ({shown} = 'HTTP'): this looks like a web server, not a Kafka listener"
-    if all(0x20 <= byte < 0x7F for byte in prefix):
-        return f"{problem} ({shown} = {prefix.decode('ascii')!r}): this looks like text, not a Kafka listener"
-    return f"{problem} ({shown}): this does not look like a Kafka listener"

@@ -10,6 +10,7 @@ Source: Kafka class ``Selector``; KIP-601.
 
 from __future__ import annotations
 
+import contextlib
 import selectors
 import socket
 from collections import OrderedDict
@@ -94,6 +95,7 @@ class Selector:
         self._connected_at_once: list[KafkaChannel] = []
         self._buffered: set[KafkaChannel] = set()  # bytes inside the transport that no event will announce
         self._sent_between_polls: list[NetworkSend] = []
+        self._received_between_polls: list[NetworkReceive] = []
         self._failed_between_polls: dict[str, KafkaError] = {}
         self._closed = False
         self._now_ms = clock.monotonic_ms()
@@ -179,7 +181,7 @@ class Selector:
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
-        self._wakeup.close()
+        self._wakeup.release_after_fork()
         self._selector.close()
 
     def wakeup(self) -> None:
@@ -207,6 +209,7 @@ class Selector:
             completed = channel.write()
         except OSError as error:
             self._failed_between_polls[connection_id] = self._broken(channel, "writing to", error)
+            self._save_last_responses(channel)
             self._drop(channel)
             return False
         if completed is None:
@@ -224,7 +227,7 @@ class Selector:
         if timeout_ms < 0:
             raise ValueError(f"timeout_ms must not be negative: {timeout_ms}")
         self.connected = []
-        self.completed_receives = []
+        self.completed_receives, self._received_between_polls = self._received_between_polls, []
         self.completed_sends, self._sent_between_polls = self._sent_between_polls, []
         self.disconnected, self._failed_between_polls = self._failed_between_polls, {}
         if self.disconnected or self._connected_at_once or any(not c.muted for c in self._buffered):
@@ -268,7 +271,7 @@ class Selector:
                 return
             doing = "reading from"
             if mask & _READ and not channel.muted:
-                self._read(channel)
+                self._read(channel, self.completed_receives)
             doing = "writing to"
             if mask & _WRITE and channel.send is not None:
                 completed = channel.write()
@@ -297,7 +300,8 @@ class Selector:
         channel.last_active_ms = now_ms
         self._channels.move_to_end(channel.connection_id)
 
-    def _read(self, channel: KafkaChannel) -> None:
+    def _read(self, channel: KafkaChannel, receives: list[NetworkReceive]) -> None:
+        """One read, and every frame it completes. Raises OSError or KafkaError when the connection ended."""
         transport = channel.transport
         try:
             count = transport.receive_into(self._read_view)
@@ -312,11 +316,21 @@ class Selector:
         finally:
             source = channel.connection_id
             for payload in frames:
-                self.completed_receives.append(NetworkReceive(source, payload))
+                receives.append(NetworkReceive(source, payload))
         if transport.has_buffered_bytes:
             self._buffered.add(channel)
         else:
             self._buffered.discard(channel)
+
+    def _save_last_responses(self, channel: KafkaChannel) -> None:
+        """Read what a broken connection still holds: each acknowledgement lost is a record sent twice."""
+        if channel.muted:
+            return
+        before = -1
+        with contextlib.suppress(OSError, KafkaError):
+            while len(self._received_between_polls) > before:
+                before = len(self._received_between_polls)
+                self._read(channel, self._received_between_polls)
 
     def _update_interest(self, channel: KafkaChannel) -> None:
         """Register what the channel waits for now; a system call only when that changed."""

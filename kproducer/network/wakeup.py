@@ -66,6 +66,11 @@ class Wakeup:
                 with contextlib.suppress(BlockingIOError):
                     self._reader.recv(64)
 
+    def release_after_fork(self) -> None:
+        """In a forked child: ``close``, though a thread that exists only in the parent may hold the lock."""
+        self._lock = threading.Lock()
+        self.close()
+
     def close(self) -> None:
         """Give both descriptors back; later signals do nothing. Idempotent."""
         with self._lock:

@@ -16,14 +16,8 @@ SIZE_PREFIX_BYTES = 4
 #: Largest frame that is accepted from a peer: a size beyond it is garbage far more often than a response.
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 
-#: What other protocols answer first, read as a size: for a message that tells people what they talk to.
-_FOREIGN_GREETINGS = {
-    b"HTTP": "an HTTP server",
-    b"SSH-": "an SSH server",
-    b"\x15\x03\x01\x00": "a TLS listener (this connection is not encrypted)",
-    b"\x15\x03\x02\x00": "a TLS listener (this connection is not encrypted)",
-    b"\x15\x03\x03\x00": "a TLS listener (this connection is not encrypted)",
-}
+#: TLS record types a server may open with: change cipher spec, alert, handshake, application data.
+_TLS_RECORD_TYPES = frozenset({0x14, 0x15, 0x16, 0x17})
 
 
 def parse_size_prefix(
@@ -46,6 +40,20 @@ def parse_size_prefix(
         return int(size)
     head = bytes(buffer[position : position + SIZE_PREFIX_BYTES])
     reason = f"the peer announces a frame of {size} bytes; at most {max_frame_bytes} are accepted"
-    if head in _FOREIGN_GREETINGS:
-        reason += f". Its bytes look like {_FOREIGN_GREETINGS[head]}"
-    raise RemoteProtocolError(reason)
+    raise RemoteProtocolError(f"{reason}. {_what_it_looks_like(head)}")
+
+
+def _what_it_looks_like(head: bytes) -> str:
+    """Four bytes that are no size, in words: people connect to the wrong port more often than bytes flip."""
+    if head[0] in _TLS_RECORD_TYPES and head[1] == 0x03:
+        return (
+            f"Its bytes ({head.hex(' ')}) look like a TLS listener (this connection is not encrypted): use"
+            " the port of a PLAINTEXT listener, or set security_protocol to what this one speaks"
+        )
+    if head == b"HTTP":
+        return "Its bytes ('HTTP') look like an HTTP server, not a Kafka listener"
+    if head == b"SSH-":
+        return "Its bytes ('SSH-') look like an SSH server, not a Kafka listener"
+    if all(0x20 <= byte < 0x7F for byte in head):
+        return f"Its bytes ({head.decode('ascii')!r}) look like text, not like a Kafka listener"
+    return f"Its bytes ({head.hex(' ')}) do not look like a Kafka listener"

@@ -170,9 +170,9 @@ def poll_until(client: NetworkClient, condition: Callable[[], object]) -> None:
 @pytest.mark.parametrize(
     ("bytes_on_the_wire", "words"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "web server"),
+        (b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "HTTP server"),
         (b"\x15\x03\x03\x00\x02\x02\x50", "TLS"),
-        (struct.pack(">i", -5), "negative"),
+        (struct.pack(">i", -5), "-5 bytes"),
         (frame(b"\x7f" * 30), "correlation id"),
         (frame(b""), "too short"),
     ],

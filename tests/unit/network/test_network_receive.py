@@ -123,11 +123,11 @@ def test_the_limit_itself_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("opening", "hint"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n", "web server"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "HTTP server"),
         (b"\x15\x03\x03\x00\x02\x02\x50", "TLS"),
         (b"\x16\x03\x01\x00\x05hello", "security_protocol"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "'SSH-'"),
-        (b"\x80\x01\x02\x03", "does not look like a Kafka listener"),
+        (b"\x80\x01\x02\x03", "do not look like a Kafka listener"),
     ],
 )
 def test_other_protocols_are_recognised(opening: bytes, hint: str) -> None:

@@ -133,6 +133,18 @@ def test_a_write_to_a_broken_connection_is_reported_by_the_next_poll(selector: S
         assert selector.disconnected == {}
 
 
+def test_responses_that_came_before_a_write_failed_are_not_lost(selector: Selector) -> None:
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        peer.sendall(frame(b"one") + frame(b"two"))
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()
+        assert not selector.send(NetworkSend("0", [memoryview(b"x")]))
+        selector.poll(3_600_000)
+        assert "0" in selector.disconnected
+        assert payloads(selector) == [b"one", b"two"]
+
+
 def test_a_response_byte_by_byte(selector: Selector) -> None:
     with Listener() as listener:
         peer = connect(selector, listener)
@@ -232,10 +244,10 @@ def test_a_connection_muted_while_connecting_stays_muted(selector: Selector) -> 
 @pytest.mark.parametrize(
     ("opening", "words"),
     [
-        (b"\xff\xff\xff\xff", "negative"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "web server"),
+        (b"\xff\xff\xff\xff", "-1 bytes"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP server"),
         (b"\x15\x03\x01\x00\x02\x02\x46", "TLS"),
-        (struct.pack(">i", 1001), "limit of 1000"),
+        (struct.pack(">i", 1001), "at most 1000"),
     ],
 )
 def test_hostile_bytes_end_that_connection_only(

@@ -42,6 +42,13 @@ def test_a_million_signals_never_block_and_count_as_one() -> None:
     wakeup.close()
 
 
+def test_a_forked_child_is_not_stopped_by_a_lock_that_the_parent_held() -> None:
+    wakeup = Wakeup()
+    wakeup._lock.acquire()
+    wakeup.release_after_fork()
+    wakeup.signal()
+
+
 def test_signals_after_close_do_nothing() -> None:
     wakeup = Wakeup()
     assert wakeup.begin_wait()
