@@ -459,32 +459,23 @@ class KafkaProducer:
                 except Exception:
                     _log.exception("%r failed in close", serializer)
 
+    # -- process_lifecycle.ManagedProducer -------------------------------------------------------------
+
     def begin_close_at_exit(self) -> None:
-        """For ``process_lifecycle``: the interpreter ends."""
+        """The interpreter ends. Not for applications."""
         engine = self._engine
         if engine is not None:
-            engine.sender.initiate_close()
+            engine.begin_close_at_exit()
 
     def finish_close_at_exit(self) -> None:
-        """For ``process_lifecycle``: the interpreter ends."""
+        """The interpreter ends. Not for applications."""
         engine = self._engine
-        if engine is None:
-            return
-        pending = engine.accumulator.incomplete_record_count
-        if pending:
-            _log.warning(
-                "The process ends before close() was called: waiting for %d records, at most about %d ms",
-                pending,
-                self._config.delivery_timeout_ms,
-            )
-        try:
+        if engine is not None:
+            engine.finish_close_at_exit()
             self.close()
-        except KeyboardInterrupt:
-            # The user does not want to wait. Say what that costs.
-            _log.error("Interrupted: %d records are lost", engine.stop(0))
 
     def after_fork_in_child(self) -> None:
-        """For ``process_lifecycle``: this process is a fork of the one that made the producer."""
+        """This process is a fork of the one that made the producer. Not for applications."""
         self._lifecycle_lock = threading.Lock()
         if self._finalizer is not None:
             self._finalizer.detach()
@@ -492,18 +483,17 @@ class KafkaProducer:
         engine, self._engine = self._engine or self._last_engine, None
         self._last_engine = None
         if engine is not None:
-            engine.abandon_after_fork()
+            engine.after_fork_in_child()
 
 
 def _stop_collected(engine: ProducerEngine) -> None:
     """The producer was garbage-collected: let its I/O thread finish by itself."""
-    pending = engine.accumulator.incomplete_record_count
     _log.warning(
-        "A KafkaProducer (%s) was garbage-collected without close(); %d records are still being delivered",
+        "Producer %s was garbage-collected without close(); %d records are still being delivered",
         engine.config.client_id,
-        pending,
+        engine.accumulator.incomplete_record_count,
     )
-    engine.sender.initiate_close()
+    engine.finish_alone()
 
 
 def _checked_partition(partition: Any) -> int | None:

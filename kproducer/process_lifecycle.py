@@ -37,6 +37,8 @@ class ManagedProducer(Protocol):
 
 # Plain dict operations, each atomic: a lock might be held by another thread at the moment of a fork.
 _live: dict[int, weakref.ref[ManagedProducer]] = {}
+#: What has no owner any more and still delivers; held until ``release``.
+_unowned: dict[int, ManagedProducer] = {}
 _numbers = itertools.count()
 _multiprocessing_exit_pid = -1
 
@@ -52,6 +54,16 @@ def register(producer: ManagedProducer) -> None:
     ensure_exit_hook()
 
 
+def hold(unowned: ManagedProducer) -> None:
+    """Look after something that nobody else holds any more, until ``release``."""
+    _unowned[id(unowned)] = unowned
+
+
+def release(unowned: ManagedProducer) -> None:
+    """Forget what ``hold`` was called with; harmless if it was not."""
+    _unowned.pop(id(unowned), None)
+
+
 def ensure_exit_hook() -> None:
     """In a child of ``multiprocessing``, hook into its way to end, which does not run ``atexit``."""
     global _multiprocessing_exit_pid
@@ -65,9 +77,9 @@ def ensure_exit_hook() -> None:
 
 
 def live_producers() -> list[ManagedProducer]:
-    """Those that nobody has dropped."""
+    """Those that are in use, and those without an owner that still deliver."""
     producers = [reference() for reference in list(_live.values())]
-    return [producer for producer in producers if producer is not None]
+    return [*list(_unowned.values()), *(producer for producer in producers if producer is not None)]
 
 
 def close_all() -> None:
@@ -82,7 +94,9 @@ def close_all() -> None:
 
 
 def _after_fork_in_child() -> None:
-    for producer in live_producers():
+    producers = live_producers()
+    _unowned.clear()
+    for producer in producers:
         producer.after_fork_in_child()
 
 

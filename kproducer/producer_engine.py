@@ -11,6 +11,7 @@ import logging
 import threading
 from importlib import metadata as distribution_metadata
 
+from kproducer import process_lifecycle
 from kproducer.client.default_metadata_updater import DefaultMetadataUpdater
 from kproducer.client.network_client import NetworkClient
 from kproducer.clock import Clock
@@ -70,7 +71,7 @@ class ProducerEngine:
             self.client = NetworkClient(selector, updater, config, clock, software_version=_version())
             self.sender = Sender(self.client, self.metadata, self.accumulator, config, clock)
             self.thread = threading.Thread(
-                target=self.sender.run, name=f"kproducer-io-{config.client_id}", daemon=True
+                target=self._run, name=f"kproducer-io-{config.client_id}", daemon=True
             )
             self.thread.start()
             undo.pop_all()
@@ -105,7 +106,50 @@ class ProducerEngine:
                 _log.error("The I/O thread does not end; a delivery callback probably blocks")
         return self.sender.records_lost
 
-    def abandon_after_fork(self) -> None:
+    def _run(self) -> None:
+        try:
+            self.sender.run()
+        finally:
+            process_lifecycle.release(self)
+
+    def finish_alone(self) -> None:
+        """Deliver what was accepted and end, although the producer is gone. Returns at once."""
+        process_lifecycle.hold(self)
+        self.sender.initiate_close()
+        if not self.thread.is_alive():
+            process_lifecycle.release(self)
+
+    # -- process_lifecycle.ManagedProducer ---------------------------------------------------------------
+
+    def begin_close_at_exit(self) -> None:
+        """The interpreter ends: accept no more records, go on delivering."""
+        self.sender.initiate_close()
+
+    def finish_close_at_exit(self) -> None:
+        """The interpreter ends: wait for what was accepted, and say what was lost."""
+        pending = self.accumulator.incomplete_record_count
+        failed_before = self.sender.metrics.record_error_total
+        if pending:
+            _log.info(
+                "The process ends: waiting for %d records, at most about delivery_timeout_ms=%d",
+                pending,
+                self.config.delivery_timeout_ms,
+            )
+        try:
+            self.stop(None)
+        except KeyboardInterrupt:
+            # The user does not want to wait any longer.
+            self.stop(0)
+        lost = self.sender.metrics.record_error_total - failed_before
+        if lost:
+            _log.error(
+                "%d records of producer %s were lost: not delivered when the process ended; "
+                "close() or flush() before the end would tell of each",
+                lost,
+                self.config.client_id,
+            )
+
+    def after_fork_in_child(self) -> None:
         """In a forked child: leave the parent's connections alone, and let no inherited future hang."""
         self.client.release_after_fork()
         error = ProducerClosedError(
