@@ -6,6 +6,7 @@ the test.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -58,11 +59,12 @@ def _run(cluster: FakeCluster, script: str, *, expect: int = 0) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,  # so that what it forked can be ended with it
     )
     try:
         output, _ = process.communicate(timeout=_CHILD_S)
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGABRT)
+        os.killpg(process.pid, signal.SIGABRT)  # faulthandler, on with -X dev, prints where each thread is
         output, _ = process.communicate()
         raise AssertionError(f"the child hangs:\n{output}") from None
     assert process.returncode == expect, output
