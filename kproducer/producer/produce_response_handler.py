@@ -24,7 +24,7 @@ from kproducer.errors import (
 )
 from kproducer.producer.batch_completion import Attempt, BatchCompletion
 from kproducer.producer.metrics import ProducerMetrics
-from kproducer.producer.produce_request_builder import FIRST_VERSION_WITH_TOPIC_IDS
+from kproducer.producer.produce_request_builder import FIRST_VERSION_WITH_TOPIC_IDS, FIRST_VERSION_WITH_ZSTD
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP, Node, TopicPartition
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class ProduceResponseHandler:
         completion: ends the batches.
         metadata: takes the leader hints.
         metrics: takes latency and throttle time.
-        request_timeout_ms: for error messages.
+        request_timeout_ms, compression_type: for error messages.
     """
 
     def __init__(
@@ -54,11 +54,13 @@ class ProduceResponseHandler:
         metadata: ProducerMetadata,
         metrics: ProducerMetrics,
         request_timeout_ms: int,
+        compression_type: str = "none",
     ) -> None:
         self._completion = completion
         self._metadata = metadata
         self._metrics = metrics
         self._request_timeout_ms = request_timeout_ms
+        self._compression_type = compression_type
 
     def handle(
         self,
@@ -106,6 +108,10 @@ class ProduceResponseHandler:
         if response.unsupported_version is not None:
             error: KafkaError = response.unsupported_version
             error.outcome = Outcome.NOT_SENT
+            if self._compression_type == "zstd":
+                # Without this the range we ask for would look like an arbitrary refusal of old brokers.
+                needed = f"compression_type=zstd needs Produce version {FIRST_VERSION_WITH_ZSTD} or newer"
+                error.args = (f"{error.args[0]} ({needed})",)
             return error
         if response.timed_out:
             return RequestTimeoutError(

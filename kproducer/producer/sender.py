@@ -76,7 +76,7 @@ class Sender:
         self.in_flight = InFlightBatches(config.delivery_timeout_ms)
         self._completion = BatchCompletion(config, accumulator, metadata, self.in_flight, self.metrics)
         self._responses = ProduceResponseHandler(
-            self._completion, metadata, self.metrics, config.request_timeout_ms
+            self._completion, metadata, self.metrics, config.request_timeout_ms, config.compression_type
         )
         self._error_backoff = ExponentialBackoff(_ERROR_PAUSE_MS, 2, _ERROR_PAUSE_MAX_MS, 0.2)
         # written by any thread, read by the I/O thread
