@@ -14,6 +14,7 @@ import attrs
 import pyarrow as pa
 
 from kproducer.clock import Clock, SystemClock
+from kproducer.errors import KafkaTimeoutError
 from kproducer.spark.delivery_tracker import DeliveryTracker
 from kproducer.spark.producer_cache import PRODUCERS, Lease, Producer, ProducerCache
 from kproducer.spark.record_batch_sender import ColumnSender, RecordBatchSender
@@ -23,6 +24,9 @@ from kproducer.spark.write_summary import WriteSummary, counters, report
 
 #: After a flush every record has its result; its callback follows at once.
 _AFTER_FLUSH_S = 30.0
+
+#: How soon a failed record ends the waiting for the others.
+_FLUSH_SLICE_S = 1.0
 
 MakeSender = Callable[[Producer, WriteColumns, DeliveryTracker], RecordBatchSender]
 
@@ -107,9 +111,7 @@ class PartitionWriter:
         for batch in others:
             summary.content_bytes += sender.send(batch)
             summary.rows += batch.num_rows
-        tracker.raise_if_failed()
-        # Without flush() the last batches would linger.
-        producer.flush()
+        _flush(producer, tracker)
         tracker.await_all(summary.rows, _AFTER_FLUSH_S)
         after = counters(producer.metrics())
         # A producer may serve several tasks at a time (Spark's own workers run one): then their requests are
@@ -118,3 +120,15 @@ class PartitionWriter:
             late - early for late, early in zip(after, before, strict=True)
         )
         return summary
+
+
+def _flush(producer: Producer, tracker: DeliveryTracker) -> None:
+    """Let the last batches go without lingering, and wait; a failure ends the waiting early."""
+    while True:
+        tracker.raise_if_failed()
+        try:
+            producer.flush(_FLUSH_SLICE_S)
+        except KafkaTimeoutError:
+            # Not over yet. The delivery timeout of each record ends this at the latest.
+            continue
+        return

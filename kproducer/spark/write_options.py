@@ -19,6 +19,7 @@ from kproducer.config import SETTINGS, ProducerConfig
 from kproducer.config_setting import from_text, shown
 from kproducer.config_suggestions import is_secret, unknown_setting
 from kproducer.errors import ConfigError
+from kproducer.producer.partitioners import make_partitioner
 from kproducer.spark.errors import SparkOptionError
 
 logger = logging.getLogger("kproducer.spark")
@@ -59,8 +60,6 @@ _REFUSED_SETTINGS = {
     "interceptors": "objects cannot be options; transform the columns before writing instead",
     "transactional.id": "transactions are not available yet",
 }
-
-_BUILT_IN_PARTITIONER_CLASS = "org.apache.kafka.clients.producer.internals.DefaultPartitioner"
 
 #: Options of Spark's Kafka source. Spark's sink takes no notice of them, and one dictionary of options for
 #: both directions is common, so they are no mistake here either.
@@ -188,8 +187,6 @@ def _parse_kafka_options(given: Mapping[str, str], mistakes: list[str]) -> dict[
         if name in _JVM_ONLY_SETTINGS:
             ignored.append(f"kafka.{name}")
             continue
-        if name == "partitioner.class" and value == _BUILT_IN_PARTITIONER_CLASS:
-            continue
         mistake = _setting_mistake(name, value)
         if mistake:
             mistakes.append(mistake)
@@ -216,17 +213,16 @@ def _setting_mistake(name: str, value: str) -> str | None:
     attribute = ATTRIBUTE_OF_DOTTED.get(name)
     if attribute is None:
         return f"option 'kafka.{name}': {unknown_setting(name, value, _PREFIXED_NAMES)}"
-    if name == "partitioner.class" and "." in value:
-        return (
-            f"option 'kafka.partitioner.class': the Java class {value} cannot run here; leave the option out "
-            "for Kafka's own choice, or fill the column 'partition'"
-        )
     try:
+        if attribute == "partitioner":
+            # Kafka's own Java classes have counterparts under their names; others cannot run here.
+            make_partitioner(value)
         SETTINGS[attribute].parse(SETTINGS[attribute], name, from_text(SETTINGS[attribute], name, value))
     except ConfigError as error:
         # A wrong value is shown by the check itself, except where it may be a secret.
         reason = "the value (hidden) is not legal" if is_secret(name) else _without_name(str(error), name)
-        return f"option 'kafka.{name}': {reason}"
+        cure = "; for a choice of your own fill the column 'partition'" if attribute == "partitioner" else ""
+        return f"option 'kafka.{name}': {reason}{cure}"
     return None
 
 

@@ -1,0 +1,79 @@
+"""Fixtures of the Spark tests: one small classic session, and jobs in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.kafka_fixtures import _skip_or_fail
+from tests.support.maven_artifacts import KafkaUnavailableError, java_command
+
+_JOB = Path(__file__).with_name("write_job.py")
+_JOB_TIMEOUT_SECONDS = 170
+
+#: Small and quiet: a browser interface, many partitions and large heaps cost seconds and megabytes.
+SMALL_SPARK = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.driver.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Dlog4j2.level=ERROR",
+}
+
+
+def require_java() -> None:
+    """Skip where there is no Java (or fail, where brokers are required: those need it too)."""
+    try:
+        java_command()
+    except KafkaUnavailableError as error:
+        _skip_or_fail(f"Spark needs Java 17: {error}")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A classic session: two cores, two attempts for each task. The sink is not registered."""
+    require_java()
+    from pyspark.sql import SparkSession
+
+    # Workers would otherwise be of whichever Python comes first on the path.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master("local[2,2]").appName("kproducer tests")
+    for name, value in SMALL_SPARK.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def run_job() -> Callable[..., dict[str, Any]]:
+    """Run ``write_job.py`` in a process of its own; what it prints last is the answer."""
+    require_java()
+
+    def run(*arguments: str) -> dict[str, Any]:
+        finished = subprocess.run(
+            [sys.executable, str(_JOB), *arguments],
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_JOB_TIMEOUT_SECONDS,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr[-4000:]
+        answer: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+        return answer
+
+    return run

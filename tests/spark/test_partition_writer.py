@@ -1,0 +1,245 @@
+"""What a task does: each row as its columns say, back when all are acknowledged, one failure fails all."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+import threading
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Row
+from pyspark.sql import types as t
+
+from kproducer.errors import KafkaTimeoutError, NetworkError, Outcome, RecordTooLargeError
+from kproducer.spark import writers
+from kproducer.spark.delivery_tracker import DeliveryTracker
+from kproducer.spark.errors import SparkWriteError
+from kproducer.spark.partition_writer import PartitionWriter, TaskIdentity
+from kproducer.spark.producer_cache import ProducerCache
+from kproducer.spark.write_columns import WriteColumns
+from kproducer.spark.write_options import WriteOptions
+from kproducer.spark.write_summary import WriteSummary
+from kproducer.types import RecordMetadata
+from tests.spark.fake_producer import FakeProducer, SentRecord
+
+OPTIONS = WriteOptions.parse({"kafka.bootstrap.servers": "h:1", "topic": "orders"})
+HEADERS = t.ArrayType(
+    t.StructType([t.StructField("key", t.StringType()), t.StructField("value", t.BinaryType())])
+)
+
+
+def batch_of(**columns: pa.Array) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+VALUES = batch_of(value=pa.array(["a", "b", None]))
+
+
+class Bench:
+    def __init__(self, columns: WriteColumns, options: WriteOptions = OPTIONS) -> None:
+        self.producer = FakeProducer()
+        self.made = 0
+        self.cache = ProducerCache(self._make)
+        self.writer = PartitionWriter(columns, options, self.cache)
+
+    def _make(self, settings):
+        self.made += 1
+        return self.producer
+
+    def write(self, *batches: pa.RecordBatch) -> WriteSummary:
+        return self.writer.write(iter(batches), TaskIdentity(3, 1))
+
+
+@pytest.fixture
+def bench():
+    made = Bench(WriteColumns(value=0, topic_option="orders"))
+    yield made
+    made.cache.close_idle()
+
+
+def test_every_row_of_every_batch_is_sent_in_order(bench):
+    summary = bench.write(VALUES, batch_of(value=pa.array(["c"])))
+    assert [record.value for record in bench.producer.sent] == [b"a", b"b", None, b"c"]
+    assert {record.topic for record in bench.producer.sent} == {"orders"}
+    assert (summary.rows, summary.tasks, summary.content_bytes) == (4, 1, 3)
+    assert (summary.requests, summary.wire_bytes) == (4, 40)
+
+
+def test_every_column_reaches_the_record():
+    bench = Bench(WriteColumns(value=0, key=1, topic=2, partition=3, timestamp=4, headers=5))
+    moment = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+    header_type = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    bench.write(
+        batch_of(
+            value=pa.array([b"v", None]),
+            key=pa.array(["k", None]),
+            topic=pa.array(["t1", "t2"]),
+            partition=pa.array([7, None], type=pa.int32()),
+            timestamp=pa.array([moment, None], type=pa.timestamp("us", tz="UTC")),
+            headers=pa.array([[{"key": "h", "value": b"1"}], None], type=header_type),
+        )
+    )
+    bench.cache.close_idle()
+    assert bench.producer.sent == [
+        SentRecord("t1", b"v", b"k", [("h", b"1")], 7, 1704067200000),
+        SentRecord("t2", None, None, None, None, None),
+    ]
+
+
+def test_an_empty_partition_makes_no_producer(bench):
+    assert bench.write(VALUES.slice(0, 0)) == WriteSummary(tasks=1)
+    assert bench.made == 0
+
+
+def test_the_producer_is_kept_for_the_next_task(bench):
+    bench.write(VALUES)
+    bench.write(VALUES)
+    assert bench.made == 1
+    assert not bench.producer.closed_with
+
+
+def test_a_failed_delivery_fails_the_task_with_place_reason_and_what_is_known(bench):
+    bench.producer.errors[1] = NetworkError("broker 3 is gone").with_outcome(Outcome.UNKNOWN)
+    with pytest.raises(SparkWriteError) as caught:
+        bench.write(VALUES)
+    message = str(caught.value)
+    assert "topic 'orders', partition 0" in message
+    assert "NetworkError: broker 3 is gone" in message
+    assert "may have been written" in message
+    assert caught.value.outcome is Outcome.UNKNOWN
+
+
+def test_the_producer_of_a_failed_task_is_discarded(bench):
+    bench.producer.errors[0] = NetworkError("x")
+    with pytest.raises(SparkWriteError):
+        bench.write(VALUES)
+    assert bench.producer.closed_with == [0.0]
+    assert len(bench.cache) == 0
+
+
+def test_a_record_that_send_refuses_fails_the_task(bench):
+    bench.producer.refusals[1] = RecordTooLargeError("too large")
+    with pytest.raises(SparkWriteError, match=r"topic 'orders'.*RecordTooLargeError: too large"):
+        bench.write(VALUES)
+    assert bench.producer.closed_with == [0.0]
+
+
+def test_no_more_rows_are_sent_after_a_failure_is_known(bench):
+    def batches():
+        yield VALUES
+        bench.producer.errors[0] = NetworkError("x")
+        bench.producer.settle()
+        yield VALUES
+
+    with pytest.raises(SparkWriteError):
+        bench.writer.write(batches(), TaskIdentity())
+    assert len(bench.producer.sent) == 3
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, ValueError, GeneratorExit])
+def test_an_interrupted_task_leaves_no_producer_behind(bench, interruption):
+    def batches():
+        yield VALUES
+        raise interruption
+
+    with pytest.raises(interruption):
+        bench.writer.write(batches(), TaskIdentity())
+    assert bench.producer.closed_with == [0.0]
+
+
+def test_a_failure_ends_the_waiting_for_the_other_records(bench):
+    def flush(timeout=None):
+        bench.producer.errors[0] = NetworkError("x")
+        bench.producer.settle()
+        raise KafkaTimeoutError("others are still on their way")
+
+    bench.producer.flush = flush
+    with pytest.raises(SparkWriteError, match="NetworkError"):
+        bench.write(VALUES)
+
+
+def test_a_null_topic_is_named_with_its_row():
+    bench = Bench(WriteColumns(value=0, topic=1), WriteOptions.parse({"kafka.bootstrap.servers": "h:1"}))
+    with pytest.raises(SparkWriteError, match="column 'topic' is null in row 2 "):
+        bench.write(batch_of(value=pa.array(["a", "b", "c"]), topic=pa.array(["t", "t", None])))
+
+
+def test_summaries_are_told_as_the_option_says(caplog, bench):
+    bench.write(VALUES)
+    assert "task 3 (attempt 1): 3 rows" in caplog.text
+    caplog.clear()
+    options = WriteOptions.parse({"kafka.bootstrap.servers": "h:1", "topic": "t", "summary": "job"})
+    quiet = Bench(WriteColumns(value=0, topic_option="t"), options)
+    quiet.write(VALUES)
+    quiet.cache.close_idle()
+    assert not caplog.records
+
+
+def test_summaries_add_up_and_failed_tasks_count_nothing():
+    one = WriteSummary(tasks=1, rows=2, content_bytes=3, wire_bytes=4, requests=5, retried_records=6)
+    total = WriteSummary.total([one, None, one])
+    assert (total.tasks, total.rows, total.retried_records) == (2, 4, 12)
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_the_tracker_waits_for_an_acknowledgement_from_another_thread():
+    tracker = DeliveryTracker()
+    metadata = RecordMetadata("t", 0, 1, 2, -1, -1)
+    thread = threading.Timer(0.05, tracker.on_delivery, args=(metadata, None))
+    thread.start()
+    tracker.await_all(1, timeout_s=60)
+    thread.join()
+    assert tracker.acknowledged == 1
+
+
+def test_the_tracker_counts_what_has_no_answer():
+    tracker = DeliveryTracker()
+    tracker.on_delivery(RecordMetadata("t", 0, 1, 2, -1, -1), None)
+    with pytest.raises(SparkWriteError, match="2 of 3 records were neither"):
+        tracker.await_all(3, timeout_s=0)
+
+
+SCHEMA = t.StructType(
+    [
+        t.StructField("value", t.BinaryType()),
+        t.StructField("note", t.LongType()),
+        t.StructField("headers", HEADERS),
+        t.StructField("timestamp", t.TimestampType()),
+        t.StructField("partition", t.IntegerType()),
+    ]
+)
+
+
+def test_rows_become_the_same_columns():
+    moment = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+    rows = [
+        Row(bytearray(b"x"), 1, [Row("h", bytearray(b"1"))], moment, 4),
+        Row(None, None, None, None, None),
+    ] * 3000
+    batches = list(writers.record_batches(iter(rows), SCHEMA))
+    assert [batch.num_rows for batch in batches] == [4096, 1904]
+    columns = WriteColumns.check(SCHEMA, "t")
+    bench = Bench(columns)
+    bench.write(*batches)
+    bench.cache.close_idle()
+    assert bench.producer.sent[:2] == [
+        SentRecord("t", b"x", None, [("h", b"1")], 4, 1704067200000),
+        SentRecord("t", None, None, None, None, None),
+    ]
+    assert len(bench.producer.sent) == 6000
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [writers.BatchArrowWriter, writers.BatchRowWriter, writers.StreamRowWriter, writers.StreamArrowWriter],
+)
+def test_writers_are_picklable_and_show_no_settings(kind):
+    options = WriteOptions.parse(
+        {"kafka.bootstrap.servers": "h:1", "topic": "t", "kafka.client.id": "hunter2"}
+    )
+    writer = kind(SCHEMA, WriteColumns.check(SCHEMA, "t"), options)
+    copy = pickle.loads(pickle.dumps(writer))
+    assert type(copy) is kind
+    assert repr(copy) == repr(writer)
+    assert "hunter2" not in repr(writer)

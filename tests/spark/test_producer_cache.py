@@ -1,0 +1,250 @@
+"""Producers of a Python worker: shared, never closed under a user, closed when idle, not inherited."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import time
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kproducer.spark.producer_cache import ProducerCache
+from tests.spark.fake_producer import FakeProducer
+
+ONE = (("bootstrap.servers", "a:1"),)
+TWO = (("bootstrap.servers", "b:1"),)
+
+
+class HandTimer:
+    """A timer that fires when the test says so."""
+
+    def __init__(self, seconds, function):
+        self.seconds = seconds
+        self.function = function
+        self.daemon = False
+        self.started = self.cancelled = False
+
+    def start(self):
+        self.started = True
+
+    def cancel(self):
+        self.cancelled = True
+
+
+class Workbench:
+    def __init__(self):
+        self.producers: list[FakeProducer] = []
+        self.timers: list[HandTimer] = []
+        self.cache = ProducerCache(self._producer, self._timer)
+
+    def _producer(self, given):
+        self.producers.append(FakeProducer(given))
+        return self.producers[-1]
+
+    def _timer(self, seconds, function):
+        self.timers.append(HandTimer(seconds, function))
+        return self.timers[-1]
+
+
+@pytest.fixture
+def bench() -> Workbench:
+    return Workbench()
+
+
+def test_tasks_with_equal_settings_share_a_producer(bench):
+    first, second = bench.cache.acquire(ONE, 1000), bench.cache.acquire(ONE, 1000)
+    assert first.producer is second.producer
+    assert len(bench.producers) == 1
+    assert bench.producers[0].settings == dict(ONE)
+
+
+def test_other_settings_get_another_producer(bench):
+    assert bench.cache.acquire(ONE, 1000).producer is not bench.cache.acquire(TWO, 1000).producer
+
+
+def test_the_next_task_gets_the_producer_of_the_last_one(bench):
+    first = bench.cache.acquire(ONE, 1000)
+    first.release()
+    second = bench.cache.acquire(ONE, 1000)
+    assert second.producer is first.producer
+    assert bench.timers[0].cancelled
+    assert not bench.producers[0].closed_with
+
+
+def test_an_idle_producer_is_closed_after_its_time(bench):
+    bench.cache.acquire(ONE, 1500).release()
+    timer = bench.timers[0]
+    assert (timer.seconds, timer.started, timer.daemon) == (1.5, True, True)
+    timer.function()
+    assert len(bench.producers[0].closed_with) == 1
+    assert len(bench.cache) == 0
+
+
+def test_a_timer_that_fires_while_a_task_comes_closes_nothing(bench):
+    bench.cache.acquire(ONE, 1000).release()
+    lease = bench.cache.acquire(ONE, 1000)
+    bench.timers[0].function()
+    assert not bench.producers[0].closed_with
+    lease.release()
+
+
+def test_an_idle_time_of_zero_closes_with_the_last_user(bench):
+    first, second = bench.cache.acquire(ONE, 0), bench.cache.acquire(ONE, 0)
+    first.release()
+    assert not bench.producers[0].closed_with
+    second.release()
+    assert len(bench.producers[0].closed_with) == 1
+
+
+def test_the_producer_of_a_failed_task_is_not_handed_out_again_and_outlives_its_other_users(bench):
+    failed, other = bench.cache.acquire(ONE, 1000), bench.cache.acquire(ONE, 1000)
+    failed.release(discard=True)
+    fresh = bench.cache.acquire(ONE, 1000)
+    assert fresh.producer is not other.producer
+    assert not bench.producers[0].closed_with
+    other.release()
+    assert len(bench.producers[0].closed_with) == 1
+    fresh.release()
+    assert not bench.producers[1].closed_with
+
+
+def test_what_a_failed_task_left_behind_is_given_up_at_once(bench):
+    bench.cache.acquire(ONE, 1000).release(discard=True)
+    assert bench.producers[0].closed_with == [0.0]
+
+
+def test_releasing_twice_counts_once(bench):
+    first, second = bench.cache.acquire(ONE, 0), bench.cache.acquire(ONE, 0)
+    first.release()
+    first.release()
+    assert not bench.producers[0].closed_with
+    second.release()
+
+
+def test_a_producer_that_cannot_be_closed_hurts_no_task(bench, caplog):
+    lease = bench.cache.acquire(ONE, 0)
+
+    def fail(timeout=None):
+        raise RuntimeError("no way")
+
+    bench.producers[0].close = fail
+    lease.release()
+    assert "no way" in caplog.text
+
+
+def test_settings_show_in_no_message_and_a_cache_is_not_picklable(bench, caplog):
+    bench.cache.acquire((("client.id", "hunter2"),), 0).release()
+    assert "hunter2" not in caplog.text + repr(bench.cache)
+    with pytest.raises(TypeError, match="belongs to its process"):
+        pickle.dumps(bench.cache)
+
+
+def test_idle_ones_can_be_closed_by_hand_and_used_ones_cannot(bench):
+    lease = bench.cache.acquire(ONE, 1000)
+    bench.cache.acquire(TWO, 1000).release()
+    bench.cache.close_idle()
+    assert not bench.producers[0].closed_with
+    assert len(bench.producers[1].closed_with) == 1
+    lease.release()
+
+
+def test_a_real_timer_closes_an_idle_producer():
+    closed = threading.Event()
+    producer = FakeProducer()
+    producer.close = lambda timeout=None: closed.set()
+    ProducerCache(lambda given: producer).acquire(ONE, 1).release()
+    assert closed.wait(30)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # threads are part of this test
+def test_a_forked_child_starts_with_an_empty_cache_even_when_the_lock_was_held(bench):
+    bench.cache.acquire(ONE, 1000)
+    read_end, write_end = os.pipe()
+    # Another thread of the parent may be in the middle of acquire() while this one forks.
+    with bench.cache._lock:
+        pid = os.fork()
+        if pid == 0:
+            fresh = len(bench.cache) == 0
+            lease = bench.cache.acquire(ONE, 0)
+            fresh = fresh and lease.producer is not bench.producers[0] and not bench.producers[0].closed_with
+            os.write(write_end, b"fresh" if fresh else b"inherited")
+            os._exit(0)
+    deadline = time.monotonic() + 30
+    os.set_blocking(read_end, False)
+    answer = b""
+    while not answer and time.monotonic() < deadline:
+        try:
+            answer = os.read(read_end, 100)
+        except BlockingIOError:
+            time.sleep(0.01)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    os.close(read_end)
+    os.close(write_end)
+    assert answer == b"fresh"
+
+
+def test_tasks_of_many_threads_never_hold_a_closed_producer():
+    cache = ProducerCache(FakeProducer, threading.Timer)
+    broken: list[str] = []
+
+    def work(number: int) -> None:
+        for turn in range(300):
+            lease = cache.acquire(ONE, turn % 2)
+            if lease.producer.closed_with:
+                broken.append(f"thread {number}, turn {turn}")
+            lease.release(discard=turn % 50 == 0)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not broken
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """Any order of acquire, release, discard and timers keeps used producers open and closes each once."""
+
+    def __init__(self):
+        super().__init__()
+        self.bench = Workbench()
+        self.leases = []
+
+    @rule(key=st.sampled_from([ONE, TWO]), idle_ms=st.sampled_from([0, 1000]))
+    def acquire(self, key, idle_ms):
+        self.leases.append(self.bench.cache.acquire(key, idle_ms))
+
+    @rule(data=st.data(), discard=st.booleans())
+    def release(self, data, discard):
+        if self.leases:
+            index = data.draw(st.integers(0, len(self.leases) - 1))
+            self.leases.pop(index).release(discard=discard)
+
+    @rule()
+    def fire_timers(self):
+        # Cancelled ones too: cancel() may come while a timer is firing.
+        for timer in self.bench.timers:
+            timer.function()
+
+    @invariant()
+    def used_producers_are_open(self):
+        assert all(not lease.producer.closed_with for lease in self.leases)
+
+    @invariant()
+    def none_is_closed_twice(self):
+        assert all(len(producer.closed_with) <= 1 for producer in self.bench.producers)
+
+    def teardown(self):
+        for lease in self.leases:
+            lease.release()
+        self.bench.cache.close_idle()
+        assert all(len(producer.closed_with) == 1 for producer in self.bench.producers)
+
+
+TestCacheMachine = CacheMachine.TestCase
+TestCacheMachine.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)

@@ -1,0 +1,57 @@
+"""A Spark job as a user would write it, in a process of its own: ``write_job.py KIND BOOTSTRAP TOPIC ROWS``.
+
+KIND is a master URL, or ``connect`` for a Spark Connect session. Uses nothing of the tests and registers
+nothing. The last line it prints is JSON: the versions, the executors' processes and the collected logs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+def session(kind: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    builder = builder.remote("local[2]") if kind == "connect" else builder.master(kind)
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "512m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.pyspark.worker.logging.enabled": "true",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def main(kind: str, bootstrap_servers: str, topic: str, rows: int) -> None:
+    from pyspark.sql import functions as f
+
+    spark = session(kind)
+    frame = spark.range(0, rows, 1, 4).select(
+        f.concat(f.lit("key-"), f.col("id")).alias("key"),
+        f.concat(f.lit("value-"), f.col("id")).alias("value"),
+        (f.col("id") % 3).cast("int").alias("partition"),
+    )
+    writer = frame.write.format("kproducer").option("kafka.bootstrap.servers", bootstrap_servers)
+    writer.option("topic", topic).mode("append").save()
+    mistake = ""
+    try:
+        frame.write.format("kproducer").option("topic", topic).mode("append").save()
+    except Exception as error:
+        mistake = str(error)
+    logs = [row.asDict() for row in spark.tvf.python_worker_logs().select("msg", "context").collect()]
+    answer = {"session": type(spark).__module__, "logs": logs, "mistake": mistake}
+    spark.stop()
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
