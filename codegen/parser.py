@@ -112,7 +112,9 @@ class _Parser:
         return tuple(self.field(child, subject) for child in node.value)
 
     def field(self, node: Node, parent: str) -> FieldSpec:
-        members = self.members(node, _FIELD_KEYS, parent, "a field")
+        named = node.value.get("name") if isinstance(node.value, dict) else None
+        where = f"{parent}.{named.value}" if named is not None else parent
+        members = self.members(node, _FIELD_KEYS, where, "a field")
         name = self.name(members, node, parent)
         subject = f"{parent}.{name}"
         type_node = self.required(members, "type", str, node, subject)

@@ -79,7 +79,7 @@ class _Builder:
 
     def field(self, field: FieldSpec) -> st.SearchStrategy[Any]:
         name = attribute_name(field.name)
-        values = self.limits.get(name) or self.single(field.type.name, field.zero_copy)
+        values = self.limits[name] if name in self.limits else self.single(field.type.name)
         if field.type.is_array:
             values = st.lists(values, max_size=3)
             if not field.type.is_struct:
@@ -87,7 +87,7 @@ class _Builder:
                 values = values | values.filter(bool).map(lambda some: (some * 300)[:300])
         return values | st.none() if self.version in field.nullable_versions else values
 
-    def single(self, kind: str, zero_copy: bool) -> st.SearchStrategy[Any]:
+    def single(self, kind: str) -> st.SearchStrategy[Any]:
         if kind in self.structs:
             return self.struct(self.structs[kind])
         if kind in INTEGER_RANGES:
