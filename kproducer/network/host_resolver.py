@@ -1,7 +1,7 @@
 """Turns a broker's host name into all the addresses behind it.
 
 The only place that asks the name service; the client takes it as an argument, so that tests bring their own.
-Source: KIP-302 (``client.dns.lookup=use_all_dns_ips``).
+Source: KIP-302 (``client.dns.lookup``).
 """
 
 from __future__ import annotations
@@ -44,3 +44,20 @@ def resolve_host(host: str, port: int) -> list[ResolvedAddress]:
     if not addresses:
         raise NetworkError(f"the host name {host!r} has no TCP address")
     return addresses
+
+
+def canonical_addresses(host: str, port: int) -> list[tuple[str, int]]:
+    """The canonical name of every address behind a host, for ``resolve_canonical_bootstrap_servers_only``.
+
+    Useful where one alias stands for all brokers and their certificates or tickets carry the real names. An
+    address without a name stands for itself. Blocks while the name service is asked. Raises NetworkError.
+    """
+    names: list[tuple[str, int]] = []
+    for resolved in resolve_host(host, port):
+        try:
+            name = socket.getnameinfo(resolved.address, socket.NI_NAMEREQD | socket.NI_NUMERICSERV)[0]
+        except OSError:
+            name = resolved.address[0]
+        if (name, port) not in names:
+            names.append((name, port))
+    return names

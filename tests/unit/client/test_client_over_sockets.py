@@ -11,12 +11,14 @@ import pytest
 from kproducer_messages import ProduceRequest
 
 from kproducer.client.client_request import ClientResponse
+from kproducer.client.default_metadata_updater import DefaultMetadataUpdater
 from kproducer.client.network_client import NetworkClient
-from kproducer.client.network_client_factory import build_network_client
 from kproducer.clock import SystemClock
 from kproducer.config import ProducerConfig
 from kproducer.network.host_resolver import ResolvedAddress, resolve_host
+from kproducer.network.selector import Selector
 from kproducer.producer.producer_metadata import ProducerMetadata
+from kproducer.protocol.framing import MAX_FRAME_BYTES
 from kproducer.protocol.registry import ApiKey
 from kproducer.types import Node
 from tests.support.client_harness import Builder, NoteTakingUpdater, api_versions_response
@@ -27,6 +29,10 @@ CLOCK = SystemClock()
 MAX_POLLS = 2000
 
 
+def build_selector() -> Selector:
+    return Selector(540_000, 131_072, 32_768, MAX_FRAME_BYTES, CLOCK)
+
+
 class Rig:
     """A client with real sockets and metadata, polled by the test."""
 
@@ -35,7 +41,8 @@ class Rig:
         self.metadata = ProducerMetadata(20, 200, 300_000, 300_000, random=random.Random(1))
         addresses = [server.rsplit(":", 1) for server in config.bootstrap_servers]
         self.metadata.bootstrap([(host, int(port)) for host, port in addresses])
-        self.client = build_network_client(config, self.metadata, CLOCK)
+        updater = DefaultMetadataUpdater(self.metadata, config)
+        self.client = NetworkClient(build_selector(), updater, config, CLOCK)
         self.done: list[ClientResponse] = []
 
     def poll_until(self, condition: Callable[[], object]) -> None:
@@ -153,10 +160,7 @@ def test_a_lowered_produce_version_is_used_and_one_too_low_is_a_clear_error(
 def one_node_client(listener: Listener, **settings: Any) -> tuple[NetworkClient, Node]:
     node = Node(0, HOST, listener.address[1])
     config = ProducerConfig(bootstrap_servers=f"{HOST}:{node.port}", **settings)
-    client = build_network_client(config, ProducerMetadata(20, 200, 300_000, 300_000), CLOCK)
-    updater = NoteTakingUpdater([node])
-    client._metadata_updater = updater
-    return client, node
+    return NetworkClient(build_selector(), NoteTakingUpdater([node]), config, CLOCK), node
 
 
 def poll_until(client: NetworkClient, condition: Callable[[], object]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import kproducer.network.host_resolver as host_resolver
 from kproducer.errors import NetworkError
-from kproducer.network.host_resolver import resolve_host
+from kproducer.network.host_resolver import canonical_addresses, resolve_host
 
 
 @pytest.mark.parametrize(("host", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)])
@@ -51,3 +51,24 @@ def test_a_failing_name_service_is_a_retriable_error_that_names_the_host(
     with pytest.raises(NetworkError, match=r"'kafka\.example': Name or service not known") as caught:
         resolve_host("kafka.example", 9092)
     assert caught.value.retriable
+
+
+def test_canonical_names_of_every_address_and_the_address_itself_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def getaddrinfo(*_: Any, **__: Any) -> list[Any]:
+        numbers = ("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (number, 9092)) for number in numbers]
+
+    def getnameinfo(address: Any, flags: int) -> tuple[str, str]:
+        if address[0] == "10.0.0.3":
+            raise socket.gaierror(-2, "Name or service not known")
+        return ("b1.example" if address[0] in ("10.0.0.1", "10.0.0.4") else "b2.example"), "9092"
+
+    monkeypatch.setattr(host_resolver.socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(host_resolver.socket, "getnameinfo", getnameinfo)
+    assert canonical_addresses("kafka", 9092) == [
+        ("b1.example", 9092),
+        ("b2.example", 9092),
+        ("10.0.0.3", 9092),
+    ]
