@@ -14,6 +14,8 @@ from tests.support.kafka_cluster import KafkaCluster
 from tests.support.mock_cluster import MockClusterProcess
 from tests.support.topics import create_topic, delete_topic
 
+_WARM_UP_RECORDS = 300_000
+
 
 class BenchCluster(Protocol):
     """A kind of cluster; ``topic`` gives (bootstrap servers, a new topic's name) and cleans up afterwards."""
@@ -57,6 +59,7 @@ class KafkaBench:
         )
         self._numbers = count()
         self.description = f"Apache Kafka {version}, 1 node"
+        self._warm_up()
 
     @contextmanager
     def topic(self) -> Iterator[tuple[str, str]]:
@@ -67,6 +70,16 @@ class KafkaBench:
 
     def close(self) -> None:
         self._cluster.close()
+
+    def _warm_up(self) -> None:
+        # Whoever came first would pay for the JVM's compilers otherwise.
+        with self.topic() as (bootstrap_servers, topic):
+            producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+            for number in range(_WARM_UP_RECORDS):
+                producer.produce(topic, b"x" * 100, partition=number % PARTITION_COUNT)
+                if number % 10_000 == 0:
+                    producer.flush(60)
+            producer.flush(60)
 
 
 def record_count(bootstrap_servers: str, topic: str) -> int:

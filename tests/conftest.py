@@ -6,12 +6,22 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support.kafka_fixtures import each_kafka, kafka, kafka_three_nodes, skip_or_fail_without_kafka
+from tests.support.kafka_fixtures import (
+    each_kafka,
+    kafka,
+    kafka_three_nodes,
+    resolve_for,
+    skip_or_fail_without_kafka,
+)
 from tests.support.mock_cluster import MockCluster, MockClusterProcess
 
 __all__ = ["each_kafka", "kafka", "kafka_three_nodes", "mock_cluster", "mock_cluster_factory"]
 
 MockClusterFactory = Callable[..., MockCluster]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    resolve_for(session)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

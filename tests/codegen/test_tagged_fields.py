@@ -100,7 +100,9 @@ def test_an_unknown_tag_outside_the_range_is_refused(tag):
 
 
 def test_unknown_tags_are_refused_in_versions_without_tags():
-    with pytest.raises(EncodeError, match=r"field unknown_tagged_fields: .*only versions 3-4 have this field"):
+    with pytest.raises(
+        EncodeError, match=r"field unknown_tagged_fields: .*only versions 3-4 have this field"
+    ):
         ApiVersionsResponse(unknown_tagged_fields={9: b"x"}).encode(2)
 
 

@@ -15,10 +15,12 @@ import pytest
 
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.maven_artifacts import (
+    DUMP_TOOL_VERSION,
     KAFKA_VERSIONS,
     NEWEST_VERSION,
     KafkaUnavailableError,
-    why_unavailable,
+    class_path,
+    is_cached,
 )
 
 
@@ -29,7 +31,27 @@ def versions_under_test() -> tuple[str, ...]:
 
 @functools.cache
 def _what_is_missing() -> str | None:
-    return why_unavailable(versions_under_test())
+    try:
+        for version in _needed_versions():
+            class_path(version)
+    except KafkaUnavailableError as error:
+        return str(error)
+    return None
+
+
+def _needed_versions() -> list[str]:
+    return sorted({*versions_under_test(), NEWEST_VERSION, DUMP_TOOL_VERSION})
+
+
+def resolve_for(session: pytest.Session) -> None:
+    """For ``pytest_collection_finish``: downloads come before the first test and its time limit."""
+    needs_kafka = any(item.get_closest_marker("kafka") for item in session.items)
+    if not needs_kafka or session.config.option.collectonly:
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not all(map(is_cached, _needed_versions())):
+        reporter.write_line(f"resolving Apache Kafka {', '.join(_needed_versions())} with Maven (once)")
+    _what_is_missing()
 
 
 def skip_or_fail_without_kafka(item: pytest.Item) -> None:

@@ -11,7 +11,7 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -57,15 +57,9 @@ def java_command() -> str:
     return found
 
 
-def why_unavailable(versions: Sequence[str] = KAFKA_VERSIONS) -> str | None:
-    """What is missing to run these versions, with how to get it; ``None`` when nothing is."""
-    try:
-        java_command()
-        if not all(_jar_folder(version).is_dir() for version in versions):
-            _maven_command()
-    except KafkaUnavailableError as error:
-        return str(error)
-    return None
+def is_cached(version: str) -> bool:
+    """Whether a version can be run without asking Maven."""
+    return _jar_folder(version).is_dir()
 
 
 def class_path(version: str) -> str:
