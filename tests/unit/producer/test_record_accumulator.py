@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from kproducer.errors import (
     ProducerClosedError,
     SerializationError,
 )
+from kproducer.producer import record_accumulator
 from kproducer.producer.future_record_metadata import FutureRecordMetadata
 from kproducer.records.record_batch import RecordBatch
 from tests.support.accumulator_kit import Kit, make_snapshot, partition_of
@@ -190,6 +192,20 @@ def test_retried_batch_expires_by_its_first_append() -> None:
     error = batch.delivery_timeout_error(1000, kit.now_ms)
     assert error.outcome is Outcome.UNKNOWN
     assert "NOT_LEADER_OR_FOLLOWER" in str(error)
+
+
+def test_batch_put_back_is_watched_again_after_others_expired() -> None:
+    kit = Kit(make_snapshot([-1, 1]), delivery_timeout_ms=1000, request_timeout_ms=500, linger_ms=0)
+    kit.append(0)
+    kit.clock.advance(50)
+    kit.append(1)
+    (in_flight,) = kit.drain(1)
+    kit.clock.advance(950)
+    assert len(kit.accumulator.expired_batches(kit.now_ms)) == 1
+    kit.retry(in_flight)
+    assert kit.accumulator.next_expiry_ms == kit.now_ms + 50
+    kit.clock.advance(50)
+    assert kit.accumulator.expired_batches(kit.now_ms) == [in_flight]
 
 
 def test_batch_that_expires_in_flight_keeps_its_buffer_until_the_request_is_over() -> None:
@@ -399,6 +415,34 @@ def test_abort_while_threads_append_overlooks_nobody() -> None:
         thread.join(30)
     assert len(refused) == 4
     assert all(isinstance(f.exception(0), ProducerClosedError) for f in futures)
+    kit.assert_all_memory_is_back()
+
+
+def test_abort_waits_for_an_append_that_did_not_see_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = Kit()
+    at_work, go_on = threading.Event(), threading.Event()
+    original = record_accumulator.RecordBatchBuilder
+
+    def slow_builder(*args: Any) -> Any:
+        at_work.set()
+        go_on.wait(30)
+        return original(*args)
+
+    monkeypatch.setattr(record_accumulator, "RecordBatchBuilder", slow_builder)
+    futures: list[FutureRecordMetadata] = []
+    appender = threading.Thread(target=lambda: futures.append(kit.append(0)))
+    appender.start()
+    at_work.wait(30)
+    kit.accumulator.close()
+    aborter = threading.Thread(
+        target=lambda: kit.accumulator.abort_incomplete_batches(ProducerClosedError("closed"))
+    )
+    aborter.start()
+    aborter.join(0.05)
+    go_on.set()
+    aborter.join(30)
+    appender.join(30)
+    assert isinstance(futures[0].exception(0), ProducerClosedError)
     kit.assert_all_memory_is_back()
 
 
