@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from kproducer.errors import DisconnectedError, IllegalStateError, RemoteProtoco
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.selector import Selector
 from kproducer.network.transport_layer import PlaintextTransportLayer
-from tests.support.loopback import Listener, frame, poll_until, receive_exactly
+from tests.support.loopback import PATIENCE_S, Listener, frame, poll_until, receive_exactly
 
 
 def connect(selector: Selector, listener: Listener, connection_id: str = "0") -> socket.socket:
@@ -20,6 +21,15 @@ def connect(selector: Selector, listener: Listener, connection_id: str = "0") ->
     peer = listener.accept()
     poll_until(selector, lambda: connection_id in selector.connected)
     return peer
+
+
+def reset(selector: Selector, peer: socket.socket) -> None:
+    """Close the peer's end with a TCP reset, and wait until it has reached ours."""
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+    waiting = select.poll()
+    waiting.register(selector._channels["0"].transport.fileno(), 0)  # errors are always reported
+    assert waiting.poll(PATIENCE_S * 1000)
 
 
 def payloads(selector: Selector) -> list[bytes]:
@@ -123,8 +133,7 @@ def test_an_unfinished_send_lets_go_of_its_buffers_on_close(selector: Selector) 
 def test_a_write_to_a_broken_connection_is_reported_by_the_next_poll(selector: Selector) -> None:
     with Listener() as listener:
         peer = connect(selector, listener)
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        peer.close()  # a reset is on the wire now; the kernel of a loopback has delivered it
+        reset(selector, peer)
         sent = [selector.send(NetworkSend("0", [memoryview(b"x")])) for _ in range(3)]
         assert sent == [False, False, False]
         selector.poll(3_600_000)
@@ -137,8 +146,7 @@ def test_responses_that_came_before_a_write_failed_are_not_lost(selector: Select
     with Listener() as listener:
         peer = connect(selector, listener)
         peer.sendall(frame(b"one") + frame(b"two"))
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        peer.close()
+        reset(selector, peer)
         assert not selector.send(NetworkSend("0", [memoryview(b"x")]))
         selector.poll(3_600_000)
         assert "0" in selector.disconnected
