@@ -308,9 +308,7 @@ class ProducerBatch:
                     f"A batch for {self.topic_partition} that succeeded cannot be {state.value}"
                 )
             if state is FinalState.SUCCEEDED and earlier is not None:
-                _log.info(
-                    "A batch for %s was acknowledged after it %s", self.topic_partition, earlier.value
-                )
+                _log.info("A batch for %s was acknowledged after it %s", self.topic_partition, earlier.value)
             return False
         self.final_state = state
         deliveries, self._deliveries = self._deliveries, []
