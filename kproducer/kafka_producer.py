@@ -29,14 +29,20 @@ from kproducer.errors import (
     ProducerClosedError,
     RecordTooLargeError,
 )
-from kproducer.kernel import record_size_upper_bound
+from kproducer.kernel import murmur2, record_size_upper_bound
 from kproducer.producer.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.producer.interceptors import ProducerInterceptors, ProducerRecord
 from kproducer.producer.metrics import ProducerMetrics
 from kproducer.producer.partitioners import UNKNOWN_PARTITION, DefaultPartitioner, make_partitioner
 from kproducer.producer.topic_wait import await_topic
 from kproducer.producer_engine import ProducerEngine
-from kproducer.record_headers import encode_headers
+from kproducer.send_arguments import (
+    HeadersInput,
+    checked_partition,
+    checked_timestamp,
+    encode_headers,
+    headers_size_upper_bound,
+)
 from kproducer.serializers import serialize_function
 from kproducer.types import PartitionInfo, RecordMetadata
 
@@ -52,9 +58,6 @@ _INT64_MAX = 2**63 - 1
 
 #: Smaller records without headers cannot exceed a limit by their overhead: no exact sum is made for them.
 _GENEROUS_OVERHEAD_BYTES = 128
-
-#: What ``send`` accepts as headers.
-HeadersInput = Mapping[str, "bytes | str | None"] | Iterable[tuple[str, "bytes | str | None"]]
 
 
 class KafkaProducer:
@@ -195,7 +198,7 @@ class KafkaProducer:
             and (partition.__class__ is not int or not 0 <= partition < len(topic_metadata.partitions))
         ):
             # Unknown so far, or not legal: the slow way finds out which.
-            partition = _checked_partition(partition)
+            partition = checked_partition(partition)
             snapshot = await_topic(engine, topic, partition, max_block_ms, now_ms)
             topic_metadata = snapshot.topics[topic]
             waited_ms = self._monotonic_ms() - now_ms
@@ -216,9 +219,11 @@ class KafkaProducer:
         if timestamp_ms is None:
             timestamp_ms = self._wall_ms()
         elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= _INT64_MAX:
-            timestamp_ms = _checked_timestamp(timestamp_ms)
+            timestamp_ms = checked_timestamp(timestamp_ms)
         size = (0 if key_bytes is None else len(key_bytes)) + (0 if value_bytes is None else len(value_bytes))
-        if headers or size > self._small_size:
+        if headers:
+            size += headers_size_upper_bound(headers)
+        if size > self._small_size:
             self._check_size(topic, key_bytes, value_bytes, headers)
         if partition is None:
             if not self._hashes_keys:
@@ -226,7 +231,8 @@ class KafkaProducer:
             elif key_bytes is None or self._ignores_keys:
                 partition = UNKNOWN_PARTITION
             else:
-                partition = self._partition(topic, key, key_bytes, value, value_bytes, snapshot)
+                # As DefaultPartitioner does, without the call.
+                partition = (murmur2(key_bytes) & 0x7FFFFFFF) % len(topic_metadata.partitions)
 
         future, wake_sender = engine.accumulator.append(
             topic,
@@ -494,27 +500,3 @@ def _stop_collected(engine: ProducerEngine) -> None:
         engine.accumulator.incomplete_record_count,
     )
     engine.finish_alone()
-
-
-def _checked_partition(partition: Any) -> int | None:
-    if partition is None:
-        return None
-    try:
-        number = operator.index(partition)
-    except TypeError:
-        number = -1
-    if number < 0 or isinstance(partition, bool):
-        raise InvalidArgumentError(f"partition must be a number from 0 on, or None, not {partition!r}")
-    return number
-
-
-def _checked_timestamp(timestamp_ms: Any) -> int:
-    try:
-        number = operator.index(timestamp_ms)
-    except TypeError:
-        number = -1
-    if not 0 <= number <= _INT64_MAX or isinstance(timestamp_ms, bool):
-        raise InvalidArgumentError(
-            f"timestamp_ms must be whole milliseconds since the epoch, or None, not {timestamp_ms!r}"
-        )
-    return number

@@ -1,14 +1,24 @@
-"""Record headers as ``send`` takes them, turned into what goes into a record.
+"""The arguments of ``send``, checked: headers, partition, timestamp.
 
-Knows nothing of records. Source: KIP-82.
+Knows nothing of records. Source: KIP-32 (timestamps), KIP-82 (headers).
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kproducer.errors import SerializationError
+from kproducer.errors import InvalidArgumentError, SerializationError
+
+#: What ``send`` accepts as headers.
+HeadersInput = Mapping[str, "bytes | str | None"] | Iterable[tuple[str, "bytes | str | None"]]
+
+_INT64_MAX = 2**63 - 1
+
+#: A header's two length prefixes; a character of its name takes at most 4 bytes more.
+_HEADER_OVERHEAD_BYTES = 10
+_LONGEST_CHARACTER_BYTES = 4
 
 
 def encode_headers(topic: str, headers: Any) -> list[tuple[str, bytes | None]]:
@@ -32,12 +42,27 @@ def encode_headers(topic: str, headers: Any) -> list[tuple[str, bytes | None]]:
         )
     encoded: list[tuple[str, bytes | None]] = []
     for pair in pairs:
+        if pair.__class__ is tuple and len(pair) == 2:
+            name, value = pair
+            if name.__class__ is str and name.isascii() and (value.__class__ is bytes or value is None):
+                encoded.append(pair)
+                continue
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise SerializationError(
                 f"a header for topic {topic!r} must be a (name, value) pair, not {pair!r}"
             )
         encoded.append(_encode_header(topic, pair[0], pair[1]))
     return encoded
+
+
+def headers_size_upper_bound(headers: Iterable[tuple[str, bytes | None]]) -> int:
+    """More bytes than these headers can take in a record; cheaper than the exact number."""
+    size = 0
+    for name, value in headers:
+        size += _HEADER_OVERHEAD_BYTES + _LONGEST_CHARACTER_BYTES * len(name)
+        if value is not None:
+            size += len(value)
+    return size
 
 
 def _encode_header(topic: str, name: Any, value: Any) -> tuple[str, bytes | None]:
@@ -58,3 +83,29 @@ def _encode_header(topic: str, name: Any, value: Any) -> tuple[str, bytes | None
     raise SerializationError(
         f"header {name!r} for topic {topic!r} must be bytes-like, str or None, not {type(value).__name__}"
     )
+
+
+def checked_partition(partition: Any) -> int | None:
+    """A partition number, or ``None`` as it is. Raises InvalidArgumentError."""
+    if partition is None:
+        return None
+    try:
+        number = operator.index(partition)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(partition, bool):
+        raise InvalidArgumentError(f"partition must be a number from 0 on, or None, not {partition!r}")
+    return number
+
+
+def checked_timestamp(timestamp_ms: Any) -> int:
+    """Milliseconds since the epoch. Raises InvalidArgumentError."""
+    try:
+        number = operator.index(timestamp_ms)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= _INT64_MAX or isinstance(timestamp_ms, bool):
+        raise InvalidArgumentError(
+            f"timestamp_ms must be whole milliseconds since the epoch, or None, not {timestamp_ms!r}"
+        )
+    return number
