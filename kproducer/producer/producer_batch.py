@@ -52,6 +52,7 @@ class ProducerBatch:
     Attributes:
         result: the outcome shared with the futures.
         is_open: whether records may still be appended.
+        record_count_when_not_full: what ``record_count`` was when a look found room left.
         attempts: how often it was put back to be sent again.
         send_count: how often it was handed to the network.
         in_flight: a request may be reading its buffer: the buffer must not go back to the pool.
@@ -83,6 +84,7 @@ class ProducerBatch:
         "producer_epoch",
         "producer_id",
         "record_count",
+        "record_count_when_not_full",
         "release_pending",
         "result",
         "retry_at_ms",
@@ -109,6 +111,7 @@ class ProducerBatch:
         self._append = builder.try_append
         self.is_open = True
         self.record_count = 0
+        self.record_count_when_not_full = 0
         self.last_append_ms = created_ms
         self._deliveries: list[tuple[DeliveryCallback, FutureRecordMetadata]] = []
         # I/O thread only.

@@ -56,8 +56,13 @@ def find_ready(
                 continue
             batch = queue.batches[0]
             size = len(queue.batches)
-            # Retried batches are closed, hence full.
-            is_full = size > 1 or batch.is_full
+            # Retried batches are closed, hence full. An open one is asked again only if it has grown: with
+            # thousands of lingering partitions that is most of the cost.
+            is_full = size > 1 or not batch.is_open
+            if not is_full and batch.record_count != batch.record_count_when_not_full:
+                is_full = batch.is_full
+                if not is_full:
+                    batch.record_count_when_not_full = batch.record_count
         topic, partition = queue.topic_partition
         metadata = topics.get(topic)
         if metadata is None or partition >= len(metadata.partitions):
