@@ -215,13 +215,15 @@ def parse_text(setting: Setting, name: str, value: Any) -> str:
 def parse_servers(setting: Setting, name: str, value: Any) -> tuple[str, ...]:
     """``host:port`` texts from one comma-separated text or from a sequence."""
     if isinstance(value, str):
-        parts: list[Any] = value.split(",")
+        given: list[Any] = [value]
     elif isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, dict)):
-        parts = list(value)
+        given = list(value)
     else:
         raise ConfigError(
             f"{name}: expected 'host:port,host:port' or a list of 'host:port', got {shown(value)}"
         )
+    # A list may hold comma-separated texts too: configuration files are often put together that way.
+    parts = [part for one in given for part in (one.split(",") if isinstance(one, str) else [one])]
     servers = tuple(dict.fromkeys(_parse_server(name, part) for part in parts if part != ""))
     if not servers:
         raise ConfigError(f"{name}: at least one 'host:port' is needed, got {shown(value)}")

@@ -81,6 +81,7 @@ def test_every_setting_is_documented() -> None:
         ("a:1", ("a:1",)),
         ("a:1, b:2 ,a:1", ("a:1", "b:2")),
         (["a:1", "b:2"], ("a:1", "b:2")),
+        (["a:1,b:2", "c:3"], ("a:1", "b:2", "c:3")),
         ("PLAINTEXT://broker.example:9092", ("broker.example:9092",)),
         ("[::1]:9092", ("[::1]:9092",)),
     ],

@@ -1,0 +1,471 @@
+"""KafkaProducer against the mock cluster: what it accepts, what it refuses, and how it behaves alive."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import pickle
+import socket
+import threading
+import uuid
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kproducer import (
+    METRICS,
+    BufferExhaustedError,
+    ConfigError,
+    IllegalStateError,
+    IntegerSerializer,
+    InvalidArgumentError,
+    JsonSerializer,
+    KafkaError,
+    KafkaProducer,
+    KafkaTimeoutError,
+    MetadataTimeoutError,
+    ProducerConfig,
+    ProducerRecord,
+    RecordMetadata,
+    RecordTooLargeError,
+    SerializationError,
+)
+from kproducer.broker_errors import InvalidTopicError
+from tests.support.mock_cluster import MockCluster
+
+pytestmark = pytest.mark.mock_cluster
+
+MakeProducer = Callable[..., KafkaProducer]
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+def make(mock_cluster: MockCluster) -> Iterator[MakeProducer]:
+    """Make producers for a cluster with topic "t" of four partitions; closed after the test."""
+    mock_cluster.create_topic("t", 4)
+    producers: list[KafkaProducer] = []
+
+    def make_producer(**settings: Any) -> KafkaProducer:
+        settings = {"bootstrap_servers": mock_cluster.bootstrap_servers, "linger_ms": 0, **settings}
+        producers.append(KafkaProducer(**settings))
+        return producers[-1]
+
+    yield make_producer
+    for producer in producers:
+        producer.close(0)
+
+
+def unreachable() -> str:
+    """An address where nobody listens: bound, so that nobody else takes it, and never listened on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{sock.getsockname()[1]}"
+
+
+# -- sending ---------------------------------------------------------------------------------------------
+
+
+def test_a_record_gets_an_offset_and_its_sizes(make: MakeProducer) -> None:
+    producer = make()
+    first = producer.send("t", b"value", key=b"key", partition=2).get(PATIENCE_S)
+    second = producer.send("t", None, partition=2).get(PATIENCE_S)
+    assert (first.topic, first.partition, first.offset) == ("t", 2, 0)
+    assert (first.serialized_key_size, first.serialized_value_size) == (3, 5)
+    assert (second.offset, second.serialized_key_size, second.serialized_value_size) == (1, -1, -1)
+
+
+def test_callback_and_future_say_the_same(make: MakeProducer) -> None:
+    told: list[tuple[RecordMetadata, KafkaError | None]] = []
+    future = make().send("t", b"v", on_delivery=lambda metadata, error: told.append((metadata, error)))
+    assert told == [] or told == [(future.get(PATIENCE_S), None)]
+    assert [(future.get(PATIENCE_S), None)] == told
+
+
+def test_the_key_decides_the_partition_as_in_java(make: MakeProducer) -> None:
+    producer = make()
+    # murmur2 of these keys, from Java's own tests of the hash, modulo four partitions.
+    hashes = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536}
+    for key, signed_hash in hashes.items():
+        expected = (signed_hash & 0x7FFFFFFF) % 4
+        assert producer.send("t", b"v", key=key).get(PATIENCE_S).partition == expected
+
+
+def test_serializers_are_used_for_values_that_are_bytes_already_too(make: MakeProducer) -> None:
+    producer = make(key_serializer=IntegerSerializer(4), value_serializer=lambda value: value * 2)
+    metadata = producer.send("t", b"ab", key=7).get(PATIENCE_S)
+    assert (metadata.serialized_key_size, metadata.serialized_value_size) == (4, 4)
+
+
+def test_a_null_never_reaches_a_serializer(make: MakeProducer) -> None:
+    metadata = make(value_serializer=JsonSerializer()).send("t", None).get(PATIENCE_S)
+    assert metadata.serialized_value_size == -1
+
+
+def test_a_custom_partitioner_sees_everything_and_is_obeyed(make: MakeProducer) -> None:
+    seen: list[Any] = []
+
+    def choose(topic: str, key: Any, key_bytes: Any, value: Any, value_bytes: Any, snapshot: Any) -> int:
+        seen.append((topic, key, key_bytes, value, value_bytes, snapshot.partition_count(topic)))
+        return 3
+
+    metadata = make(partitioner=choose).send("t", "v", key="k").get(PATIENCE_S)
+    assert metadata.partition == 3
+    assert seen == [("t", "k", b"k", "v", b"v", 4)]
+
+
+def test_a_future_can_be_awaited(make: MakeProducer) -> None:
+    producer = make()
+
+    async def send() -> RecordMetadata:
+        return await producer.send("t", b"v", partition=1)
+
+    assert asyncio.run(send()).partition == 1
+
+
+def test_many_threads_share_a_producer(make: MakeProducer) -> None:
+    producer = make(linger_ms=5)
+    futures: list[list[Any]] = [[] for _ in range(4)]
+
+    def work(own: list[Any]) -> None:
+        own.extend(producer.send("t", b"v", partition=0) for _ in range(500))
+
+    threads = [threading.Thread(target=work, args=(own,)) for own in futures]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    offsets = [[future.get(PATIENCE_S).offset for future in own] for own in futures]
+    assert all(own == sorted(own) for own in offsets)
+    assert sorted(offset for own in offsets for offset in own) == list(range(2000))
+
+
+# -- refusals --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"topic": None}, InvalidArgumentError, "None"),
+        ({"topic": b"t"}, InvalidArgumentError, "b't'"),
+        ({"topic": 5}, InvalidArgumentError, "5"),
+        ({"topic": ["t"]}, InvalidArgumentError, "['t']"),
+        ({"topic": ""}, InvalidArgumentError, "''"),
+        ({"topic": "größe"}, InvalidTopicError, "größe"),
+        ({"topic": "a/b"}, InvalidTopicError, "a/b"),
+        ({"topic": ".."}, InvalidTopicError, ".."),
+        ({"topic": "x" * 250}, InvalidTopicError, "250"),
+        ({"value": 5}, SerializationError, "value_serializer=IntegerSerializer()"),
+        ({"value": {"a": 1}}, SerializationError, "JsonSerializer"),
+        ({"value": object()}, SerializationError, "object"),
+        ({"value": "\ud800"}, SerializationError, "UTF-8"),
+        ({"key": 1.5}, SerializationError, "key_serializer=FloatSerializer()"),
+        ({"key": uuid.UUID(int=1)}, SerializationError, "UuidSerializer"),
+        ({"partition": -1}, InvalidArgumentError, "-1"),
+        ({"partition": 1.0}, InvalidArgumentError, "1.0"),
+        ({"partition": "1"}, InvalidArgumentError, "'1'"),
+        ({"partition": True}, InvalidArgumentError, "True"),
+        ({"timestamp_ms": -1}, InvalidArgumentError, "-1"),
+        ({"timestamp_ms": 1.5}, InvalidArgumentError, "1.5"),
+        ({"timestamp_ms": 2**63}, InvalidArgumentError, str(2**63)),
+        ({"timestamp_ms": "now"}, InvalidArgumentError, "now"),
+        ({"timestamp_ms": False}, InvalidArgumentError, "False"),
+        ({"headers": 5}, SerializationError, "int"),
+        ({"headers": "name=value"}, SerializationError, "str"),
+        ({"headers": [("a",)]}, SerializationError, "pair"),
+        ({"headers": [("a", b"b", b"c")]}, SerializationError, "pair"),
+        ({"headers": ["ab"]}, SerializationError, "pair"),
+        ({"headers": [(b"a", b"b")]}, SerializationError, "name"),
+        ({"headers": [(None, b"b")]}, SerializationError, "NoneType"),
+        ({"headers": [("a", 5)]}, SerializationError, "'a'"),
+        ({"headers": {"a": ["b"]}}, SerializationError, "list"),
+        ({"headers": [("\ud800", b"b")]}, SerializationError, "UTF-8"),
+        ({"headers": [("a", "\ud800")]}, SerializationError, "UTF-8"),
+        ({"headers": [("a", b"x" * 10_000_000)]}, RecordTooLargeError, "max_request_size=1048576"),
+        ({"headers": [("ü" * 1_000_000, b"")]}, RecordTooLargeError, "max_request_size"),
+        ({"value": b"x" * 1_048_577}, RecordTooLargeError, "max_request_size"),
+        ({"value": b"x", "key": b"x" * 1_048_576}, RecordTooLargeError, "'t'"),
+    ],
+)
+def test_bad_input_is_refused_at_the_call_and_harms_nothing(
+    make: MakeProducer, arguments: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    producer = make()
+    called: list[Any] = []
+    with pytest.raises(error) as caught:
+        producer.send(
+            **{"topic": "t", "value": b"v", "on_delivery": lambda *told: called.append(told), **arguments}
+        )
+    assert isinstance(caught.value, KafkaError)
+    assert words in str(caught.value)
+    assert producer.send("t", b"fine").get(PATIENCE_S).topic == "t"
+    assert called == []
+    producer.close(PATIENCE_S)
+    metrics = producer.metrics()
+    assert metrics["buffer_available_bytes"] == metrics["buffer_total_bytes"]
+    assert metrics["io_error_total"] == 0
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("a", b"1"), ("a", None), ("ü", "text"), ("m", memoryview(b"x")), ("b", bytearray(b"y"))],
+        {"a": b"1", "b": "2", "c": None},
+        (["a", b"1"],),
+        [],
+        {},
+        iter([("a", b"1")]),
+    ],
+)
+def test_headers_in_all_their_shapes(make: MakeProducer, headers: Any) -> None:
+    assert make().send("t", b"v", headers=headers).get(PATIENCE_S).offset == 0
+
+
+def test_the_headers_given_are_not_changed(make: MakeProducer) -> None:
+    class Tagging:
+        def serialize(self, topic: str, headers: list[tuple[str, bytes | None]], value: Any) -> bytes:
+            headers.append(("schema", b"1"))
+            return bytes(value)
+
+    given: list[tuple[str, bytes | str | None]] = [("a", b"b")]
+    make(value_serializer=Tagging()).send("t", b"v", headers=given).get(PATIENCE_S)
+    assert given == [("a", b"b")]
+
+
+def test_a_record_up_to_the_limit_is_accepted(make: MakeProducer) -> None:
+    producer = make(max_request_size=2000)
+    assert producer.send("t", b"x" * 1900).get(PATIENCE_S).offset == 0
+    with pytest.raises(RecordTooLargeError):
+        producer.send("t", b"x" * 2001)
+
+
+@pytest.mark.parametrize("answer", [4, -2, None, "1", 1.5])
+def test_a_partitioner_that_answers_nonsense_is_not_obeyed(make: MakeProducer, answer: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="partitions 0 to 3"):
+        make(partitioner=lambda *arguments: answer).send("t", b"v")
+
+
+def test_an_unknown_partitioner_or_setting_leaves_nothing_behind() -> None:
+    threads = threading.active_count()
+    for settings in ({"partitioner": "fastest"}, {"lingerms": 5}, {"acks": 7}):
+        with pytest.raises(ConfigError):
+            KafkaProducer("127.0.0.1:1", **settings)
+    assert threading.active_count() == threads
+
+
+def test_a_constructor_that_fails_half_way_closes_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+
+    class Interceptor:
+        def on_send(self, record: ProducerRecord) -> None:
+            pass
+
+        def close(self) -> None:
+            closed.append("interceptor")
+
+    class Serializer:
+        def __call__(self, value: Any) -> bytes:
+            return b""
+
+        def close(self) -> None:
+            closed.append("serializer")
+
+    def no_more_threads(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_more_threads)
+    with pytest.raises(RuntimeError, match="new thread"):
+        KafkaProducer("127.0.0.1:1", interceptors=[Interceptor()], value_serializer=Serializer())
+    assert closed == ["interceptor", "serializer"]
+
+
+# -- waiting ---------------------------------------------------------------------------------------------
+
+
+def test_an_unreachable_cluster_is_named_with_its_error() -> None:
+    address = unreachable()
+    with KafkaProducer(address, max_block_ms=500, reconnect_backoff_ms=50) as producer:
+        with pytest.raises(MetadataTimeoutError) as caught:
+            producer.send("t", b"v")
+        assert isinstance(caught.value, TimeoutError)
+        for words in ("max_block_ms=500", address, "refused"):
+            assert words in str(caught.value)
+
+
+def test_a_partition_that_does_not_exist_is_waited_for_and_then_named(make: MakeProducer) -> None:
+    producer = make(max_block_ms=300)
+    with pytest.raises(MetadataTimeoutError, match="partitions 0 to 3, and partition 4") as caught:
+        producer.send("t", b"v", partition=4)
+    assert "max_block_ms=300" in str(caught.value)
+    assert producer.send("t", b"v", partition=3).get(PATIENCE_S).partition == 3
+
+
+def test_exhausted_memory_is_told_within_max_block_ms(make: MakeProducer) -> None:
+    producer = make(
+        max_block_ms=200, buffer_memory=2000, batch_size=1000, linger_ms=60_000, max_request_size=1000
+    )
+    producer.partitions_for("t")
+    # With a flush or a full pool everything is sent at once, so stop the world below the accumulator.
+    engine = producer._engine
+    assert engine is not None
+    taken = [engine.pool.allocate(1000, 0), engine.pool.allocate(1000, 0)]
+    with pytest.raises(BufferExhaustedError, match="buffer_memory=2000"):
+        producer.send("t", b"v")
+    for buffer in taken:
+        engine.pool.deallocate(buffer)
+    assert producer.send("t", b"v")
+
+
+def test_flush_tells_how_many_records_are_left(make: MakeProducer, mock_cluster: MockCluster) -> None:
+    producer = make()
+    producer.partitions_for("t")
+    mock_cluster.set_rtt_ms(5000)
+    for _ in range(3):
+        producer.send("t", b"v", partition=0)
+    with pytest.raises(KafkaTimeoutError, match="3 records"):
+        producer.flush(0.05)
+
+
+def test_flush_in_a_callback_is_refused_instead_of_hanging(make: MakeProducer) -> None:
+    producer = make()
+    errors: list[BaseException] = []
+
+    def callback(metadata: RecordMetadata, error: KafkaError | None) -> None:
+        try:
+            producer.flush()
+        except IllegalStateError as caught:
+            errors.append(caught)
+
+    producer.send("t", b"v", on_delivery=callback).get(PATIENCE_S)
+    assert len(errors) == 1
+
+
+# -- other faces -----------------------------------------------------------------------------------------
+
+
+def test_from_config_takes_dotted_names_and_texts(make: MakeProducer, mock_cluster: MockCluster) -> None:
+    settings = {"bootstrap.servers": mock_cluster.bootstrap_servers, "linger.ms": "1", "acks": "1"}
+    make()
+    with KafkaProducer.from_config(settings) as producer:
+        assert (producer.config.linger_ms, producer.config.acks) == (1, 1)
+        assert producer.send("t", b"v").get(PATIENCE_S).offset == 0
+    with KafkaProducer.from_config(
+        ProducerConfig(bootstrap_servers=(mock_cluster.bootstrap_servers,), client_id="me")
+    ) as producer:
+        assert producer.config.client_id == "me"
+
+
+def test_partitions_for_tells_leaders_and_replicas(make: MakeProducer) -> None:
+    partitions = make().partitions_for("t")
+    assert [p.partition for p in partitions] == [0, 1, 2, 3]
+    for partition in partitions:
+        assert partition.leader is not None
+        assert partition.leader.id in partition.replicas
+
+
+def test_metrics_have_the_documented_names_and_count(make: MakeProducer) -> None:
+    producer = make(linger_ms=5)
+    for _ in range(10):
+        producer.send("t", b"x" * 100, partition=0)
+    producer.flush(PATIENCE_S)
+    metrics = producer.metrics()
+    assert set(metrics) == set(METRICS)
+    assert metrics["record_send_total"] == 10
+    assert metrics["record_error_total"] == 0
+    assert metrics["byte_total"] > 1000
+    assert metrics["request_total"] >= 1
+    assert metrics["negotiated_versions"]
+    assert metrics["incomplete_batches"] == 0
+    producer.close(PATIENCE_S)
+    assert producer.metrics()["record_send_total"] == 10
+
+
+def test_a_producer_cannot_be_pickled_and_says_what_to_do(make: MakeProducer) -> None:
+    with pytest.raises(TypeError, match="settings"):
+        pickle.dumps(make())
+
+
+def test_clients_without_a_name_get_different_ones(make: MakeProducer) -> None:
+    assert make().config.client_id != make().config.client_id
+    assert make(client_id="x").config.client_id == "x"
+
+
+def test_a_dropped_producer_delivers_and_ends(make: MakeProducer, caplog: pytest.LogCaptureFixture) -> None:
+    mock_servers = make().config.bootstrap_servers
+    producer = KafkaProducer(mock_servers, linger_ms=100)
+    future = producer.send("t", b"v")
+    assert producer._engine is not None
+    thread = producer._engine.thread
+    gone = weakref.ref(producer)
+    with caplog.at_level(logging.WARNING):
+        del producer
+        gc.collect()
+    assert gone() is None
+    assert future.get(PATIENCE_S).topic == "t"
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert "without close()" in caplog.text
+
+
+# -- interceptors ----------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """An interceptor that notes what it sees and changes the value."""
+
+    def __init__(self, suffix: bytes) -> None:
+        self.suffix = suffix
+        self.sent: list[ProducerRecord] = []
+        self.acknowledged: list[tuple[RecordMetadata, KafkaError | None]] = []
+        self.closed = 0
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        self.sent.append(record)
+        return record._replace(value=record.value + self.suffix)
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: KafkaError | None) -> None:
+        self.acknowledged.append((metadata, error))
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Failing:
+    """An interceptor whose every hook raises."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        raise ValueError("on_send bug")
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: KafkaError | None) -> None:
+        raise ValueError("on_acknowledgement bug")
+
+    def close(self) -> None:
+        raise ValueError("close bug")
+
+
+def test_interceptors_form_a_chain_that_a_failing_one_does_not_break(
+    make: MakeProducer, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, last = Recorder(b"1"), Recorder(b"2")
+    told: list[Any] = []
+    producer = make(interceptors=[first, Failing(), last])
+    metadata = producer.send("t", b"v", on_delivery=lambda *both: told.append(both)).get(PATIENCE_S)
+    producer.close(PATIENCE_S)
+    assert metadata.serialized_value_size == 3
+    assert [record.value for record in last.sent] == [b"v1"]
+    assert first.acknowledged == last.acknowledged == told == [(metadata, None)]
+    assert (first.closed, last.closed) == (1, 1)
+    for words in ("on_send bug", "on_acknowledgement bug", "close bug"):
+        assert words in caplog.text
+
+
+def test_interceptors_hear_of_records_that_were_not_accepted(make: MakeProducer) -> None:
+    recorder = Recorder(b"")
+    producer = make(interceptors=[recorder], max_request_size=1000)
+    with pytest.raises(RecordTooLargeError):
+        producer.send("t", b"x" * 2000, partition=2, timestamp_ms=5)
+    ((metadata, error),) = recorder.acknowledged
+    assert metadata == RecordMetadata("t", 2, -1, 5, -1, -1)
+    assert isinstance(error, RecordTooLargeError)
