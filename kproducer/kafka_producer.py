@@ -272,7 +272,7 @@ class KafkaProducer:
 
         try:
             return self._send(*record, acknowledge)
-        except KafkaError as error:
+        except Exception as error:
             partition = -1 if record.partition is None else record.partition
             timestamp = -1 if record.timestamp_ms is None else record.timestamp_ms
             interceptors.on_acknowledgement(

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from kproducer.errors import KafkaError
 from kproducer.types import RecordMetadata
 
 _log = logging.getLogger(__name__)
@@ -74,8 +73,13 @@ class ProducerInterceptors:
                 _log.error("interceptor %r returned %r from on_send, not a ProducerRecord", hook, changed)
         return record
 
-    def on_acknowledgement(self, metadata: RecordMetadata, error: KafkaError | None) -> None:
-        """Tell the chain an outcome. Never raises because of a hook."""
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        """Tell the chain an outcome. Never raises because of a hook.
+
+        Args:
+            metadata: offset -1 if there is an error.
+            error: a KafkaError from delivery, or whatever ``send`` raised; ``None`` on success.
+        """
         for hook in self._acknowledgement_hooks:
             try:
                 hook(metadata, error)

@@ -1,0 +1,113 @@
+"""What exits and forks do to the producers that are registered; whole processes are tested elsewhere."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from kproducer import process_lifecycle
+
+
+class Managed:
+    """A producer that notes what the process does to it."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails = fails
+        self.events: list[str] = []
+
+    def begin_close_at_exit(self) -> None:
+        self.events.append("begin")
+        if self.fails:
+            raise RuntimeError("a bug at exit")
+
+    def finish_close_at_exit(self) -> None:
+        self.events.append("finish")
+
+    def after_fork_in_child(self) -> None:
+        self.events.append("fork")
+
+
+@pytest.fixture(autouse=True)
+def _only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_lifecycle, "_live", {})
+    monkeypatch.setattr(process_lifecycle, "_unowned", {})
+
+
+def test_everything_alive_is_closed_in_two_steps() -> None:
+    first, second = Managed(), Managed()
+    process_lifecycle.register(first)
+    process_lifecycle.register(second)
+    process_lifecycle.close_all()
+    assert first.events == second.events == ["begin", "finish"]
+
+
+def test_one_that_fails_does_not_keep_the_others_from_closing(caplog: pytest.LogCaptureFixture) -> None:
+    failing, fine = Managed(fails=True), Managed()
+    process_lifecycle.register(failing)
+    process_lifecycle.register(fine)
+    process_lifecycle.close_all()
+    assert fine.events == ["begin", "finish"]
+    assert "a bug at exit" in caplog.text
+
+
+def test_what_is_collected_is_forgotten_and_what_is_held_is_not() -> None:
+    process_lifecycle.register(Managed())
+    unowned = Managed()
+    process_lifecycle.hold(unowned)
+    gc.collect()
+    assert process_lifecycle.live_producers() == [unowned]
+    process_lifecycle.release(unowned)
+    process_lifecycle.release(unowned)
+    assert process_lifecycle.live_producers() == []
+
+
+def test_a_fork_tells_each_in_the_child_and_none_in_the_parent() -> None:
+    managed, unowned = Managed(), Managed()
+    process_lifecycle.register(managed)
+    process_lifecycle.hold(unowned)
+    pid = os.fork()
+    if pid == 0:
+        told = managed.events == unowned.events == ["fork"]
+        os._exit(0 if told and process_lifecycle.live_producers() == [managed] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert managed.events == unowned.events == []
+
+
+def test_a_child_of_multiprocessing_closes_its_producers_at_its_end() -> None:
+    script = """
+        import multiprocessing
+
+        from kproducer import process_lifecycle
+
+
+        class Managed:
+            def begin_close_at_exit(self):
+                print("begin", flush=True)
+
+            def finish_close_at_exit(self):
+                print("finish", flush=True)
+
+            def after_fork_in_child(self):
+                pass
+
+
+        def work():
+            global managed
+            managed = Managed()
+            process_lifecycle.register(managed)
+
+
+        child = multiprocessing.get_context("fork").Process(target=work)
+        child.start()
+        child.join(30)
+        print("exit code", child.exitcode)
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.split("\n")[:3] == ["begin", "finish", "exit code 0"], done.stderr
