@@ -192,6 +192,7 @@ class BatchCompletion:
         return Outcome.UNKNOWN
 
     def _split(self, batch: ProducerBatch, error: KafkaError) -> None:
+        batch.last_error = error
         parts = self._accumulator.split_and_reenqueue(batch)
         self._metrics.batch_split_total += 1
         _log.info("Split a batch of %d records into %d: %s", batch.record_count, parts, error)

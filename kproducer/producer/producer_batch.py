@@ -359,6 +359,10 @@ class ProducerBatch:
         for part, deliveries in zip(parts, moved, strict=True):
             part._deliveries = deliveries
             part._leader_epoch = self._leader_epoch
+            # An attempt with the whole may have been written although its answer was lost: whatever becomes
+            # of the parts, that must not be forgotten.
+            part.send_count = self.send_count
+            part.last_error = self.last_error
             part.close_for_appends()
         return parts
 

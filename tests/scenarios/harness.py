@@ -36,6 +36,7 @@ class Sent:
     key: bytes | None
     value: bytes
     future: Any
+    thread_id: int
     callbacks: list[tuple[RecordMetadata, KafkaError | None]] = attrs.field(factory=list)
 
     def metadata(self) -> RecordMetadata:
@@ -55,7 +56,8 @@ class WatchedProducer:
 
     Args:
         cluster: where the log is read back.
-        ordered: outcomes come in send order per partition; false where retries may overtake.
+        ordered: outcomes come in send order per partition and sending thread; false where retries may
+            overtake.
         config: the producer's settings; short times and ``linger_ms=0`` unless given.
     """
 
@@ -90,7 +92,7 @@ class WatchedProducer:
     ) -> Sent:
         """Send a value that no other send has (unless one is given)."""
         value = b"value-%d" % next(_counter) if value is None else value
-        sent = Sent(topic, key, value, None)
+        sent = Sent(topic, key, value, None, threading.get_ident())
 
         def note(metadata: RecordMetadata, error: KafkaError | None) -> None:
             with self._lock:
@@ -203,12 +205,12 @@ class WatchedProducer:
 
     def _check_order(self) -> None:
         position = {id(sent): index for index, sent in enumerate(self.sent)}
-        last: dict[tuple[str, int], int] = {}
+        last: dict[tuple[str, int, int], int] = {}
         for sent in self.completed:
             metadata = sent.callbacks[0][0]
             if metadata.partition < 0:  # failed before a partition was chosen
                 continue
-            place = (metadata.topic, metadata.partition)
+            place = (metadata.topic, metadata.partition, sent.thread_id)
             index = position[id(sent)]
             assert index > last.get(place, -1), f"{sent.value!r} was resolved out of order in {place}"
             last[place] = index

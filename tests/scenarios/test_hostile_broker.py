@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import struct
 
 import pytest
 
 from kproducer import KafkaError, Outcome
-from tests.fakebroker import Bytes, Close, FakeCluster, Hold, Reply, RequestContext, faults, steps
+from tests.fakebroker import Bytes, Close, FakeCluster, Hold, Reply, RequestContext, Stall, faults, steps
 from tests.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
@@ -42,7 +43,7 @@ def test_garbage_instead_of_an_answer_is_a_lost_connection(
 def test_an_impossible_frame_size_ends_the_connection_without_waiting_for_more(
     stage: Stage, cluster: FakeCluster, kind: str
 ) -> None:
-    cluster.control(PRODUCE, lambda context: steps(Bytes(GARBAGE[kind]), faults.Stall()))
+    cluster.control(PRODUCE, lambda context: steps(Bytes(GARBAGE[kind]), Stall()))
     producer = stage.producer(cluster, request_timeout_ms=60_000, delivery_timeout_ms=60_000)
     assert producer.send().metadata().offset == 0
 
@@ -51,13 +52,13 @@ def test_an_impossible_frame_size_ends_the_connection_without_waiting_for_more(
 def test_an_answer_cut_anywhere_is_a_lost_connection(stage: Stage, api_key: int) -> None:
     for cut in (1, 3, 4, 6, 9, 14):
         cluster = stage.cluster()
-        cluster.control(api_key, lambda context, cut=cut: _truncated(context, cut))
+        cluster.control(api_key, functools.partial(_truncated, cut))
         producer = stage.producer(cluster)
         assert producer.send().metadata().offset == 0
         producer.close(PATIENCE_S)
 
 
-def _truncated(context: RequestContext, cut: int) -> Action:
+def _truncated(cut: int, context: RequestContext) -> Action:
     frame = struct.pack(">ii", 200, context.logged.correlation_id) + b"\x00" * 20
     return steps(Bytes(frame[:cut]), Close())
 
@@ -242,6 +243,6 @@ def test_metadata_of_several_megabytes_is_read_and_one_beyond_the_limit_is_refus
     producer = stage.producer(cluster)
     assert producer.send("wide", partition=19_999).metadata().offset == 0
     size_bomb = struct.pack(">i", 200 * 1024 * 1024)
-    cluster.control(METADATA, lambda context: steps(Bytes(size_bomb + b"\x00" * 1000), faults.Stall()))
+    cluster.control(METADATA, lambda context: steps(Bytes(size_bomb + b"\x00" * 1000), Stall()))
     cluster.create_topic("next")
     assert producer.send("next").metadata().offset == 0

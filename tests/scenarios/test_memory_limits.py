@@ -76,7 +76,7 @@ def test_waiting_callers_are_served_in_turn(stage: Stage, cluster: FakeCluster) 
 
 def test_a_small_buffer_carries_a_large_stream(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 4})
-    producer = stage.producer(cluster, buffer_memory=65_536, batch_size=8192, ordered=False, linger_ms=1)
+    producer = stage.producer(cluster, buffer_memory=65_536, batch_size=8192, linger_ms=1)
     rng = random.Random(3)
     for index in range(600):
         producer.send(value=rng.randbytes(rng.choice([10, 100, 3000, 20_000])), partition=index % 4)
@@ -112,7 +112,7 @@ def test_memory_is_whole_again_after_every_kind_of_failure(stage: Stage) -> None
 
 def test_eight_threads_share_a_buffer_that_is_too_small(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 2})
-    producer = stage.producer(cluster, ordered=False, buffer_memory=32_768, batch_size=4096, linger_ms=1)
+    producer = stage.producer(cluster, buffer_memory=32_768, batch_size=4096, linger_ms=1)
 
     def work(seed: int) -> None:
         rng = random.Random(seed)

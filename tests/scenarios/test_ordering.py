@@ -7,7 +7,7 @@ import random
 import pytest
 
 from kproducer import DeliveryTimeoutError, Outcome
-from tests.fakebroker import FakeCluster, RequestContext, faults
+from tests.fakebroker import FakeCluster, Hold, RequestContext, faults
 from tests.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
@@ -18,7 +18,7 @@ PRODUCE = 0
 @pytest.mark.parametrize("code", [3, 6, 7, 19])
 def test_a_retried_batch_is_not_overtaken(stage: Stage, cluster: FakeCluster, code: int) -> None:
     gate = cluster.gate()
-    cluster.control(PRODUCE, lambda context: faults.Hold(gate, faults.refuse_produce(code)))
+    cluster.control(PRODUCE, lambda context: Hold(gate, faults.refuse_produce(code)))
     producer = stage.producer(cluster, max_in_flight_requests_per_connection=1, batch_size=0)
     sent = producer.send_many(10)
     gate.wait_until_reached()

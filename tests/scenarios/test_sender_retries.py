@@ -11,6 +11,7 @@ import pytest
 from kproducer import DeliveryTimeoutError, Outcome
 from kproducer.broker_errors import error_for_code
 from tests.fakebroker import Close, FakeCluster, Hold, Reply, RequestContext, faults
+from tests.fakebroker.key00_produce import Refusal
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 
@@ -246,6 +247,21 @@ def test_splitting_keeps_partitions_and_callbacks_apart(stage: Stage) -> None:
     assert all(len(cluster.records("t", partition)) == 20 for partition in (0, 1))
 
 
+@pytest.mark.parametrize("ending", ["refused", "expired"])
+def test_a_split_does_not_forget_that_an_attempt_may_have_been_written(
+    stage: Stage, cluster: FakeCluster, ending: str
+) -> None:
+    """Written with the answer lost, then called too large, then the parts fail: nobody knows."""
+    cluster.control(PRODUCE, faults.close_after())
+    cluster.control(PRODUCE, faults.refuse_produce(10))
+    cluster.control(PRODUCE, faults.refuse_produce(29 if ending == "refused" else 6), times=None)
+    producer = stage.producer(cluster, linger_ms=50, request_timeout_ms=450, delivery_timeout_ms=500)
+    sent = producer.send_many(4)
+    for one in sent:
+        assert one.error().outcome is Outcome.UNKNOWN
+    assert len(cluster.records("t")) == 4
+
+
 def test_one_record_larger_than_the_rest_of_a_split_batch_fails_alone(
     stage: Stage, cluster: FakeCluster
 ) -> None:
@@ -365,7 +381,7 @@ def test_an_answer_that_leaves_a_partition_out_is_retried(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 2})
 
     def omit(context: RequestContext) -> Reply:
-        answer = context.answer(refuse=lambda name, index: faults.Refusal(19) if index == 1 else None)
+        answer = context.answer(refuse=lambda name, index: Refusal(19) if index == 1 else None)
         assert isinstance(answer, Reply)
         for topic in answer.message.responses:
             topic.partition_responses = [p for p in topic.partition_responses if p.index != 1]
@@ -400,7 +416,7 @@ def test_extra_and_repeated_partitions_in_an_answer_are_ignored(stage: Stage, cl
 
 def test_a_negative_offset_without_error_harms_nobody(stage: Stage, cluster: FakeCluster) -> None:
     def negative(context: RequestContext) -> Reply:
-        answer = context.answer(refuse=lambda name, index: faults.Refusal(19))
+        answer = context.answer(refuse=lambda name, index: Refusal(19))
         assert isinstance(answer, Reply)
         entry = answer.message.responses[0].partition_responses[0]
         entry.error_code, entry.base_offset = 0, -77
