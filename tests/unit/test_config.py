@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +64,11 @@ def refusal(**settings: Any) -> str:
 def test_defaults_are_those_of_java(name: str, default: object) -> None:
     assert getattr(config(), name) == default
     assert SETTINGS[name].default == default
+
+
+def test_the_readme_has_the_present_table() -> None:
+    readme = Path(__file__).parents[2] / "README.md"
+    assert configuration_table().strip() in readme.read_text(encoding="utf-8")
 
 
 def test_every_setting_is_documented() -> None:
