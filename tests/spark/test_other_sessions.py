@@ -1,0 +1,85 @@
+"""The same job where driver and executors share nothing, through Spark Connect, and what installs show."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.reader import read_topic
+
+ROOT = Path(__file__).resolve().parents[2]
+_names = (f"sessions-{number}" for number in itertools.count())
+
+LIST_MODULES = (
+    "import pkgutil; print([m.name for m in pkgutil.iter_modules() if m.name.startswith('pyspark_')])"
+)
+
+
+@pytest.mark.mock_cluster
+@pytest.mark.parametrize(
+    ("kind", "module"),
+    [
+        ("local-cluster[2,1,1024]", "pyspark.sql.session"),
+        ("connect", "pyspark.sql.connect.session"),
+    ],
+)
+def test_a_job_writes_each_row_once_and_is_told_its_numbers(mock_cluster, run_job, kind, module):
+    topic = next(_names)
+    mock_cluster.create_topic(topic, partitions=3)
+    answer = run_job(kind, mock_cluster.bootstrap_servers, topic, "1000")
+    assert answer["session"] == module
+    records = read_topic(mock_cluster.bootstrap_servers, topic)
+    assert Counter((record.key, record.value, record.partition) for record in records) == Counter(
+        (f"key-{number}".encode(), f"value-{number}".encode(), number % 3) for number in range(1000)
+    )
+    assert "'kafka.bootstrap.servers' is missing" in answer["mistake"]
+    totals = [log["context"] for log in answer["logs"] if "written by 4 tasks" in log["msg"]]
+    assert [context["rows"] for context in totals] == ["1000"]
+    tasks = [log["context"] for log in answer["logs"] if "attempt" in (log["context"] or {})]
+    assert sum(int(context["rows"]) for context in tasks) == 1000
+
+
+def test_this_installation_shows_the_source_to_spark():
+    listed = subprocess.run(
+        [sys.executable, "-c", LIST_MODULES], capture_output=True, text=True, check=True, cwd="/"
+    )
+    assert "pyspark_kproducer" in listed.stdout
+
+
+def test_a_wheel_contains_the_source_at_its_top_level(tmp_path):
+    ignored = shutil.ignore_patterns("__pycache__")
+    # A copy is built: building leaves files behind.
+    for name in ("kproducer", "generated"):
+        shutil.copytree(ROOT / name, tmp_path / "project" / name, ignore=ignored)
+    for path in (ROOT / "pyproject.toml", ROOT / "LICENSE", ROOT / "README.md"):
+        if path.exists():
+            shutil.copy(path, tmp_path / "project")
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run(
+        [*command, "-w", tmp_path, tmp_path / "project"], check=True, capture_output=True, timeout=120
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert "pyspark_kproducer/__init__.py" in names
+    assert "kproducer/spark/data_source.py" in names
+    top = {name.partition("/")[0] for name in names if not name.partition("/")[0].endswith(".dist-info")}
+    assert top == {"kproducer", "kproducer_messages", "pyspark_kproducer"}
+    unpacked = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(unpacked)
+    # -S: without this environment's own installation, so that only the wheel's content can be found.
+    listed = subprocess.run(
+        [sys.executable, "-S", "-c", LIST_MODULES],
+        env={"PYTHONPATH": str(unpacked)},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+    )
+    assert "pyspark_kproducer" in listed.stdout

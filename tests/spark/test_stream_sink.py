@@ -1,0 +1,176 @@
+"""``df.writeStream.format("kproducer")``: micro-batches, restarts from a checkpoint, failures in between."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+
+import pytest
+from pyspark.sql import functions as f
+
+from tests.support.reader import read_topic
+
+pytestmark = pytest.mark.mock_cluster
+
+PRODUCE = 0
+API_VERSIONS = 18
+WORKER_LOGGING = "spark.sql.pyspark.worker.logging.enabled"
+INVALID_RECORD = 87
+_names = (f"stream-{number}" for number in itertools.count())
+
+
+class Stream:
+    """Text files to a topic, with a checkpoint."""
+
+    def __init__(self, spark, cluster, folder) -> None:
+        self.spark = spark
+        self.cluster = cluster
+        self.topic = next(_names)
+        self.source = folder / "source"
+        self.source.mkdir()
+        self.checkpoint = folder / "checkpoint"
+        cluster.create_topic(self.topic, partitions=2)
+
+    def add_lines(self, name: str, lines) -> None:
+        # Renamed into place: a half-written file would be taken for a whole one.
+        part = self.source / f".{name}"
+        part.write_text("".join(f"{line}\n" for line in lines))
+        part.rename(self.source / name)
+
+    def frame(self):
+        return self.spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(self.source))
+
+    def start(self, frame=None, source_format="kproducer", mode="append", **options):
+        writer = (self.frame() if frame is None else frame).writeStream.format(source_format)
+        writer = writer.option("kafka.bootstrap.servers", self.cluster.bootstrap_servers)
+        writer = writer.option("topic", self.topic).option("checkpointLocation", str(self.checkpoint))
+        for name, value in options.items():
+            writer = writer.option(name, value)
+        return writer.outputMode(mode).trigger(availableNow=True).start()
+
+    def run(self, *arguments, **options):
+        query = self.start(*arguments, **options)
+        try:
+            assert query.awaitTermination(120)
+            return query
+        finally:
+            query.stop()
+
+    def values(self) -> Counter:
+        records = read_topic(self.cluster.bootstrap_servers, self.topic)
+        return Counter(record.value.decode() for record in records)
+
+
+@pytest.fixture
+def stream(spark, mock_cluster, tmp_path) -> Stream:
+    return Stream(spark, mock_cluster, tmp_path)
+
+
+def lines(first: int, last: int) -> list[str]:
+    return [f"line-{number}" for number in range(first, last)]
+
+
+def test_a_restart_from_the_checkpoint_goes_on_where_it_was(stream):
+    stream.add_lines("1.txt", lines(0, 100))
+    stream.add_lines("2.txt", lines(100, 150))
+    query = stream.run()
+    assert len(query.recentProgress) == 2
+    assert stream.values() == Counter(lines(0, 150))
+    stream.add_lines("3.txt", lines(150, 200))
+    stream.run()
+    assert stream.values() == Counter(lines(0, 200))
+
+
+def test_a_failed_micro_batch_is_written_again_after_a_restart(stream):
+    stream.add_lines("1.txt", lines(0, 50))
+    # As many refusals as a task has attempts: the query fails.
+    stream.cluster.push_errors(PRODUCE, *[INVALID_RECORD] * 2)
+    with pytest.raises(Exception, match="SparkWriteError") as caught:
+        stream.run()
+    assert f"topic '{stream.topic}'" in str(caught.value)
+    stream.cluster.clear_errors(PRODUCE)
+    stream.run()
+    assert set(stream.values()) == set(lines(0, 50))
+
+
+def test_a_query_stopped_in_the_middle_of_a_batch_loses_no_row(stream):
+    stream.add_lines("1.txt", lines(0, 200))
+    stream.cluster.start_request_tracking()
+    for broker in (1, 2, 3):
+        stream.cluster.push_error_rtts(broker, PRODUCE, (0, 30000))
+    query = stream.start()
+    deadline = time.monotonic() + 60
+    while not stream.cluster.requests(PRODUCE):
+        assert time.monotonic() < deadline
+        assert query.exception() is None
+        time.sleep(0.02)
+    query.stop()
+    stream.cluster.clear_errors(PRODUCE)
+    stream.run()
+    assert set(stream.values()) == set(lines(0, 200))
+
+
+def test_the_complete_mode_writes_the_whole_result_each_time(stream):
+    stream.add_lines("1.txt", ["a", "b", "a"])
+    counts = stream.frame().groupBy("value").count()
+    counts = counts.select(f.concat_ws("=", "value", "count").alias("value"))
+    stream.run(counts, mode="complete")
+    assert stream.values() == Counter({"a=2": 1, "b=1": 1})
+
+
+def test_the_way_without_arrow_writes_the_same(stream):
+    def by_rows():
+        # Defined in here, so that it is pickled by value: workers cannot import the tests.
+        from kproducer.spark.data_source import KafkaProducerDataSource
+        from kproducer.spark.writers import StreamRowWriter
+
+        class RowStreamSource(KafkaProducerDataSource):
+            @classmethod
+            def name(cls):
+                return "kproducer_row_stream"
+
+            def streamWriter(self, schema, overwrite):  # noqa: N802 (Spark's name)
+                return self._make(StreamRowWriter, schema)
+
+        return RowStreamSource
+
+    stream.spark.dataSource.register(by_rows())
+    stream.add_lines("1.txt", lines(0, 20))
+    stream.run(source_format="kproducer_row_stream")
+    assert stream.values() == Counter(lines(0, 20))
+
+
+def test_mistakes_end_the_query_before_a_task_starts(stream):
+    stream.add_lines("1.txt", lines(0, 1))
+    with pytest.raises(Exception, match=r"did you mean 'topic'") as caught:
+        stream.run(tpic="x")
+    assert "SparkOptionError" in str(caught.value)
+
+
+def test_tasks_of_later_micro_batches_use_the_producers_of_earlier_ones(stream):
+    stream.cluster.start_request_tracking()
+    for number in range(4):
+        stream.add_lines(f"{number}.txt", lines(10 * number, 10 * number + 10))
+    query = stream.run()
+    # Looked at before the reader connects as well.
+    handshakes = stream.cluster.requests(API_VERSIONS)
+    assert len(query.recentProgress) == 4
+    assert stream.values() == Counter(lines(0, 40))
+    # Two workers, each with a connection to a bootstrap broker and to two leaders, each with two questions
+    # for versions (this cluster answers the first with "lower, please"). Without cached producers: 24.
+    assert len(handshakes) <= 2 * 3 * 2
+
+
+def test_each_micro_batch_is_summed_up_in_the_logs(stream):
+    stream.spark.conf.set(WORKER_LOGGING, "true")
+    try:
+        stream.add_lines("1.txt", lines(0, 10))
+        stream.add_lines("2.txt", lines(10, 15))
+        stream.run(summary="job")
+        logs = stream.spark.tvf.python_worker_logs().where("logger = 'kproducer.spark'")
+        contexts = [row.context for row in logs.select("context").collect()]
+    finally:
+        stream.spark.conf.set(WORKER_LOGGING, "false")
+    rows = {context["batch_id"]: context["rows"] for context in contexts if "batch_id" in context}
+    assert rows == {"0": "10", "1": "5"}
