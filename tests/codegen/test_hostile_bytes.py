@@ -7,7 +7,7 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from kproducer_messages import DecodeError, MetadataResponse, ProduceRequest, ProduceResponse, RequestHeader
 from kproducer_messages.metadata_response import (
@@ -19,7 +19,10 @@ from kproducer_messages.metadata_response import (
 from tests.codegen.message_strategies import ALL_VERSIONS, class_of, messages, version_id
 
 _SETTINGS = settings(
-    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=4,
+    deadline=None,
+    phases=set(Phase) - {Phase.explain},
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 

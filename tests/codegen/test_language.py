@@ -6,7 +6,7 @@ import importlib
 import uuid
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from codegen.__main__ import main
 from codegen.compiler import load_folder
@@ -83,7 +83,12 @@ def package(tmp_path_factory):
 
 @pytest.mark.parametrize("version", range(5))
 def test_everything_round_trips_at_its_exact_size(package, version):
-    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=20,
+        deadline=None,
+        phases=set(Phase) - {Phase.explain},
+        suppress_health_check=list(HealthCheck),
+    )
     @given(messages(package, version, package="everything_messages"))
     def check(message):
         data = message.encode(version)
