@@ -3,7 +3,7 @@
 The Data Source API has no way for a Python sink to put numbers into a query's progress or metrics. What it
 has: a task's commit message, which carries the summary to the driver, and Spark's collected worker logs
 (``spark.sql.pyspark.worker.logging.enabled``, Spark 4.1), into which both are logged with their numbers as
-``context``. Without those logs the lines go to the standard error of the worker.
+``context``. The lines also go to the worker's standard error, and so into the executor's or driver's log.
 """
 
 from __future__ import annotations
@@ -83,7 +83,10 @@ def counters(metrics: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def report(subject: str, summary: WriteSummary, **context: object) -> None:
-    """Log a summary at INFO, wherever this process's logs go.
+    """Tell a summary: a line on standard error, and a log record for Spark's collected logs.
+
+    Both, because Spark collects the logs of a DataFrame's tasks and commit where its user can ask for them,
+    and those of a micro-batch under a copy of the session, where nobody can.
 
     Args:
         subject: what was written: ``"task 3 (attempt 0)"``, ``"micro-batch 7"``.
@@ -91,9 +94,9 @@ def report(subject: str, summary: WriteSummary, **context: object) -> None:
         context: more of it.
     """
     line = f"kproducer: {subject}: {summary.text()}"
+    # The original stream: sys.stderr may be Spark's, which would collect the line a second time.
+    print(line, file=sys.__stderr__, flush=True)
     if not logger.hasHandlers():
-        # A worker in which nobody set up logging: INFO would vanish, standard error is in the executor's log.
-        print(line, file=sys.stderr, flush=True)
         return
     details = {**asdict(summary), **context}
     if logger.level == logging.NOTSET:

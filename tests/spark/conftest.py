@@ -59,7 +59,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def run_job() -> Callable[..., dict[str, Any]]:
-    """Run ``write_job.py`` in a process of its own; what it prints last is the answer."""
+    """Run ``write_job.py`` in a process of its own; its last line is the answer, with ``stderr``."""
     require_java()
 
     def run(*arguments: str) -> dict[str, Any]:
@@ -74,6 +74,7 @@ def run_job() -> Callable[..., dict[str, Any]]:
         )
         assert finished.returncode == 0, finished.stderr[-4000:]
         answer: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+        answer["stderr"] = finished.stderr
         return answer
 
     return run

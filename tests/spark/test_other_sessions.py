@@ -22,20 +22,7 @@ LIST_MODULES = (
 )
 
 
-@pytest.mark.mock_cluster
-@pytest.mark.parametrize(
-    ("kind", "module"),
-    [
-        ("local-cluster[2,1,1024]", "pyspark.sql.session"),
-        ("connect", "pyspark.sql.connect.session"),
-    ],
-)
-def test_a_job_writes_each_row_once_and_is_told_its_numbers(mock_cluster, run_job, kind, module):
-    topic = next(_names)
-    mock_cluster.create_topic(topic, partitions=3)
-    answer = run_job(kind, mock_cluster.bootstrap_servers, topic, "1000")
-    assert answer["session"] == module
-    records = read_topic(mock_cluster.bootstrap_servers, topic)
+def assert_rows_and_numbers(records, answer):
     assert Counter((record.key, record.value, record.partition) for record in records) == Counter(
         (f"key-{number}".encode(), f"value-{number}".encode(), number % 3) for number in range(1000)
     )
@@ -44,6 +31,31 @@ def test_a_job_writes_each_row_once_and_is_told_its_numbers(mock_cluster, run_jo
     assert [context["rows"] for context in totals] == ["1000"]
     tasks = [log["context"] for log in answer["logs"] if "attempt" in (log["context"] or {})]
     assert sum(int(context["rows"]) for context in tasks) == 1000
+    assert "kproducer: DataFrame written by 4 tasks: 1000 rows" in answer["stderr"]
+
+
+@pytest.mark.mock_cluster
+def test_executors_that_share_no_process_with_the_driver_write_each_row(mock_cluster, run_job):
+    topic = next(_names)
+    mock_cluster.create_topic(topic, partitions=3)
+    answer = run_job("local-cluster[2,1,1024]", mock_cluster.bootstrap_servers, topic, "1000")
+    assert answer["session"] == "pyspark.sql.session"
+    assert_rows_and_numbers(read_topic(mock_cluster.bootstrap_servers, topic), answer)
+
+
+@pytest.mark.mock_cluster
+def test_spark_connect_writes_frames_and_streams(mock_cluster, run_job, tmp_path):
+    topic = next(_names)
+    mock_cluster.create_topic(topic, partitions=3)
+    folder = tmp_path / "lines"
+    folder.mkdir()
+    (folder / "1.txt").write_text("one\ntwo\n")
+    answer = run_job("connect", mock_cluster.bootstrap_servers, topic, "1000", str(folder))
+    assert answer["session"] == "pyspark.sql.connect.session"
+    records = read_topic(mock_cluster.bootstrap_servers, topic)
+    assert_rows_and_numbers([record for record in records if record.key], answer)
+    assert sorted(record.value for record in records if not record.key) == [b"one", b"two"]
+    assert "kproducer: micro-batch 0 written by 1 tasks: 2 rows" in answer["stderr"]
 
 
 def test_this_installation_shows_the_source_to_spark():

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.mock_cluster
 
 PRODUCE = 0
 API_VERSIONS = 18
-WORKER_LOGGING = "spark.sql.pyspark.worker.logging.enabled"
 INVALID_RECORD = 87
 _names = (f"stream-{number}" for number in itertools.count())
 
@@ -162,15 +161,10 @@ def test_tasks_of_later_micro_batches_use_the_producers_of_earlier_ones(stream):
     assert len(handshakes) <= 2 * 3 * 2
 
 
-def test_each_micro_batch_is_summed_up_in_the_logs(stream):
-    stream.spark.conf.set(WORKER_LOGGING, "true")
-    try:
-        stream.add_lines("1.txt", lines(0, 10))
-        stream.add_lines("2.txt", lines(10, 15))
-        stream.run(summary="job")
-        logs = stream.spark.tvf.python_worker_logs().where("logger = 'kproducer.spark'")
-        contexts = [row.context for row in logs.select("context").collect()]
-    finally:
-        stream.spark.conf.set(WORKER_LOGGING, "false")
-    rows = {context["batch_id"]: context["rows"] for context in contexts if "batch_id" in context}
-    assert rows == {"0": "10", "1": "5"}
+def test_the_querys_progress_tells_the_rows_and_what_was_observed(stream):
+    stream.add_lines("1.txt", lines(0, 10))
+    stream.add_lines("2.txt", lines(10, 15))
+    counted = stream.frame().observe("sent", f.count(f.lit(1)).alias("rows"))
+    query = stream.run(counted)
+    assert [progress["sink"]["numOutputRows"] for progress in query.recentProgress] == [10, 5]
+    assert [progress["observedMetrics"]["sent"].rows for progress in query.recentProgress] == [10, 5]

@@ -1,7 +1,8 @@
-"""A Spark job as a user would write it, in a process of its own: ``write_job.py KIND BOOTSTRAP TOPIC ROWS``.
+"""A Spark job in a process of its own: ``write_job.py KIND BOOTSTRAP TOPIC ROWS [STREAM_FOLDER]``.
 
-KIND is a master URL, or ``connect`` for a Spark Connect session. Uses nothing of the tests and registers
-nothing. The last line it prints is JSON: the versions, the executors' processes and the collected logs.
+KIND is a master URL, or ``connect`` for a Spark Connect session. Written as a user would: nothing of the
+tests is used, nothing is registered. With a folder, the text files in it go to the same topic as a stream. The
+last line it prints is JSON: the session's class, the logs that Spark collected, and the answer to a mistake.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def session(kind: str) -> Any:
     return builder.getOrCreate()
 
 
-def main(kind: str, bootstrap_servers: str, topic: str, rows: int) -> None:
+def main(kind: str, bootstrap_servers: str, topic: str, rows: int, folder: str = "") -> None:
     from pyspark.sql import functions as f
 
     spark = session(kind)
@@ -47,6 +48,13 @@ def main(kind: str, bootstrap_servers: str, topic: str, rows: int) -> None:
         frame.write.format("kproducer").option("topic", topic).mode("append").save()
     except Exception as error:
         mistake = str(error)
+    if folder:
+        lines = spark.readStream.format("text").load(folder)
+        stream = lines.writeStream.format("kproducer").option("topic", topic)
+        stream = stream.option("kafka.bootstrap.servers", bootstrap_servers)
+        stream = stream.option("checkpointLocation", f"{folder}-checkpoint")
+        query = stream.trigger(availableNow=True).start()
+        query.awaitTermination(100)
     logs = [row.asDict() for row in spark.tvf.python_worker_logs().select("msg", "context").collect()]
     answer = {"session": type(spark).__module__, "logs": logs, "mistake": mistake}
     spark.stop()
@@ -54,4 +62,4 @@ def main(kind: str, bootstrap_servers: str, topic: str, rows: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(*sys.argv[1:4], int(sys.argv[4]), *sys.argv[5:])
