@@ -111,6 +111,30 @@ def test_per_record_errors_name_the_culprits_and_spare_the_innocent(
     assert producer.send(key=b"k").metadata().offset == 0
 
 
+def test_a_timestamp_out_of_range_fails_its_record_with_the_brokers_text(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    cluster.topics["t"].options.timestamp_range_ms = (1000, 9000)
+    producer = stage.producer(cluster, linger_ms=50)
+    early, fine, late = (producer.send(timestamp_ms=time) for time in (5, 2000, 10_000))
+    assert "timestamp 5 is out of range" in str(early.error())
+    assert "timestamp 10000 is out of range" in str(late.error())
+    assert "out of range" not in str(fine.error()).split(":")[0]
+    assert producer.send(timestamp_ms=3000).metadata().timestamp_ms == 3000
+
+
+def test_too_few_replicas_are_waited_for(stage: Stage) -> None:
+    cluster = stage.cluster(2)
+    cluster.topics["t"].options.min_insync_replicas = 2
+    cluster.topics["t"].partitions[0].in_sync = [1]
+    producer = stage.producer(cluster)
+    sent = producer.send()
+    cluster.wait_for_requests(PRODUCE, 2)
+    assert not sent.future.done()
+    cluster.topics["t"].partitions[0].in_sync = [1, 2]
+    assert sent.metadata().offset == 0
+
+
 def test_a_record_index_beyond_the_batch_harms_nobody(stage: Stage, cluster: FakeCluster) -> None:
     wild = ((2_000_000_000, "far away"), (-5, "before"), (0, None))
     cluster.control(PRODUCE, faults.refuse_produce(87, "bad", record_errors=wild))
