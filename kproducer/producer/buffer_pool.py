@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from kproducer.clock import Clock
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
@@ -44,6 +45,7 @@ class BufferPool:
         "_lock",
         "_unpooled_bytes",
         "_waiters",
+        "on_wait",
         "poolable_bytes",
         "total_bytes",
     )
@@ -60,6 +62,9 @@ class BufferPool:
         #: Head first. Only the head gathers memory, so a large wish cannot be starved by small ones.
         self._waiters: deque[_Waiter] = deque()
         self._closed = False
+        #: Called, without the lock, by each thread that begins to wait: what lingers has to go now, and
+        #: whoever sends it may be asleep until the linger is over. Set before the first use.
+        self.on_wait: Callable[[], object] = _nothing
 
     @property
     def available_bytes(self) -> int:
@@ -86,26 +91,33 @@ class BufferPool:
             raise ConfigError(
                 f"A buffer of {size_bytes} bytes is wanted, more than all of buffer_memory={self.total_bytes}"
             )
-        with self._lock:
-            if self._closed:
-                raise ProducerClosedError("The producer is closed")
-            if not self._waiters:
-                if size_bytes == self.poolable_bytes and self._free:
-                    return self._free.pop()
-                if self._unpooled_bytes + len(self._free) * self.poolable_bytes >= size_bytes:
-                    self._free_up_locked(size_bytes)
-                    self._unpooled_bytes -= size_bytes
-                    waiter = None
+        waiter: _Waiter | None = None
+        try:
+            with self._lock:
+                if self._closed:
+                    raise ProducerClosedError("The producer is closed")
+                if not self._waiters:
+                    if size_bytes == self.poolable_bytes and self._free:
+                        return self._free.pop()
+                    if self._unpooled_bytes + len(self._free) * self.poolable_bytes >= size_bytes:
+                        self._free_up_locked(size_bytes)
+                        self._unpooled_bytes -= size_bytes
+                    else:
+                        waiter = _Waiter(size_bytes)
                 else:
                     waiter = _Waiter(size_bytes)
-            else:
-                waiter = _Waiter(size_bytes)
+                if waiter is not None:
+                    self._waiters.append(waiter)
+                    self._hand_out_locked()
             if waiter is not None:
-                self._waiters.append(waiter)
-                self._hand_out_locked()
-        if waiter is None:
-            return self._make_buffer(size_bytes)
-        return self._wait(waiter, max_block_ms)
+                return self._wait(waiter, max_block_ms)
+        except BaseException:
+            # Interrupted (KeyboardInterrupt) at any point: what was gathered or granted is the next one's.
+            if waiter is not None:
+                with self._lock:
+                    self._withdraw_locked(waiter)
+            raise
+        return self._make_buffer(size_bytes)
 
     def deallocate(self, buffer: bytearray) -> None:
         """Give back a buffer obtained from ``allocate``. Nobody may look at it or write to it afterwards.
@@ -147,24 +159,20 @@ class BufferPool:
 
     def _wait(self, waiter: _Waiter, max_block_ms: float) -> bytearray:
         started_ms = self._clock.monotonic_ms()
-        try:
-            waiter.wakeup.wait(max(max_block_ms, 0) / 1000)
-        except BaseException:
-            # Interrupted (KeyboardInterrupt): whatever was gathered or granted belongs to the next one.
-            with self._lock:
-                if not self._leave_locked(waiter):
-                    self._return_granted_locked(waiter)
-            raise
+        self.on_wait()
+        waiter.wakeup.wait(max(max_block_ms, 0) / 1000)
         with self._lock:
-            if waiter.granted and self._closed:
-                self._return_granted_locked(waiter)
-            gave_up = not waiter.granted and self._leave_locked(waiter)
             closed = self._closed
+            granted = waiter.granted and not closed
+            if granted:
+                waiter.granted = False  # taken
+            else:
+                self._withdraw_locked(waiter)
             available = self._unpooled_bytes + len(self._free) * self.poolable_bytes
             others = len(self._waiters)
         if closed:
             raise ProducerClosedError("The producer was closed while a call waited for buffer memory")
-        if gave_up:
+        if not granted:
             elapsed_ms = self._clock.monotonic_ms() - started_ms
             raise BufferExhaustedError(
                 f"No {waiter.wanted_bytes} bytes of buffer memory came free within {max_block_ms:.0f} ms"
@@ -199,21 +207,21 @@ class BufferPool:
             self._free.pop()
             self._unpooled_bytes += self.poolable_bytes
 
-    def _leave_locked(self, waiter: _Waiter) -> bool:
-        """Take a waiter out of the queue with what it gathered; ``False`` if it is not queued any more."""
+    def _withdraw_locked(self, waiter: _Waiter) -> None:
+        """Take a waiter out of the queue, or what it was granted back. Nothing happens the second time."""
         if waiter.granted:
-            return False
-        self._waiters.remove(waiter)
-        self._unpooled_bytes += waiter.gathered_bytes
-        waiter.gathered_bytes = 0
+            waiter.granted = False
+            if waiter.buffer is not None:
+                self._free.append(waiter.buffer)
+            else:
+                self._unpooled_bytes += waiter.wanted_bytes
+            waiter.buffer = None
+        elif waiter in self._waiters:
+            self._waiters.remove(waiter)
+            self._unpooled_bytes += waiter.gathered_bytes
+            waiter.gathered_bytes = 0
         self._hand_out_locked()
-        return True
 
-    def _return_granted_locked(self, waiter: _Waiter) -> None:
-        waiter.granted = False
-        if waiter.buffer is not None:
-            self._free.append(waiter.buffer)
-        else:
-            self._unpooled_bytes += waiter.wanted_bytes
-        waiter.buffer = None
-        self._hand_out_locked()
+
+def _nothing() -> None:
+    pass

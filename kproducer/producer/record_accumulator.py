@@ -224,8 +224,10 @@ class RecordAccumulator:
                                 sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
                                 continue
                     if future is None and buffer is not None:
-                        future = self._append_first_locked(queue, topic_queues, record, buffer, now_ms)
-                        buffer = None
+                        # Handed over before the call, which gives it back itself when the record is refused:
+                        # a buffer given back twice would be handed to two batches.
+                        first_buffer, buffer = buffer, None
+                        future = self._append_first_locked(queue, topic_queues, record, first_buffer, now_ms)
                         is_new = True
                     if future is not None:
                         if sticky is not None:
@@ -282,6 +284,10 @@ class RecordAccumulator:
         self._incomplete.add(batch)
         self._queues.append_locked(queue, batch)
         return future
+
+    def wake_when_memory_is_short(self, wakeup: Callable[[], object]) -> None:
+        """Call ``wakeup`` whenever a thread begins to wait for memory. Before the first append."""
+        self._pool.on_wait = wakeup
 
     # -- what may be sent ------------------------------------------------------------------------------
 

@@ -87,6 +87,7 @@ class Sender:
         self._consecutive_errors = 0
         #: Records that were given up when the loop ended; read it after the thread has ended.
         self.records_lost = 0
+        accumulator.wake_when_memory_is_short(self.wakeup)
 
     # -- any thread ------------------------------------------------------------------------------------
 

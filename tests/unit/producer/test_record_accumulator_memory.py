@@ -1,0 +1,108 @@
+"""Memory at the edges of an append: a record that is refused, and a call that begins to wait."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from kproducer.errors import KafkaError, SerializationError
+from tests.support.accumulator_kit import TOPIC, Kit, partition_of
+from tests.support.sender_bench import Bench
+
+
+@pytest.mark.parametrize("other_record_first", [False, True])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"timestamp_ms": -5}, {"headers": [("name", 5)]}, {"value": "text"}],
+    ids=["time", "header", "value"],
+)
+def test_buffer_of_a_refused_first_record_goes_back_once(
+    wrong: dict[str, Any], other_record_first: bool
+) -> None:
+    """Given back twice it would be handed to two batches, and each would overwrite the other's records."""
+    kit = Kit()
+    if other_record_first:  # a full pool would notice the second time
+        kit.append(1)
+    record = {"timestamp_ms": 1, "key": None, "value": b"v", "headers": None, **wrong}
+    before = kit.pool.available_bytes
+    with pytest.raises(SerializationError):
+        kit.accumulator.append(
+            topic=TOPIC,
+            partition=0,
+            on_delivery=None,
+            max_block_ms=0,
+            now_ms=kit.now_ms,
+            snapshot=kit.snapshot,
+            **record,
+        )
+    assert kit.pool.available_bytes == before
+    kit.append(2)
+    kit.append(3)
+    batches = kit.drain(1, 2)
+    buffers = [batch.builder.buffer for batch in batches if batch.builder is not None]
+    assert len({id(buffer) for buffer in buffers}) == len(batches) >= 2
+    for batch in batches:
+        kit.finish(batch, partition_of(batch))
+    kit.assert_all_memory_is_back()
+
+
+def test_call_that_begins_to_wait_for_memory_wakes_the_io_thread() -> None:
+    """What lingers must go then. Nobody else would say so until the longest linger is over."""
+    bench = Bench(linger_ms=50_000, delivery_timeout_ms=100_000, batch_size=1024, buffer_memory=2048)
+    lingering = [bench.send(0), bench.send(1)]
+    assert bench.step() == []
+    assert bench.client.poll_timeouts[-1] == 50_000
+    woken = threading.Event()
+    bench.client.wakeup = woken.set  # type: ignore[method-assign]
+    outcome: list[Any] = []
+
+    def send_a_third() -> None:
+        snapshot = bench.metadata.snapshot
+        try:
+            outcome.append(
+                bench.accumulator.append(
+                    "t", 2, 1, None, b"v", None, None, 20_000, bench.clock.now_ms, snapshot
+                )
+            )
+        except KafkaError as error:
+            outcome.append(error)
+
+    caller = threading.Thread(target=send_a_third)
+    caller.start()
+    try:
+        assert woken.wait(10)
+        for request in bench.step():
+            bench.client.answer_all(request, bench.clock.now_ms)
+        bench.step()
+        caller.join(20)
+    finally:
+        bench.accumulator.close()
+        caller.join(20)
+    assert all(future.result(0) for future in lingering)
+    assert isinstance(outcome[0], tuple), outcome
+
+
+@pytest.mark.parametrize("granted", [False, True])
+def test_ctrl_c_before_the_wait_leaves_nobody_in_the_queue(
+    monkeypatch: pytest.MonkeyPatch, granted: bool
+) -> None:
+    """A waiter that is gone but queued would gather all memory for ever."""
+    kit = Kit(batch_size=1024, buffer_memory=2048)
+    first, second = kit.pool.allocate(1024, 0), kit.pool.allocate(1024, 0)
+
+    def interrupt() -> int:
+        if granted:
+            kit.pool.deallocate(first)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kit.clock, "monotonic_ms", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        kit.pool.allocate(1024, 10)
+    monkeypatch.undo()
+    assert kit.pool.queued == 0
+    if not granted:
+        kit.pool.deallocate(first)
+    kit.pool.deallocate(second)
+    assert kit.pool.available_bytes == 2048
