@@ -135,7 +135,13 @@ class DefaultMetadataUpdater:
             wanted = self._metadata.new_metadata_request_and_version(now_ms)
             self._in_progress = wanted
             _log.debug("Asking %s for metadata of %s", node, wanted.topics)
-            client.send_internal(node, MetadataRequestBuilder(wanted), now_ms)
+            try:
+                client.send_internal(node, MetadataRequestBuilder(wanted), now_ms)
+            except BaseException:
+                # No answer will come; waiting for it would be the end of all updates.
+                self._in_progress = None
+                self._metadata.failed_update(now_ms)
+                raise
             return self._request_timeout_ms
         # One connection at a time: a second one would only be made because the first needs a moment.
         if not client.is_any_node_preparing():

@@ -266,7 +266,13 @@ class NetworkClient:
             return
         send = NetworkSend(node_id, buffers)
         self._negotiated.note(node_id, builder.api_key, version)
-        completed = self._selector.send(send)
+        try:
+            completed = self._selector.send(send)
+        except BaseException:
+            # Never expected. The caller will take the request for unsent and use its buffers again: end the
+            # connection, so that it cannot go on reading them.
+            self.disconnect(node_id)
+            raise
         if completed and not request.expect_response:
             self._unanswered.add(node_id, request.correlation_id)
             self._aborted.append(ClientResponse(request, version, now_ms))
@@ -320,14 +326,17 @@ class NetworkClient:
         self._selector.poll(0 if self._aborted else max(timeout_ms, 0))
         now_ms = self._clock.monotonic_ms()
         responses, self._aborted = self._aborted, []
-        self._handle_completed_sends(responses, now_ms)
-        self._handle_completed_receives(responses, now_ms)
-        self._handle_disconnections(responses, now_ms)
-        self._handle_connections()
-        self._ask_for_versions(now_ms)
-        self._handle_setup_timeouts(responses, now_ms)
-        self._handle_request_timeouts(responses, now_ms)
-        self._complete(responses)
+        try:
+            self._handle_completed_sends(responses, now_ms)
+            self._handle_completed_receives(responses, now_ms)
+            self._handle_disconnections(responses, now_ms)
+            self._handle_connections()
+            self._ask_for_versions(now_ms)
+            self._handle_setup_timeouts(responses, now_ms)
+            self._handle_request_timeouts(responses, now_ms)
+        finally:
+            # Whatever went wrong: these are in flight no more, and nobody would ever hear of them again.
+            self._complete(responses)
         return responses
 
     def wakeup(self) -> None:
@@ -390,9 +399,18 @@ class NetworkClient:
                 continue  # an earlier response of this poll ended the connection
             try:
                 self._handle_receive(receive, responses, now_ms)
-            except RemoteProtocolError as error:
+            except Exception as cause:
+                error = cause if isinstance(cause, RemoteProtocolError) else self._bug_in(receive, cause)
                 self._selector.close(node_id)
                 self._connection_ended(node_id, now_ms, error, responses)
+
+    def _bug_in(self, receive: NetworkReceive, cause: Exception) -> RemoteProtocolError:
+        """An answer that we stumble over ends its connection, and nothing else: the others go on."""
+        broker = self._broker(receive.source)
+        _log.error("Unexpected error with a response of %s", broker, exc_info=cause)
+        error = RemoteProtocolError(f"a response of {broker} could not be dealt with: {cause!r}")
+        error.__cause__ = cause
+        return error
 
     def _handle_receive(self, receive: NetworkReceive, responses: list[ClientResponse], now_ms: int) -> None:
         node_id, payload = receive
@@ -402,6 +420,12 @@ class NetworkClient:
                 return
             raise RemoteProtocolError(
                 f"{self._broker(node_id)} sent a response of {len(payload)} bytes that nothing asked for"
+            )
+        if not pending.send.completed:
+            # Taking it would give the record buffers away while the rest of them still has to be written.
+            raise RemoteProtocolError(
+                f"{self._broker(node_id)} answered a request of which {pending.send.remaining_bytes} bytes"
+                " were not sent yet"
             )
         request, version = pending.request, pending.api_version
         api_key = request.builder.api_key
@@ -415,12 +439,13 @@ class NetworkClient:
                 return
             raise
         self._in_flight.complete_oldest(node_id)
+        if not pending.is_internal:
+            # At once: in flight no more and not yet in here it would never end if something failed.
+            responses.append(ClientResponse(request, version, now_ms, body=body))
         self._maybe_throttle(node_id, api_key, version, body, now_ms)
         if pending.is_internal:
             self._metadata_updater.handle_successful_response(request, version, now_ms, body)
             self._states.retain(str(node.id) for node in self._metadata_updater.fetch_nodes())
-        else:
-            responses.append(ClientResponse(request, version, now_ms, body=body))
 
     def _handle_versions_answer(
         self,

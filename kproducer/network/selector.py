@@ -11,6 +11,7 @@ Source: Kafka class ``Selector``; KIP-601.
 from __future__ import annotations
 
 import contextlib
+import logging
 import selectors
 import socket
 from collections import OrderedDict
@@ -37,6 +38,8 @@ from kproducer.network.transport_layer import (
     start_connect,
 )
 from kproducer.network.wakeup import Wakeup
+
+_log = logging.getLogger(__name__)
 
 _READ = selectors.EVENT_READ
 _WRITE = selectors.EVENT_WRITE
@@ -285,6 +288,10 @@ class Selector:
             self._fail(channel, type(error)(text))
         except RemoteProtocolError as error:
             self._fail(channel, RemoteProtocolError(f"{channel.address}: {error}"))
+        except Exception as error:
+            # A bug, or no memory. Letting it out would lose what this poll has read from the others.
+            _log.exception("Unexpected error with the connection to %s", channel.address)
+            self._fail(channel, DisconnectedError(f"{doing} {channel.address} failed: {error!r}"))
 
     def _go_on_connecting(self, channel: KafkaChannel) -> None:
         transport = channel.transport

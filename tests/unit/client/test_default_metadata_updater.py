@@ -333,3 +333,26 @@ def test_a_response_that_claims_impossible_lengths_costs_the_connection_only() -
     world.poll()
     assert request.node_id in world.selector.closed
     world.update()
+
+
+def test_a_request_that_cannot_even_be_sent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for its answer would be the end of all updates."""
+    world = World()
+    failures = 0
+
+    def fail(*_: Any) -> None:
+        nonlocal failures
+        failures += 1
+        raise ZeroDivisionError("a bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.client, "send_internal", fail)
+        for _ in range(4):
+            try:
+                world.poll()
+            except ZeroDivisionError:
+                break
+            world.answer_versions()
+    assert failures == 1
+    world.clock.advance(1000)
+    assert world.until_asked()
