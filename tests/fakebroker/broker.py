@@ -8,6 +8,7 @@ connecting to it is refused, as with a dead broker.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from typing import TYPE_CHECKING
 
@@ -50,25 +51,31 @@ class FakeBroker:
         self.reading.set()
         self.accepted_count = 0
         self.connections: dict[Connection, asyncio.Task[None]] = {}
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
+        self._opening: set[asyncio.Task[None]] = set()
         self._reservation = _bound_socket(0)
         self.port: int = self._reservation.getsockname()[1]
         self.advertised = (HOST, self.port)
 
     async def start(self) -> None:
-        assert self._server is None
+        assert self._listener is None
         listener = _bound_socket(self.port)
         if self.receive_buffer_bytes is not None:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
-        self._server = await asyncio.start_server(self._accept, sock=listener)
+        listener.setblocking(False)
+        listener.listen(256)
+        asyncio.get_running_loop().add_reader(listener, self._take_waiting)
+        self._listener = listener
         self.up = True
 
     async def stop(self, *, reset: bool = False) -> None:
         """Stop listening and drop every connection. Does nothing when the broker is down."""
         self.up = False
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
+        await asyncio.gather(*self._opening)
         await self.drop_connections(reset=reset)
 
     async def drop_connections(self, *, reset: bool = False) -> None:
@@ -94,7 +101,21 @@ class FakeBroker:
         for connection in self.connections:
             connection.resume()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _take_waiting(self) -> None:
+        # Not asyncio's server: one that is closed between accept and the next step of its loop leaks the
+        # accepted socket, and brokers that die are what this one is for.
+        assert self._listener is not None
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            accepted, _ = self._listener.accept()
+            task = asyncio.get_running_loop().create_task(self._open(accepted))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def _open(self, accepted: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=accepted)
+        if not self.up:
+            writer.transport.abort()
+            return
         number = self.cluster.next_connection_number()
         connection = Connection(self.cluster, self, number, reader, writer)
         self.accepted_count += 1

@@ -77,7 +77,11 @@ class Stage:
         events = sum(len(c.requests()) + c.accepted_count() for c in self.clusters)
         self.polls.check(events + sum(len(p.sent) for p in self.producers))
         self.producers.clear()
-        self._resources.check()
+        ports = {b.node_id: b.port for c in self.clusters for b in c.brokers.values()}
+        try:
+            self._resources.check()
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the brokers' ports: {ports}") from None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -233,7 +233,19 @@ class Resources:
         threads = [t for t in threading.enumerate() if t not in self._threads and t.is_alive()]
         assert not threads, f"threads left: {threads}"
         left = {fd: target for fd, target in _descriptors().items() if fd not in self._descriptors}
-        assert not left, f"file descriptors left: {left}"
+        assert not left, f"file descriptors left: { {fd: _describe(what) for fd, what in left.items()} }"
+
+
+def _describe(target: str) -> str:
+    """For a TCP socket its addresses, which tell whose end it is: the fake cluster's or the producer's."""
+    inode = target.removeprefix("socket:[").removesuffix("]")
+    with open("/proc/self/net/tcp") as table:
+        for row in table:
+            fields = row.split()
+            if fields[9] == inode:
+                ends = [int(end.partition(":")[2], 16) for end in fields[1:3]]
+                return f"{target} port {ends[0]} to port {ends[1]}, state {fields[3]}"
+    return target
 
 
 def _descriptors() -> dict[str, str]:
