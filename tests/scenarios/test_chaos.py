@@ -25,7 +25,7 @@ PRODUCE, METADATA = 0, 3
 _TOPICS = {"a": 1, "b": 3, "c": 6}
 _SENDERS = 3
 _EACH = 120
-_first, _last = map(int, os.environ.get("KPRODUCER_CHAOS_SEEDS", "0:8").split(":"))
+_first, _last = map(int, os.environ.get("KPRODUCER_CHAOS_SEEDS", "0:5").split(":"))
 
 
 def _config(rng: random.Random) -> dict[str, Any]:
