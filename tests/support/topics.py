@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 TIMEOUT_SECONDS = 30.0
 
@@ -29,7 +29,7 @@ def create_topic(
     replication_factor: int = -1,
     config: dict[str, str] | None = None,
 ) -> None:
-    """Create a topic and wait until each partition has a leader. -1: the cluster's replication factor."""
+    """Create a topic and wait until each leader serves it. -1: the cluster's replication factor."""
     admin = _admin(bootstrap_servers)
     new_topic = NewTopic(topic, partitions, replication_factor, config=config or {})
     admin.create_topics([new_topic], operation_timeout=TIMEOUT_SECONDS)[topic].result(TIMEOUT_SECONDS)
@@ -37,17 +37,23 @@ def create_topic(
 
 
 def await_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
-    """Wait until metadata shows every partition of a topic with a leader."""
+    """Wait until every partition of a topic has a leader that serves it.
+
+    Metadata is not enough: it may name a leader that has not heard of it yet, and a record sent there with
+    ``acks=0`` would be lost.
+    """
     admin = _admin(bootstrap_servers)
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while time.monotonic() < deadline:
-        metadata = admin.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
-        if len(metadata.partitions) == partitions and all(
-            each.leader >= 0 for each in metadata.partitions.values()
-        ):
+    asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
+    while True:
+        try:
+            for answer in admin.list_offsets(asked, request_timeout=TIMEOUT_SECONDS).values():
+                answer.result(TIMEOUT_SECONDS)
             return
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
         time.sleep(0.05)
-    raise TimeoutError(f"topic {topic} has no leaders after {TIMEOUT_SECONDS} s")
 
 
 def delete_topic(bootstrap_servers: str, topic: str) -> None:

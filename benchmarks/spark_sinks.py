@@ -1,0 +1,261 @@
+"""Benchmark of the Spark sink: ``python -m benchmarks.spark_sinks``; part of ``make bench``.
+
+One Spark session, one Apache Kafka, one cached frame for each workload; kproducer, Spark's own connector
+(``spark-sql-kafka-0-10``) and a sink that only counts its rows write it in turn, with the same settings. A run
+counts only when the topic's ends say that every row is there. CPU is that of the whole process tree: the JVM
+(which plans, and for one of the sinks also writes) and its Python workers; the broker's is not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import pyspark
+from confluent_kafka import Consumer, TopicPartition
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.spark_connector import resolve_connector
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.maven_artifacts import NEWEST_VERSION
+from tests.support.topics import create_topic, delete_topic
+
+RESULTS = Path(__file__).parent / "results"
+TASKS = 4
+PARTITIONS = 4
+WARM_UP_ROWS = 20_000
+
+#: The same for both sinks. Idempotence is off because kproducer has none yet.
+SETTINGS = {
+    "kafka.acks": "all",
+    "kafka.enable.idempotence": "false",
+    "kafka.batch.size": "262144",
+    "kafka.linger.ms": "50",
+    "kafka.buffer.memory": "67108864",
+}
+
+
+class Workload(NamedTuple):
+    """What is written."""
+
+    value_bytes: int
+    codec: str
+    has_key: bool
+    rows: int
+
+    @property
+    def label(self) -> str:
+        key = "key" if self.has_key else "no key"
+        return f"{self.value_bytes} B, {self.codec}, {key}"
+
+
+def workloads(scale: float) -> list[Workload]:
+    return [
+        Workload(size, codec, has_key, int(rows * scale))
+        for size, rows in ((100, 300_000), (1000, 100_000))
+        for codec in ("none", "lz4")
+        for has_key in (False, True)
+    ]
+
+
+def counting_source() -> type[Any]:
+    """The upper bound: a sink to which the rows are nothing but counted."""
+
+    # Defined in here, so that it is pickled by value: workers cannot import the benchmarks.
+    from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+
+    class CountingWriter(DataSourceArrowWriter):
+        def write(self, iterator: Any) -> WriterCommitMessage:
+            for batch in iterator:
+                batch.num_rows  # noqa: B018 (looked at, as a writer would)
+            return WriterCommitMessage()
+
+    class CountingSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "counting"
+
+        def writer(self, schema: Any, overwrite: bool) -> Any:
+            return CountingWriter()
+
+    return CountingSource
+
+
+def make_session(jars: tuple[str, ...]) -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("kproducer benchmark")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.jars": ",".join(jars),
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    session.dataSource.register(counting_source())
+    return session
+
+
+def make_frame(spark: Any, workload: Workload) -> Any:
+    """Rows that compress like text and not like zeros; cached, so that making them is not measured."""
+    pieces = -(-workload.value_bytes // 64)
+    text = (
+        "concat(" + ", ".join(f"md5(concat(id, '-{n}')), repeat('kproducer', 4)" for n in range(pieces)) + ")"
+    )
+    columns = [f"left({text}, {workload.value_bytes}) AS value"]
+    if workload.has_key:
+        columns.append("concat('key-', id % 10000) AS key")
+    frame = spark.range(0, workload.rows, 1, TASKS).selectExpr(*columns).persist()
+    assert frame.count() == workload.rows
+    return frame
+
+
+def tree_cpu_seconds() -> float:
+    """CPU of this process and all below it, ended children included."""
+    total = 0.0
+    me = psutil.Process()
+    for process in [me, *me.children(recursive=True)]:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+def end_offsets(bootstrap: str, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "log_level": 0})
+    try:
+        return sum(
+            consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1]
+            for partition in range(PARTITIONS)
+        )
+    finally:
+        consumer.close()
+
+
+def write(frame: Any, sink: str, bootstrap: str, topic: str, codec: str) -> None:
+    writer = frame.write.format(sink).mode("append")
+    if sink != "counting":
+        writer = writer.options(**SETTINGS).option("kafka.compression.type", codec)
+        writer = writer.option("kafka.bootstrap.servers", bootstrap).option("topic", topic)
+    if sink == "kproducer":
+        writer = writer.option("summary", "off")
+    writer.save()
+
+
+def measure(run: Callable[[], None], rows: int) -> dict[str, float]:
+    cpu, started = tree_cpu_seconds(), time.perf_counter()
+    run()
+    elapsed = time.perf_counter() - started
+    return {"rows_per_second": rows / elapsed, "cpu_us_per_row": (tree_cpu_seconds() - cpu) / rows * 1e6}
+
+
+def run_workload(
+    spark: Any, bootstrap: str, workload: Workload, sinks: list[str], rounds: int
+) -> dict[str, list[dict[str, float]]]:
+    results: dict[str, list[dict[str, float]]] = {sink: [] for sink in sinks}
+    frame = make_frame(spark, workload)
+    for number in range(rounds):
+        # The order rotates: the first of a round pays for caches that the others find warm.
+        for sink in sinks[number % len(sinks) :] + sinks[: number % len(sinks)]:
+            topic = f"{sink}-{workload.value_bytes}-{workload.codec}-{workload.has_key}-{number}"
+            create_topic(bootstrap, topic, PARTITIONS)
+
+            def run(sink: str = sink, topic: str = topic) -> None:
+                write(frame, sink, bootstrap, topic, workload.codec)
+
+            results[sink].append(measure(run, workload.rows))
+            there = end_offsets(bootstrap, topic)
+            if sink != "counting" and there != workload.rows:
+                raise RuntimeError(f"{sink} wrote {there} of {workload.rows} rows ({workload.label})")
+            delete_topic(bootstrap, topic)
+    frame.unpersist()
+    return results
+
+
+def table_of(report: dict[str, Any]) -> Table:
+    title = (
+        f"Spark {report['spark']}, local[2], Kafka {report['kafka']}; medians of {report['rounds']} rounds"
+    )
+    table = Table(title=title)
+    for column in ("workload", *report["sinks"], "of connector", "of counting"):
+        table.add_column(column, justify="left" if column == "workload" else "right")
+    for label, results in report["results"].items():
+        median = {
+            sink: {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+            for sink, runs in results.items()
+        }
+        cells = [
+            f"{each['rows_per_second']:,.0f} rows/s\n{each['cpu_us_per_row']:.1f} us CPU"
+            for each in median.values()
+        ]
+        ours = median["kproducer"]["rows_per_second"]
+        shares = [
+            f"{ours / median[other]['rows_per_second']:.0%}" if other in median else "-"
+            for other in ("kafka", "counting")
+        ]
+        table.add_row(label, *cells, *shares)
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the default number of rows")
+    arguments = parser.parse_args()
+    console = Console()
+    sinks = ["kproducer", "kafka", "counting"]
+    try:
+        connector = resolve_connector(pyspark.__version__)
+        jars, version = connector.jars, connector.version
+    except RuntimeError as error:
+        console.print(f"without Spark's own connector: {error}")
+        jars, version = (), None
+        sinks.remove("kafka")
+    report: dict[str, Any] = {
+        "spark": pyspark.__version__,
+        "connector": version,
+        "kafka": NEWEST_VERSION,
+        "rounds": arguments.rounds,
+        "settings": SETTINGS,
+        "sinks": sinks,
+        "results": {},
+    }
+    with KafkaCluster(NEWEST_VERSION, heap_mb=512, java_options=()) as cluster:
+        bootstrap = cluster.bootstrap_servers
+        spark = make_session(jars)
+        try:
+            create_topic(bootstrap, "warm-up", PARTITIONS)
+            warm_up = make_frame(spark, Workload(100, "lz4", True, WARM_UP_ROWS))
+            for sink in sinks * 2:
+                write(warm_up, sink, bootstrap, "warm-up", "lz4")
+            for workload in workloads(arguments.scale):
+                with console.status(workload.label):
+                    results = run_workload(spark, bootstrap, workload, sinks, arguments.rounds)
+                report["results"][workload.label] = results
+        finally:
+            spark.stop()
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "spark_sinks.json").write_text(json.dumps(report, indent=2) + "\n")
+    if version is not None:
+        console.print(f"'kafka' is spark-sql-kafka-0-10 {version}")
+    console.print(table_of(report))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
