@@ -39,6 +39,7 @@ from kproducer.producer_engine import ProducerEngine
 from kproducer.send_arguments import (
     HeadersInput,
     checked_partition,
+    checked_timeout_s,
     checked_timestamp,
     encode_headers,
     headers_size_upper_bound,
@@ -324,14 +325,17 @@ class KafkaProducer:
         Raises:
             KafkaTimeoutError: not done within ``timeout``; the records are still on their way.
             IllegalStateError: called from a delivery callback, where it would wait for itself.
+            InvalidArgumentError: ``timeout`` is no number.
             ProducerClosedError: the producer is closed.
         """
+        # Checked first: once begun, a flush has to be ended too.
+        timeout_s = checked_timeout_s("flush", timeout)
         engine = self._engine_on_first_use()
         if engine.is_io_thread:
             raise IllegalStateError("flush() in a delivery callback would wait for itself")
         engine.accumulator.begin_flush()
         engine.sender.wakeup()
-        timeout_ms = None if timeout is None else max(timeout, 0) * 1000
+        timeout_ms = None if timeout_s is None else timeout_s * 1000
         if not engine.accumulator.await_flush_completion(timeout_ms):
             count = engine.accumulator.incomplete_record_count
             causes = engine.last_errors()
@@ -392,9 +396,11 @@ class KafkaProducer:
         Raises:
             CloseTimeoutError: ``timeout`` (above 0) passed; says how many records were given up. Their
                 futures fail with ``ProducerClosedError``. The producer is closed all the same.
+            InvalidArgumentError: ``timeout`` is no number; then nothing is closed.
 
         Called from a delivery callback it cannot wait, and gives up what is not acknowledged.
         """
+        timeout = checked_timeout_s("close", timeout)
         with self._lifecycle_lock:
             engine, self._engine = self._engine, None
             already_closed, self._closed = self._closed, True

@@ -6,6 +6,7 @@ Knows nothing of records. Source: KIP-32 (timestamps), KIP-82 (headers).
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -109,3 +110,16 @@ def checked_timestamp(timestamp_ms: Any) -> int:
             f"timestamp_ms must be whole milliseconds since the epoch, or None, not {timestamp_ms!r}"
         )
     return number
+
+
+def checked_timeout_s(call: str, timeout: Any) -> float | None:
+    """The ``timeout`` of ``flush`` or ``close``: seconds from 0 to what the platform can wait, or ``None``.
+
+    Raises:
+        InvalidArgumentError: no number of seconds.
+    """
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout != timeout:
+        raise InvalidArgumentError(f"{call}: timeout must be a number of seconds, or None, not {timeout!r}")
+    return min(max(timeout, 0), threading.TIMEOUT_MAX)

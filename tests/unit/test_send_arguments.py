@@ -1,0 +1,39 @@
+"""Arguments that are checked before anything happens."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from kproducer import InvalidArgumentError, KafkaProducer, ProducerConfig
+from kproducer.send_arguments import checked_timeout_s
+
+NO_TIMEOUTS: list[Any] = ["5", b"5", True, float("nan"), (1,), {}]
+
+
+@pytest.mark.parametrize("given", NO_TIMEOUTS)
+def test_what_is_no_timeout_is_refused_by_name(given: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="flush: timeout must be a number of seconds"):
+        checked_timeout_s("flush", given)
+
+
+def test_timeouts_are_bounded_by_what_the_platform_can_wait() -> None:
+    assert checked_timeout_s("close", None) is None
+    assert checked_timeout_s("close", -3) == 0
+    assert checked_timeout_s("close", 0.25) == 0.25
+    assert checked_timeout_s("close", float("inf")) == threading.TIMEOUT_MAX
+    assert checked_timeout_s("close", 10**30) == threading.TIMEOUT_MAX
+
+
+def test_a_refused_timeout_changes_nothing() -> None:
+    """The producer stays open, and no flush is left begun, which would end lingering for good."""
+    with KafkaProducer.from_config(ProducerConfig(bootstrap_servers=("127.0.0.1:1",))) as producer:
+        for call in (producer.flush, producer.close):
+            with pytest.raises(InvalidArgumentError):
+                call("5")  # type: ignore[arg-type]
+        engine = producer._engine
+        assert engine is not None
+        assert not engine.accumulator.flush_in_progress
+        producer.flush(float("inf"))
