@@ -52,7 +52,7 @@ SOFTWARE_NAME = "kproducer"
 class NetworkClient:
     """Asynchronous requests to the nodes of a cluster.
 
-    I/O thread only, except ``wakeup``, ``initiate_close``, ``active``, ``last_error`` and
+    I/O thread only, except ``wakeup``, ``initiate_close``, ``active``, ``last_error(s)`` and
     ``negotiated_versions``, which any thread may use.
 
     Args:
@@ -161,9 +161,22 @@ class NetworkClient:
         return self._last_errors.get(str(node_id))
 
     def last_errors(self) -> list[str]:
-        """``last_error`` of every node known at present that has one. Any thread."""
-        errors = (self.last_error(node.id) for node in self._metadata_updater.fetch_nodes())
-        return [error for error in errors if error is not None]
+        """What keeps every node known at present: its ``last_error``, or what it is waited for. Any thread."""
+        nodes = self._metadata_updater.fetch_nodes()
+        troubles = (self.last_error(node.id) or self._waits_for(str(node.id)) for node in nodes)
+        return [trouble for trouble in troubles if trouble is not None]
+
+    def _waits_for(self, node_id: str) -> str | None:
+        """What a connection without error waits for. A peer that keeps silent has no error for long."""
+        state = self._states.state(node_id)
+        broker = self._broker(node_id)
+        if state is ConnectionState.CONNECTING:
+            return f"still connecting to {broker} (socket_connection_setup_timeout_ms)"
+        limit = f"(request_timeout_ms={self._request_timeout_ms})"
+        if state is ConnectionState.CHECKING_API_VERSIONS:
+            return f"{broker} accepted the connection and has not answered ApiVersions yet {limit}"
+        unanswered = self._in_flight.count_of(node_id)
+        return f"{broker} has not answered {unanswered} request(s) yet {limit}" if unanswered else None
 
     def least_loaded_node(self, now_ms: int) -> Node | None:
         """The node best suited for a request now; see ``node_choice``. None when there is none at present."""

@@ -236,7 +236,7 @@ def test_a_lost_connection_ends_its_requests_once_each_in_order_and_asks_for_met
     assert str(harness.done[0].error) == "host0:9092 closed the connection"
     assert [node_id for node_id, _ in harness.updater.disconnects] == [ID]
     assert harness.client.last_error(NODE.id) == "host0:9092 closed the connection"
-    assert harness.client.last_errors() == ["host0:9092 closed the connection"]
+    assert harness.client.last_errors()[0] == "host0:9092 closed the connection"
     assert not harness.client.ready(NODE, harness.clock.now_ms)
     wait_out_backoff(harness)
     harness.make_ready()
@@ -444,3 +444,16 @@ def test_no_node_while_all_are_backing_off_or_none_is_known() -> None:
     assert least_loaded(harness) == NODE
     harness.updater.nodes.clear()
     assert least_loaded(harness) is None
+
+
+def test_a_silent_node_is_named_with_what_it_is_waited_for() -> None:
+    harness = Harness()
+    assert harness.client.last_errors() == []
+    harness.client.ready(NODE, harness.clock.now_ms)
+    assert "still connecting to host0:9092" in " ".join(harness.client.last_errors())
+    harness.connect()
+    assert "host0:9092" in " ".join(harness.client.last_errors())
+    assert "not answered ApiVersions" in " ".join(harness.client.last_errors())
+    harness.selector.respond(harness.selector.last_request(), api_versions_response(ALL_APIS))
+    harness.poll()
+    assert harness.client.last_errors() == []
