@@ -1,7 +1,7 @@
 """Spark's own Kafka connector from Maven, for the benchmark: ``spark-sql-kafka-0-10`` and what it needs.
 
-Wanted is the connector of the very Spark version that runs. Not every release of it is published everywhere, so
-there is a second choice; the benchmark says which one it measured. Spark's own jars are not fetched again.
+Wanted is the connector of the very Spark version that runs. Not every release of it is published everywhere,
+so there is a second choice; the benchmark says which one it measured. Spark's own jars are not fetched again.
 """
 
 from __future__ import annotations
