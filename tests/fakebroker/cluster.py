@@ -127,6 +127,15 @@ class FakeCluster:
         """Bring a broker back on the same port."""
         self._call(self.brokers[broker_id].start())
 
+    def replace_broker(self, broker_id: int) -> FakeBroker:
+        """The broker is gone and one with the same id comes up on another port; logs are kept."""
+        old = self.brokers[broker_id]
+        self._call(old.stop())
+        fresh = self.add_broker(broker_id, old.rack)
+        # Only now, so that the old port cannot be handed out again.
+        self._call(old.release())
+        return fresh
+
     def drop_connections(self, broker_id: int, *, reset: bool = False) -> None:
         """End a broker's connections; it goes on listening."""
         self._call(self.brokers[broker_id].drop_connections(reset=reset))

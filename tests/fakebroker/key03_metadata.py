@@ -49,9 +49,9 @@ def handle(context: RequestContext) -> Any:
     )
     asked = context.message.topics
     if asked is None or (not asked and context.api_version == 0):
-        response.topics = [_describe(cluster, topic) for topic in cluster.topics.values()]
+        response.topics.extend(_describe(cluster, topic) for topic in cluster.topics.values())
     else:
-        response.topics = [_answer(context, wanted) for wanted in asked]
+        response.topics.extend(_answer(context, wanted) for wanted in asked)
     return response
 
 

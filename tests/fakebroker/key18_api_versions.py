@@ -44,13 +44,13 @@ def handle(context: RequestContext) -> Any:
             if _SOFTWARE.fullmatch(text) is None:
                 context.cluster.note_violation(f"{context.logged}: software name or version {text!r}")
                 response.error_code = INVALID_REQUEST
-        response.supported_features = [
+        response.supported_features.append(
             SupportedFeatureKey(name="metadata.version", min_version=1, max_version=29)
-        ]
+        )
         response.finalized_features_epoch = 7
-        response.finalized_features = [
+        response.finalized_features.append(
             FinalizedFeatureKey(name="metadata.version", min_version_level=27, max_version_level=27)
-        ]
+        )
     return response
 
 
@@ -64,9 +64,9 @@ def _refuse(context: RequestContext) -> Any:
     if style == "own_version":
         context.response_version = min(context.api_version, ApiVersionsResponse.MAX_VERSION)
     if style in ("range", "own_version"):
-        response.api_keys = [entry for entry in _ranges(context) if entry.api_key == API_KEY]
+        response.api_keys.extend(entry for entry in _ranges(context) if entry.api_key == API_KEY)
     elif style == "all":
-        response.api_keys = _ranges(context)
+        response.api_keys.extend(_ranges(context))
     return response
 
 

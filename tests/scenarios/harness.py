@@ -198,8 +198,9 @@ class WatchedProducer:
         at_offset = [
             (record.key, record.value, record.timestamp_ms)
             for topic in topics
-            for record in topic.partitions[metadata.partition].records
-            if record.offset == metadata.offset
+            for partition in topic.partitions
+            for record in partition.records
+            if partition.index == metadata.partition and record.offset == metadata.offset
         ]
         assert (sent.key, sent.value, metadata.timestamp_ms) in at_offset, f"{metadata}: {at_offset}"
 

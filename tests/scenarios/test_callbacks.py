@@ -33,6 +33,20 @@ def test_a_raising_callback_is_logged_and_hurts_nobody(
     assert caplog.text.count("callback went wrong") >= 3
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+def test_not_even_an_exit_in_a_callback_ends_the_io_thread(
+    stage: Stage, cluster: FakeCluster, kind: type[BaseException]
+) -> None:
+    producer = stage.producer(cluster, linger_ms=20)
+
+    def leave(metadata: object, error: object) -> None:
+        raise kind("from a callback")
+
+    sent = [producer.send(on_delivery=leave if index == 1 else None) for index in range(4)]
+    assert [s.metadata().offset for s in sent] == [0, 1, 2, 3]
+    assert producer.send().metadata().offset == 4
+
+
 def test_callbacks_run_in_send_order_on_one_thread(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, linger_ms=20)
     seen: list[tuple[int, int]] = []
@@ -171,6 +185,48 @@ def test_interceptors_hear_of_failures_too(stage: Stage, cluster: FakeCluster) -
     ((metadata, heard_error),) = heard
     assert heard_error is error
     assert (metadata.topic, metadata.partition, metadata.offset) == ("t", 0, -1)
+
+
+def test_an_interceptor_may_change_the_record_and_nonsense_is_kept_out(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    class Changer(_Recorder):
+        def on_send(self, record: Any) -> Any:
+            if record.value == b"nonsense":
+                return 42
+            return record._replace(headers=[("added", b"1")], value=record.value + b"!")
+
+    producer = stage.producer(cluster, interceptors=(Changer(),))
+    future = producer.kafka.send("t", b"v")
+    assert future.result(PATIENCE_S).offset == 0
+    assert (cluster.records("t")[0].value, cluster.records("t")[0].headers) == (b"v!", (("added", b"1"),))
+    assert producer.kafka.send("t", b"nonsense").result(PATIENCE_S).offset == 1
+    assert cluster.records("t")[1].value == b"nonsense"
+
+
+@pytest.mark.parametrize("which", ["key_serializer", "value_serializer"])
+@pytest.mark.parametrize("result", [5, "text", object(), [1]])
+def test_a_serializer_that_returns_no_bytes_is_the_callers_error(
+    stage: Stage, cluster: FakeCluster, which: str, result: Any
+) -> None:
+    answers = [b"fine", result]
+    producer = stage.producer(cluster, **{which: lambda value: answers.pop()})
+    with pytest.raises(SerializationError):
+        producer.kafka.send("t", b"v", key=b"k")
+    assert producer.kafka.send("t", b"v", key=b"k").result(PATIENCE_S).offset == 0
+
+
+def test_what_is_changed_after_send_does_not_change_the_record(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, linger_ms=3_600_000, delivery_timeout_ms=7_200_000)
+    value, key, headers = bytearray(b"value"), bytearray(b"key"), [("h", b"1")]
+    producer.kafka.send("t", value, key=key, headers=headers)
+    value[:], key[:] = b"XXXXX", b"YYY"
+    headers.clear()
+    producer.kafka.send("t", memoryview(b"view"))
+    producer.kafka.flush(PATIENCE_S)
+    first, second = cluster.records("t")
+    assert (first.key, first.value, first.headers) == (b"key", b"value", (("h", b"1"),))
+    assert second.value == b"view"
 
 
 @pytest.mark.parametrize("which", ["key_serializer", "value_serializer"])

@@ -295,6 +295,52 @@ def test_a_recreated_topic_is_found_under_its_new_id(
     assert sent.metadata().offset == 0
 
 
+def test_a_broker_that_returns_on_another_port_is_found(stage: Stage) -> None:
+    cluster = stage.cluster(2)
+    cluster.move_leader("t", 0, 2)
+    producer = stage.producer(cluster)
+    producer.send().metadata()
+    cluster.replace_broker(2)
+    assert producer.send().metadata().offset == 1
+
+
+def test_all_brokers_return_on_other_ports_but_one_of_the_bootstrap_list(stage: Stage) -> None:
+    cluster = stage.cluster(3)
+    cluster.move_leader("t", 0, 3)
+    producer = stage.producer(cluster, bootstrap_servers=cluster.bootstrap_servers[:1])
+    producer.send().metadata()
+    for broker_id in (2, 3):
+        cluster.replace_broker(broker_id)
+    assert producer.send().metadata().offset == 1
+
+
+def test_a_topic_that_lost_partitions_is_used_with_what_it_has(stage: Stage) -> None:
+    cluster = stage.cluster(topics={"t": 6})
+    producer = stage.producer(
+        cluster, metadata_max_age_ms=100, request_timeout_ms=500, delivery_timeout_ms=500, max_block_ms=300
+    )
+    for partition in range(6):
+        producer.send(partition=partition).metadata()
+    cluster.recreate_topic("t", 2)
+    producer.send_until_it_works()
+    asked = len(cluster.requests(METADATA))
+    cluster.wait_for_requests(METADATA, asked + 2)
+    assert {producer.send().metadata().partition for _ in range(20)} <= {0, 1}
+    assert {producer.send(key=b"%d" % key).metadata().partition for key in range(20)} == {0, 1}
+    assert isinstance(producer.failing_send(partition=5), MetadataTimeoutError)
+
+
+def test_partitions_that_are_added_are_used_for_keys_too(stage: Stage) -> None:
+    cluster = stage.cluster(topics={"t": 2})
+    producer = stage.producer(cluster, metadata_max_age_ms=100)
+    producer.send().metadata()
+    with cluster.log.changed:
+        cluster.topics["t"].partitions += cluster.create_topic("model", 6).partitions[2:]
+    asked = len(cluster.requests(METADATA))
+    cluster.wait_for_requests(METADATA, asked + 2)
+    assert {producer.send(key=b"%d" % key).metadata().partition for key in range(60)} == set(range(6))
+
+
 def test_connections_refused_at_the_door_are_backed_off(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control_accept(lambda connection: Close())
     producer = stage.producer(
