@@ -111,7 +111,7 @@ class RecordBatchBuilder:
         self._flushed_bytes = 0
         self._stream: CompressionStream | None = None
         self._compressed_pieces: list[bytes] = []
-        #: Fixed by the first close: plain and wire size of the records, and where the batch lies.
+        #: Fixed when the records are finished: their plain and wire size, and where the batch lies.
         self._record_bytes = 0
         self._compressed_size_bytes = 0
         self._wire_buffer = buffer
@@ -269,10 +269,16 @@ class RecordBatchBuilder:
         self._state = state
 
     def close_for_appends(self) -> None:
-        """Take no more records. Does nothing when that is so already."""
+        """Take no more records. Does nothing when that is so already.
+
+        A stream that was begun ends here and not in ``close``: it holds memory of its codec (zstd: a megabyte
+        and more) that nobody counts, and many batches may wait to be sent.
+        """
         if self._state is BuilderState.OPEN:
             self._move_to(BuilderState.SEALED)
             self._writer.limit = 0
+            if self._stream is not None:
+                self._finish_records()
 
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
@@ -331,7 +337,7 @@ class RecordBatchBuilder:
         if not self._writer.record_count and self._state is not BuilderState.ABORTED:
             raise IllegalStateError("cannot close a batch without records")
         self.close_for_appends()
-        if self._state is BuilderState.SEALED:
+        if self._state is BuilderState.SEALED and not self._record_bytes:
             self._finish_records()
         self._move_to(BuilderState.CLOSED)
         end = RECORD_BATCH_OVERHEAD + self._compressed_size_bytes

@@ -146,6 +146,18 @@ def test_the_write_limit_bounds_the_estimated_compressed_size(codec: str) -> Non
 
 
 @pytest.mark.parametrize("codec", CODECS)
+def test_a_batch_that_takes_no_more_keeps_no_compressor_while_it_waits(codec: str) -> None:
+    builder = build(codec=codec, ratio=0.2)
+    values = fill(builder, lambda i: b"compressible " * 8)
+    guess = builder.estimated_size_bytes
+    builder.close_for_appends()
+    finished = builder.estimated_size_bytes
+    assert finished < guess  # the stream has ended: this is a measure
+    assert len(builder.close()) == finished
+    assert [record.value for record in builder.records()] == values
+
+
+@pytest.mark.parametrize("codec", CODECS)
 @given(
     ratio=st.floats(0.05, 2.0),
     sizes=st.lists(st.integers(0, 1500), min_size=1, max_size=120),
