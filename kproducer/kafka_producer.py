@@ -267,9 +267,11 @@ class KafkaProducer:
         record = interceptors.on_send(record)
 
         def acknowledge(metadata: RecordMetadata, error: KafkaError | None) -> None:
-            interceptors.on_acknowledgement(metadata, error)
-            if on_delivery is not None:
-                on_delivery(metadata, error)
+            try:
+                interceptors.on_acknowledgement(metadata, error)
+            finally:  # also when a hook raises SystemExit or the like: the record's own callback comes
+                if on_delivery is not None:
+                    on_delivery(metadata, error)
 
         try:
             return self._send(*record, acknowledge)
@@ -413,6 +415,11 @@ class KafkaProducer:
             return
         try:
             lost = engine.stop(timeout)
+        except BaseException:
+            # Ctrl-C, most likely. What was accepted goes on, and the end of the process waits for it or says
+            # how much was lost.
+            engine.finish_alone()
+            raise
         finally:
             self._close_user_objects()
         if lost and timeout is not None and timeout > 0:

@@ -113,9 +113,12 @@ class ProducerEngine:
             process_lifecycle.release(self)
 
     def finish_alone(self) -> None:
-        """Deliver what was accepted and end, although the producer is gone. Returns at once."""
+        """Deliver what was accepted and end, although the producer is gone. Returns at once.
+
+        Takes no lock that is not re-entrant: the garbage collector calls it, in the middle of anything.
+        """
         process_lifecycle.hold(self)
-        self.sender.initiate_close()
+        self.sender.end_when_done()
         if not self.thread.is_alive():
             process_lifecycle.release(self)
 

@@ -21,7 +21,8 @@ class Wakeup:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        self._lock = threading.Lock()
+        # Re-entrant: the garbage collector may run a finalizer that signals inside of every method here.
+        self._lock = threading.RLock()
         # guarded by _lock (``_woken`` is read without it on the fast path of signal())
         self._woken = False
         self._waiting = False
@@ -68,7 +69,7 @@ class Wakeup:
 
     def release_after_fork(self) -> None:
         """In a forked child: ``close``, though a thread that exists only in the parent may hold the lock."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.close()
 
     def close(self) -> None:

@@ -16,7 +16,8 @@ class IncompleteBatches:
     __slots__ = ("_batches", "_lock")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Re-entrant: the garbage collector may count the members at any moment, on any thread.
+        self._lock = threading.RLock()
         # Guarded by _lock. A dict for its order: aborts then fail records in the order they were sent.
         self._batches: dict[ProducerBatch, None] = {}
 

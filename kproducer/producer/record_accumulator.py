@@ -465,6 +465,11 @@ class RecordAccumulator:
         return len(self._incomplete) > 0
 
     @property
+    def has_unresolved(self) -> bool:
+        """Whether any record's fate is still open."""
+        return any(not batch.is_done for batch in self._incomplete.copy())
+
+    @property
     def incomplete_count(self) -> int:
         """Batches that wait, are in flight, or whose memory is still in use."""
         return len(self._incomplete)
@@ -539,9 +544,15 @@ class RecordAccumulator:
         for batch in self._incomplete.copy():
             if not wanted(batch):
                 continue
-            self._queues.remove(batch)
-            batch.abort(_with_outcome(error, batch))
-            self.deallocate(batch)
+            try:
+                self._queues.remove(batch)
+                # One that is done already ended in the middle of what the I/O thread died of.
+                if not batch.is_done:
+                    batch.abort(_with_outcome(error, batch))
+                self.deallocate(batch)
+            except Exception:
+                # The others have to be told all the same.
+                _log.exception("The batch for %s could not be given up", batch.topic_partition)
 
     def abandon_after_fork(self, error: KafkaError) -> None:
         """In a forked child, where this object is of no use: fail the inherited futures, lock nothing."""

@@ -108,6 +108,15 @@ class Sender:
         self._closing.set()
         self.wakeup()
 
+    def end_when_done(self) -> None:
+        """``initiate_close`` for a producer that was garbage-collected: nobody is left who could append.
+
+        The collector may run this in the middle of anything, on the I/O thread too. So it takes no lock that
+        the interrupted code may hold; the loop does the rest.
+        """
+        self._running = False
+        self.wakeup()
+
     def force_close(self) -> None:
         """End soon and fail what is not acknowledged. Returns at once; idempotent."""
         self._force_close = True
@@ -122,7 +131,9 @@ class Sender:
         try:
             while self._running:
                 self._run_guarded()
-            while not self._force_close and self._accumulator.has_incomplete:
+            self._accumulator.close()
+            # Unresolved, not incomplete: what expired while a broker kept silent only waits for its memory.
+            while not self._force_close and self._accumulator.has_unresolved:
                 self._run_guarded()
         except BaseException as error:
             # MemoryError, SystemExit and the like: the loop cannot go on, but nobody may be left waiting.
@@ -186,6 +197,8 @@ class Sender:
         """Send what is ready. Returns how long poll may block, in ms; ``None``: there may be more to send."""
         accumulator = self._accumulator
         snapshot = self._metadata.snapshot
+        # First, which Kafka does last: what is late is not sent any more after it was told to have failed.
+        self._expire(now_ms, snapshot)
         result = accumulator.ready(snapshot, now_ms)
         if result.unknown_leader_topics:
             self._ask_for_leaders(result.unknown_leader_topics, now_ms)
@@ -196,7 +209,6 @@ class Sender:
                 self.in_flight.add(batch, node_id)
                 if self._guarantee_order:
                     accumulator.mute_partition(batch.topic_partition)
-        self._expire(now_ms, snapshot)
         if self._send_requests(batches_by_node, snapshot, now_ms):
             return None
         poll_timeout_ms: int = min(result.next_ready_check_delay_ms, not_ready_delay_ms)

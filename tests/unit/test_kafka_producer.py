@@ -32,8 +32,10 @@ from kproducer import (
     RecordMetadata,
     RecordTooLargeError,
     SerializationError,
+    process_lifecycle,
 )
 from kproducer.broker_errors import InvalidTopicError
+from kproducer.producer_engine import ProducerEngine
 from tests.support.mock_cluster import MockCluster
 
 pytestmark = pytest.mark.mock_cluster
@@ -409,6 +411,31 @@ def test_a_dropped_producer_delivers_and_ends(make: MakeProducer, caplog: pytest
     assert "without close()" in caplog.text
 
 
+def test_a_close_that_is_interrupted_goes_on_and_the_end_of_the_process_waits_for_it(
+    make: MakeProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = make(linger_ms=100)
+    engine = producer._engine
+    assert engine is not None
+    future = producer.send("t", b"v")
+
+    def interrupt(timeout: float | None) -> int:
+        engine.sender.initiate_close()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProducerEngine, "stop", lambda self, timeout: interrupt(timeout))
+        patch.setattr(process_lifecycle, "_unowned", {})
+        patch.setattr(process_lifecycle, "release", lambda engine: None)
+        with pytest.raises(KeyboardInterrupt):
+            producer.close()
+        assert engine in process_lifecycle.live_producers()
+    assert future.get(PATIENCE_S).topic == "t"
+    engine.thread.join(PATIENCE_S)
+    assert not engine.thread.is_alive()
+    assert engine not in process_lifecycle.live_producers()
+
+
 # -- interceptors ----------------------------------------------------------------------------------------
 
 
@@ -459,6 +486,20 @@ def test_interceptors_form_a_chain_that_a_failing_one_does_not_break(
     assert (first.closed, last.closed) == (1, 1)
     for words in ("on_send bug", "on_acknowledgement bug", "close bug"):
         assert words in caplog.text
+
+
+class Leaving:
+    """An interceptor that wants the process to end."""
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: KafkaError | None) -> None:
+        raise SystemExit("not here")
+
+
+def test_an_interceptor_cannot_keep_a_record_s_own_callback_from_running(make: MakeProducer) -> None:
+    told: list[Any] = []
+    producer = make(interceptors=[Leaving()])
+    metadata = producer.send("t", b"v", on_delivery=lambda *both: told.append(both)).get(PATIENCE_S)
+    assert told == [(metadata, None)]
 
 
 def test_interceptors_hear_of_records_that_were_not_accepted(make: MakeProducer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import threading
 
 from kproducer.network.wakeup import Wakeup
 
@@ -55,3 +56,20 @@ def test_signals_after_close_do_nothing() -> None:
     wakeup.close()
     wakeup.close()
     wakeup.signal()
+
+
+def test_a_finalizer_may_signal_while_its_own_thread_is_inside() -> None:
+    """The garbage collector runs finalizers between any two steps, under the lock too."""
+    wakeup = Wakeup()
+    signalled = threading.Event()
+
+    def interrupted() -> None:
+        with wakeup._lock:
+            wakeup.signal()
+        signalled.set()
+
+    threading.Thread(target=interrupted, daemon=True).start()
+    assert signalled.wait(20)
+    assert not wakeup.begin_wait()
+    wakeup.end_wait()
+    wakeup.close()
