@@ -34,6 +34,7 @@ from kproducer.errors import (
     RemoteProtocolError,
     RequestTimeoutError,
 )
+from kproducer.log_repeats import LogRepeats
 from kproducer.network.host_resolver import HostResolver, resolve_host
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
@@ -47,6 +48,9 @@ _log = logging.getLogger(__name__)
 _CORRELATION_ID_LIMIT = 2**31
 
 SOFTWARE_NAME = "kproducer"
+
+#: A broker that is down is tried every second or so; the log hears of it once a minute.
+_QUIET_MS = 60_000
 
 
 class NetworkClient:
@@ -102,6 +106,7 @@ class NetworkClient:
         self._aborted: list[ClientResponse] = []  # ended outside of poll; handed out by the next one
         self._unanswered = UnansweredRequests()
         self._brokers: dict[str, str] = {}  # connection id to words
+        self._repeats = LogRepeats(_QUIET_MS)
         # written by the I/O thread, read by any; each write is one atomic dictionary operation
         self._last_errors: dict[str, str] = {}
         # any thread
@@ -161,7 +166,7 @@ class NetworkClient:
         return self._last_errors.get(str(node_id))
 
     def last_errors(self) -> list[str]:
-        """What keeps every node known at present: its ``last_error``, or what it is waited for. Any thread."""
+        """For every node known at present its ``last_error``, or what it is waited for. Any thread."""
         nodes = self._metadata_updater.fetch_nodes()
         troubles = (self.last_error(node.id) or self._waits_for(str(node.id)) for node in nodes)
         return [trouble for trouble in troubles if trouble is not None]
@@ -578,9 +583,18 @@ class NetworkClient:
         else:
             self._states.disconnected(node_id, now_ms)
         self._last_errors[node_id] = str(error)
-        _log.info("Connection to %s ended while %s: %s", broker, state.value, error)
+        self._log_end(broker, state, error, now_ms)
         self._cancel_in_flight(node_id, now_ms, error, responses, timed_out=timed_out)
         self._metadata_updater.handle_server_disconnect(now_ms, node_id, error)
+
+    def _log_end(self, broker: str, state: ConnectionState, error: KafkaError, now_ms: int) -> None:
+        suffix = self._repeats.suffix((broker, state, type(error).__name__), now_ms)
+        level = logging.DEBUG if suffix is None else logging.INFO
+        _log.log(level, "Connection to %s ended while %s: %s%s", broker, state.value, error, suffix or "")
+        if state is not ConnectionState.READY and self.are_all_nodes_unreachable():
+            suffix = self._repeats.suffix("no broker", now_ms)
+            if suffix is not None:
+                _log.warning("No broker can be reached, trying on: %s", "; ".join(self.last_errors()))
 
     def _cancel_in_flight(
         self,

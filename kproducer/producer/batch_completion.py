@@ -21,6 +21,7 @@ from kproducer.errors import (
     Outcome,
     RequestTimeoutError,
 )
+from kproducer.log_repeats import LogRepeats
 from kproducer.producer.in_flight_batches import InFlightBatches
 from kproducer.producer.metrics import ProducerMetrics
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP
@@ -36,6 +37,9 @@ _log = logging.getLogger(__name__)
 #: that ended after the leader had written, a disk that failed, and whatever we cannot interpret.
 _UNKNOWN_OUTCOME_CODES = frozenset({-1, 7, 13, 20, 56})
 _NEWEST_KNOWN_CODE = 133
+
+#: Failures of one class are logged as warnings this often, with a count of the others.
+_QUIET_MS = 10_000
 
 
 class Attempt(NamedTuple):
@@ -86,6 +90,7 @@ class BatchCompletion:
         self._metadata = metadata
         self._in_flight = in_flight
         self._metrics = metrics
+        self._repeats = LogRepeats(_QUIET_MS)
 
     def succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
         """The broker has the batch, or with acks=0 the socket took it."""
@@ -149,7 +154,7 @@ class BatchCompletion:
         if not batch.in_flight and earlier is not None and earlier.outcome is not None:
             # Every attempt was answered, so we know more than "it was sent".
             error.outcome = earlier.outcome
-        self._finish(batch, error, None)
+        self._finish(batch, error, None, now_ms)
 
     def abandon(self, batch: ProducerBatch, bug: Exception) -> None:
         """Our own code failed while it dealt with this batch: fail its records, whatever state it is in."""
@@ -200,11 +205,14 @@ class BatchCompletion:
 
     def _retry(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> None:
         self._metrics.record_retry_total += batch.record_count
-        _log.info(
-            "Sending %d records again (%d retries left): %s",
+        suffix = self._repeats.suffix(("again", type(error).__name__), now_ms)
+        _log.log(
+            logging.DEBUG if suffix is None else logging.INFO,
+            "Sending %d records again (%d retries left): %s%s",
             batch.record_count,
             self._retries - batch.attempts - 1,
             error,
+            suffix or "",
         )
         self._accumulator.reenqueue(batch, now_ms, error)
 
@@ -220,7 +228,7 @@ class BatchCompletion:
         record_errors = None
         if record_messages and isinstance(error, BrokerError):
             record_errors = _record_errors(batch, error, record_messages)
-        self._finish(batch, error, record_errors)
+        self._finish(batch, error, record_errors, now_ms)
 
     def _out_of_time_or_tries(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> KafkaError:
         """Say which limit ended the attempts; the broker's or network's own error stays the exception."""
@@ -248,10 +256,16 @@ class BatchCompletion:
         batch: ProducerBatch,
         error: KafkaError,
         record_errors: Callable[[int], KafkaError] | None,
+        now_ms: int | None = None,
     ) -> None:
         if batch.complete_exceptionally(error, record_errors):
             self._metrics.record_error_total += batch.record_count
-            _log.warning("%d records failed (%s): %s", batch.record_count, error.outcome, error)
+            # An outage ends with thousands of batches that failed alike. Each record's own error is told by
+            # its future and its callback in any case.
+            suffix = "" if now_ms is None else self._repeats.suffix(type(error).__name__, now_ms)
+            level = logging.DEBUG if suffix is None else logging.WARNING
+            outcome = "outcome unknown" if error.outcome is None else error.outcome.value
+            _log.log(level, "%d records failed (%s): %s%s", batch.record_count, outcome, error, suffix or "")
         # While it is in flight the accumulator keeps its memory until it is told again.
         self._accumulator.deallocate(batch)
 

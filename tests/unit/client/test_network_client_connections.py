@@ -457,3 +457,24 @@ def test_a_silent_node_is_named_with_what_it_is_waited_for() -> None:
     harness.selector.respond(harness.selector.last_request(), api_versions_response(ALL_APIS))
     harness.poll()
     assert harness.client.last_errors() == []
+
+
+def test_a_cluster_that_is_down_is_one_warning_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    harness = Harness()
+    caplog.set_level("INFO")
+    end_ms = harness.clock.now_ms + 59_000
+    attempts = 0
+    while harness.clock.now_ms < end_ms:
+        for node in NODES:
+            assert not harness.client.ready(node, harness.clock.now_ms)
+            if not harness.client.connection_failed(node):
+                harness.selector.break_connection(str(node.id), NetworkError(f"{node.host}: refused"))
+                attempts += 1
+        harness.poll()
+        harness.clock.advance(500)
+    assert attempts > 20 * len(NODES)
+    levels = [record.levelname for record in caplog.records]
+    assert levels.count("WARNING") == 1
+    assert levels.count("INFO") <= len(NODES)
+    assert "No broker can be reached" in caplog.text
+    assert NODE.host in caplog.text

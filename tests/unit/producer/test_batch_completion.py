@@ -264,3 +264,27 @@ def test_splitting_ends_at_a_record_that_is_too_large_by_itself() -> None:
     assert len(bench.deliveries) == 4
     bench.step()
     bench.assert_clean()
+
+
+def test_an_outage_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Every record's future has its error; the log has one warning, and later one with a count."""
+    bench = Bench()
+
+    def fail_one() -> None:
+        future = bench.send()
+        bench.client.answer_all(bench.step_one(), bench.clock.now_ms, 17)
+        bench.step()
+        assert future.exception(0) is not None
+
+    def warnings() -> list[str]:
+        return [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+
+    for _ in range(20):
+        fail_one()
+    assert len(warnings()) == 1
+    assert "1 records failed (rejected): INVALID_TOPIC_EXCEPTION" in warnings()[0]
+    bench.clock.advance(60_000)
+    fail_one()
+    assert len(warnings()) == 2
+    assert warnings()[1].endswith("(19 more like this since the last such message)")
+    bench.assert_clean()
