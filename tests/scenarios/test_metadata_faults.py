@@ -232,6 +232,44 @@ def test_the_whole_cluster_moves_and_the_bootstrap_list_is_asked_again(stage: St
     assert cluster.requests(PRODUCE, broker_id=1) != []
 
 
+def test_a_broker_that_asks_for_a_rebootstrap_gets_one(stage: Stage, cluster: FakeCluster) -> None:
+    """REBOOTSTRAP_REQUIRED, the top-level error of Metadata 13 (KIP-1102)."""
+    producer = stage.producer(cluster, metadata_max_age_ms=200)
+    producer.send().metadata()
+    known = cluster.open_connections()
+
+    def sent_away(context: RequestContext) -> Reply:
+        answer = context.apply()
+        answer.error_code = 129
+        answer.brokers.clear()
+        answer.topics.clear()
+        return Reply(answer)
+
+    cluster.control(METADATA, sent_away)
+    cluster.wait_for(
+        lambda: any(r.connection_id not in known for r in cluster.requests(METADATA)), what="a rebootstrap"
+    )
+    assert producer.send().metadata().offset == 1
+
+
+def test_metadata_that_never_comes_makes_the_client_start_over(stage: Stage) -> None:
+    """The one known node is alive and mute; after the trigger time the bootstrap list is asked (KIP-1102)."""
+    cluster = stage.cluster(2)
+    cluster.brokers[1].advertised = cluster.brokers[2].advertised
+    cluster.move_leader("t", 0, 2)
+    producer = stage.producer(
+        cluster,
+        bootstrap_servers=cluster.bootstrap_servers[:1],
+        metadata_max_age_ms=100,
+        metadata_recovery_rebootstrap_trigger_ms=500,
+        request_timeout_ms=150,
+    )
+    cluster.control(METADATA, faults.stall_before(), times=None, broker_id=2)
+    producer.send_until_it_works()
+    asked = len(cluster.requests(METADATA, broker_id=1))
+    cluster.wait_for_requests(METADATA, asked + 2, broker_id=1)
+
+
 def test_metadata_is_refreshed_when_it_grows_old(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, metadata_max_age_ms=100)
     producer.send().metadata()
