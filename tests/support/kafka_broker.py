@@ -1,4 +1,4 @@
-"""Run Apache Kafka until Ctrl-C: ``python -m tests.support.kafka_broker [VERSION] [--nodes N]``.
+"""Run Apache Kafka until Ctrl-C: ``python -m tests.support.kafka_broker [VERSION] [--nodes N] [--port P]``.
 
 Prints the bootstrap address. Data lies in a temporary folder and goes when the broker does.
 """
@@ -21,6 +21,7 @@ def main() -> None:
     known = ", ".join(KAFKA_VERSIONS)
     parser.add_argument("version", nargs="?", default=NEWEST_VERSION, help=f"tested: {known}")
     parser.add_argument("--nodes", type=int, default=1)
+    parser.add_argument("--port", type=int, help="where the first node listens; default: a free port")
     arguments = parser.parse_args()
 
     stop = threading.Event()
@@ -34,6 +35,7 @@ def main() -> None:
             heap_mb=512,
             lifetime_seconds=LIFETIME_SECONDS,
             java_options=(),
+            first_port=arguments.port,
         )
     except KafkaUnavailableError as error:
         sys.exit(str(error))

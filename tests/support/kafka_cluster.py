@@ -131,13 +131,17 @@ class KafkaCluster:
         heap_mb: int = 384,
         lifetime_seconds: int = DEFAULT_LIFETIME_SECONDS,
         java_options: Iterable[str] = QUICK_START_OPTIONS,
+        first_port: int | None = None,
     ) -> None:
+        """Start it; ``first_port`` is where node 1 listens, ``None`` for a free port as the others have."""
         self.version = version
         self.heap_mb = heap_mb
         self.lifetime_seconds = lifetime_seconds
         self.java_options = tuple(java_options)
         self.folder = Path(tempfile.mkdtemp(prefix=f"kafka-{version}-"))
         ports = free_ports(2 * node_count + 1)
+        if first_port is not None:
+            ports[0] = first_port
         self._zookeeper_port = ports[-1]
         self._zookeeper: JavaProcess | None = None
         addresses = [NodeAddress(1 + i, ports[2 * i], ports[2 * i + 1]) for i in range(node_count)]
