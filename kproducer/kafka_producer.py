@@ -30,6 +30,7 @@ from kproducer.errors import (
     RecordTooLargeError,
 )
 from kproducer.kernel import murmur2, record_size_upper_bound
+from kproducer.method_suggestions import PRODUCER_METHODS, no_such_attribute
 from kproducer.producer.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.producer.interceptors import ProducerInterceptors, ProducerRecord
 from kproducer.producer.metrics import ProducerMetrics
@@ -442,6 +443,11 @@ class KafkaProducer:
             "a KafkaProducer cannot be pickled: it has a thread and sockets. Send its settings instead, "
             "and make a producer where it is needed"
         )
+
+    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+
+        def __getattr__(self, name):
+            raise no_such_attribute(self, name, PRODUCER_METHODS)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"

@@ -19,9 +19,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FuturesTimeoutError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kproducer.errors import KafkaError
+from kproducer.method_suggestions import FUTURE_METHODS, no_such_attribute
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP, RecordMetadata, TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -124,11 +125,20 @@ class ProduceRequestResult:
 
     def release(self, deliveries: list[tuple[DeliveryCallback, FutureRecordMetadata]]) -> None:
         """Run the delivery callbacks in order, then wake everybody who waits. Logs what they raise."""
+        raised = 0
         for callback, future in deliveries:
             try:
                 callback(future._metadata(), future._error())
             except BaseException:  # SystemExit and CancelledError too: the I/O thread serves everybody else
-                _log.exception("A delivery callback for a record of %s raised", self.topic_partition)
+                raised += 1
+                if raised == 1:  # the others of this batch most likely raise the same
+                    _log.exception("A delivery callback for a record of %s raised", self.topic_partition)
+        if raised > 1:
+            _log.error(
+                "%d delivery callbacks for one batch of %s raised; the traceback above is the first one's",
+                raised,
+                self.topic_partition,
+            )
         watched: list[_Watch] = []
         with FutureRecordMetadata._condition:
             self.done = True
@@ -350,6 +360,12 @@ class FutureRecordMetadata(Future[RecordMetadata]):
 
         What ``fn`` raises is logged.
         """
+        if getattr(fn, "__module__", None) == "asyncio.tasks":
+            # Called on the I/O thread it would not wake the event loop, which would then wait for ever.
+            raise TypeError(
+                "asyncio.wait() takes only asyncio's own futures: give it asyncio.wrap_future(future), or "
+                "use asyncio.gather(), which takes this one as it is"
+            )
         with self._condition:
             owner, index = self._locate()
             if not owner.done:
@@ -391,6 +407,14 @@ class FutureRecordMetadata(Future[RecordMetadata]):
 
     def set_exception(self, exception: BaseException | None) -> None:
         raise InvalidStateError("The producer alone completes this future")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a future cannot be pickled: nobody would ever complete the copy. Send its result()")
+
+    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+
+        def __getattr__(self, name):
+            raise no_such_attribute(self, name, FUTURE_METHODS)
 
     def __repr__(self) -> str:
         owner, _ = self._locate()

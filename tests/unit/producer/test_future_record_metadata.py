@@ -6,6 +6,8 @@ import asyncio
 import concurrent.futures
 import logging
 import os
+import pickle
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -381,3 +383,42 @@ def test_forked_child_is_not_stuck_on_a_lock_that_a_parent_thread_held() -> None
     thread.join(30)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert not futures[0].done()
+
+
+def test_callbacks_that_all_raise_are_one_traceback_a_batch(caplog: pytest.LogCaptureFixture) -> None:
+    result, futures = make(50)
+
+    def wrong_arity(metadata: RecordMetadata) -> None:
+        raise AssertionError("never entered")
+
+    finish(result, deliveries=[(wrong_arity, future) for future in futures])
+    assert len([record for record in caplog.records if record.exc_info]) == 1
+    assert "takes 1 positional argument but 2 were given" in caplog.text
+    assert "50 delivery callbacks for one batch" in caplog.text
+
+
+def test_a_future_is_not_pickled() -> None:
+    """The copy would never be completed, and whoever waited for it would wait for ever."""
+    _, (future,) = make()
+    with pytest.raises(TypeError, match=r"Send its result\(\)"):
+        pickle.dumps(future)
+
+
+def test_asyncio_wait_says_what_it_takes_instead_of_waiting_for_ever() -> None:
+    result, futures = make(2)
+
+    async def wait() -> None:
+        asyncio.get_running_loop().call_later(0.01, finish, result)
+        done, _ = await asyncio.wait([asyncio.wrap_future(future) for future in futures], timeout=30)
+        assert len(done) == 2
+
+    asyncio.run(wait())
+    if sys.version_info < (3, 11):
+        return  # wraps awaitables by itself
+    _, futures = make(2)
+
+    async def wait_wrongly() -> None:
+        await asyncio.wait(futures, timeout=30)
+
+    with pytest.raises(TypeError, match=r"asyncio.wrap_future"):
+        asyncio.run(wait_wrongly())

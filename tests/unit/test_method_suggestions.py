@@ -1,0 +1,39 @@
+"""Habits from other clients meet a hint, and what exists is not hidden by it."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from kproducer import FutureRecordMetadata, KafkaProducer, TopicPartition
+from kproducer.method_suggestions import FUTURE_METHODS, PRODUCER_METHODS, no_such_attribute
+from kproducer.producer.future_record_metadata import ProduceRequestResult
+
+
+def test_names_that_have_a_hint_do_not_exist() -> None:
+    assert not [name for name in PRODUCER_METHODS if name in dir(KafkaProducer)]
+    assert not [name for name in FUTURE_METHODS if name in dir(FutureRecordMetadata)]
+
+
+def test_methods_of_other_clients_get_a_hint() -> None:
+    with KafkaProducer("127.0.0.1:1") as producer:
+        with pytest.raises(AttributeError, match=r"no attribute 'produce': it is called send\(topic"):
+            producer.produce("t", b"v")  # type: ignore[attr-defined]
+        assert not hasattr(producer, "poll")
+        with pytest.raises(AttributeError, match=r"no attribute 'sent'$"):
+            producer.sent  # type: ignore[attr-defined]  # noqa: B018
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            copy.copy(producer)
+
+
+def test_futures_too() -> None:
+    future = FutureRecordMetadata(ProduceRequestResult(TopicPartition("t", 0)), 0, 0, 0, 0)
+    with pytest.raises(AttributeError, match=r"'FutureRecordMetadata' object.*on_delivery"):
+        future.add_callback(print)  # type: ignore[attr-defined]
+
+
+def test_python_may_suggest_similar_names() -> None:
+    owner = object()
+    error = no_such_attribute(owner, "flsh", {})
+    assert (error.name, error.obj) == ("flsh", owner)
