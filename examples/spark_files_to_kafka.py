@@ -1,0 +1,48 @@
+"""A streaming job: each line of the text files that appear in a folder becomes a record.
+
+    python examples/spark_files_to_kafka.py --bootstrap localhost:9092 --topic lines --folder incoming/ \\
+        --checkpoint checkpoint/
+
+``--once`` ends it when all files that are there have been written; started again with the same checkpoint it
+goes on with the new ones. To see it work on a cluster of its own, with every record checked:
+``python -m examples.spark_demo stream``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--checkpoint", required=True, metavar="FOLDER")
+    parser.add_argument("--once", action="store_true", help="end when there is nothing left to write")
+    arguments = parser.parse_args()
+
+    # Workers have to be of the Python that has kproducer.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("files to kafka").config("spark.ui.enabled", "false")
+    if "SPARK_ENV_LOADED" not in os.environ:  # set by spark-submit
+        builder = builder.master("local[2]")
+    spark = builder.getOrCreate()
+    lines = spark.readStream.format("text").load(arguments.folder)
+    writer = (
+        lines.writeStream.format("kproducer")
+        .option("kafka.bootstrap.servers", arguments.bootstrap)
+        .option("topic", arguments.topic)
+        .option("checkpointLocation", arguments.checkpoint)
+    )
+    trigger = {"availableNow": True} if arguments.once else {"processingTime": "5 seconds"}
+    writer.trigger(**trigger).start().awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

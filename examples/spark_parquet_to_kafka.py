@@ -1,0 +1,44 @@
+"""A batch job: each row of a Parquet folder becomes a JSON record, its customer the key.
+
+    python examples/spark_parquet_to_kafka.py --bootstrap localhost:9092 --topic orders --parquet orders/
+
+The same file goes to a cluster with ``spark-submit``, which then decides about the master. To see it work on
+a cluster of its own, with every record checked: ``python -m examples.spark_demo batch``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--parquet", required=True, metavar="FOLDER")
+    arguments = parser.parse_args()
+
+    # Workers have to be of the Python that has kproducer.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("parquet to kafka").config("spark.ui.enabled", "false")
+    if "SPARK_ENV_LOADED" not in os.environ:  # set by spark-submit
+        builder = builder.master("local[2]")
+    spark = builder.getOrCreate()
+    orders = spark.read.parquet(arguments.parquet)
+    (
+        orders.selectExpr("customer AS key", "to_json(struct(*)) AS value")
+        .write.format("kproducer")
+        .option("kafka.bootstrap.servers", arguments.bootstrap)
+        .option("topic", arguments.topic)
+        .mode("append")
+        .save()
+    )
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
