@@ -249,7 +249,7 @@ class _Checker:
             yield self.at("tag", subject, field, f"tags begin at 0, not at {field.tag}")
         if not tagged:
             yield self.at("tag", subject, field, 'a "tag" needs "taggedVersions"')
-        elif not tagged.is_open:
+        elif not tagged.is_open and tagged.highest != self.spec.flexible_versions.highest:
             reason = f"{tagged} has an end; a tagged field stays tagged, so write '{tagged.lowest}+'"
             yield self.at("taggedVersions", subject, field, reason)
         elif not tagged & self.spec.valid_versions <= self.spec.flexible_versions:

@@ -31,32 +31,74 @@ class ClassPlan:
     spec_name: str
     attributes: tuple[AttributePlan, ...]
     map_keys: tuple[str, ...]
+    #: Name of the class for collections that are looked up by the map keys; empty if there is none.
+    collection: str
+    #: (attribute, class) for what plain dicts and JSON have no form for.
+    converted: tuple[tuple[str, str], ...]
+
+    @property
+    def has_collections(self) -> bool:
+        """Whether a list that is passed in becomes a collection."""
+        return any("converter=" in attribute.definition for attribute in self.attributes)
+
+    @property
+    def key_parameters(self) -> str:
+        """The parameters of a look-up."""
+        types = {attribute.name: attribute.annotation for attribute in self.attributes}
+        return ", ".join(f"{key}: {types[key]}" for key in self.map_keys)
+
+    @property
+    def key(self) -> str:
+        """The key of a look-up as an expression."""
+        return self.map_keys[0] if len(self.map_keys) == 1 else f"({', '.join(self.map_keys)})"
 
 
-def plan_class(struct: StructSpec, structs: dict[str, StructSpec]) -> ClassPlan:
+def collection_names(structs: dict[str, StructSpec]) -> dict[str, str]:
+    """The collection classes of a message, by the name of the struct they hold."""
+    taken = {class_name(name) for name in structs}
+    names: dict[str, str] = {}
+    for struct in structs.values():
+        if any(field.map_key for field in struct.fields):
+            name = class_name(f"{struct.name}Collection")
+            names[struct.name] = name + "_" * (name in taken)
+    return names
+
+
+def plan_class(struct: StructSpec, collections: dict[str, str]) -> ClassPlan:
     """Plan the class of a struct or message."""
     return ClassPlan(
         name=class_name(struct.name),
         spec_name=struct.name,
-        attributes=tuple(_plan_attribute(field) for field in struct.fields),
+        attributes=tuple(_plan_attribute(field, collections) for field in struct.fields),
         map_keys=tuple(attribute_name(field.name) for field in struct.fields if field.map_key),
+        collection=collections.get(struct.name, ""),
+        converted=tuple(
+            (attribute_name(field.name), kind) for field in struct.fields if (kind := _converted(field))
+        ),
     )
 
 
-def _plan_attribute(field: FieldSpec) -> AttributePlan:
+def _plan_attribute(field: FieldSpec, collections: dict[str, str]) -> AttributePlan:
     return AttributePlan(
         name=attribute_name(field.name),
-        annotation=annotation(field),
-        definition=_definition(field),
+        annotation=annotation(field, collections),
+        definition=_definition(field, collections),
         about=_about(field),
     )
 
 
-def annotation(field: FieldSpec) -> str:
+def _converted(field: FieldSpec) -> str:
+    """The class to convert plain values to; empty where they are the same."""
+    if field.type.is_struct:
+        return class_name(field.type.name)
+    return {"uuid": "UUID", "bytes": "bytes", "records": "bytes", "float64": "float"}.get(field.type.name, "")
+
+
+def annotation(field: FieldSpec, collections: dict[str, str]) -> str:
     """The attribute's type, over all versions."""
     base = _base_annotation(field)
     if field.type.is_array:
-        base = f"list[{base}]"
+        base = collections.get(field.type.name) or f"list[{base}]"
     return f"{base} | None" if may_be_null(field) else base
 
 
@@ -75,12 +117,12 @@ def _base_annotation(field: FieldSpec) -> str:
     return known.get(name, "int")
 
 
-def default_expression(field: FieldSpec) -> str:
+def default_expression(field: FieldSpec, collections: dict[str, str]) -> str:
     """The field's default as an expression; a new object each time where it is mutable."""
     if field.default is None:
         return "None"
     if field.type.is_array:
-        return "[]"
+        return f"{collections[field.type.name]}()" if field.type.name in collections else "[]"
     if field.type.is_struct:
         return f"{class_name(field.type.name)}()"
     if field.type.name == "uuid":
@@ -96,15 +138,20 @@ def default_expression(field: FieldSpec) -> str:
     return 'b""'
 
 
-def _definition(field: FieldSpec) -> str:
-    default = default_expression(field)
+def _definition(field: FieldSpec, collections: dict[str, str]) -> str:
+    default = default_expression(field, collections)
     if default == "[]":
-        default = "attrs.field(factory=list)"
+        arguments = "factory=list"
     elif default.endswith("()"):
-        default = f"attrs.field(factory={default[:-2]})"
-    if field.type.name in ("bytes", "records") and not field.type.is_array:
-        return f"attrs.field(default={default}, repr=short_bytes)"
-    return default
+        arguments = f"factory={default[:-2]}"
+    else:
+        arguments = f"default={default}"
+    if field.type.is_array and (collection := collections.get(field.type.name)):
+        # A null that no version allows is left for encoding to refuse, as with every other field.
+        arguments += f", converter=attrs.converters.optional({collection})"
+    elif arguments.startswith("default="):
+        return default
+    return f"attrs.field({arguments})"
 
 
 def _about(field: FieldSpec) -> str:

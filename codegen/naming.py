@@ -21,6 +21,7 @@ _WORDS = re.compile(
 _TAKEN_BY_CLASSES = frozenset(
     [
         *("size", "zero_copy_size", "encode", "encode_into", "decode", "unknown_tagged_fields"),
+        *("to_dict", "from_dict", "to_json", "from_json", "self", "cls", "attrs"),
         *("int", "str", "bool", "bytes", "float", "list", "dict", "tuple", "type", "range", "classmethod"),
     ]
 )
@@ -29,13 +30,26 @@ _TAKEN_BY_CLASSES = frozenset(
 _TAKEN_BY_FUNCTIONS = frozenset(
     [
         *("item", "buffer", "position", "end", "at", "length", "stop", "size", "data", "present", "total"),
-        *("element", "tag", "tag_count", "tag_end", "unknown", "gather", "error", "attrs"),
+        *("items", "count", "element", "tag", "tag_count", "tag_end", "unknown", "gather", "error", "attrs"),
     ]
 )
 
 #: Class names that generated modules import.
 _TAKEN_BY_MODULES = frozenset(
-    ["Any", "Buffer", "ClassVar", "DecodeError", "EncodeError", "CodecError", "Gather", "Struct", "UUID"]
+    [
+        *(
+            "Any",
+            "Buffer",
+            "ClassVar",
+            "DecodeError",
+            "EncodeError",
+            "CodecError",
+            "Gather",
+            "Struct",
+            "UUID",
+        ),
+        *("KeyedList", "Plain"),
+    ]
 )
 
 

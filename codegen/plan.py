@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import attrs
 
-from codegen.classes import ClassPlan, default_expression, may_be_null, plan_class
+from codegen.classes import ClassPlan, collection_names, default_expression, may_be_null, plan_class
 from codegen.model import FIXED_FORMATS, FieldSpec, FieldType, MessageSpec, StructSpec
 from codegen.naming import attribute_name, class_name, local_name, module_name, snake_case
 from codegen.steps import Absent, Group, Single, Step, Tagged, Tags, Value, packing, struct_name, width_of
@@ -39,11 +39,15 @@ class CodecPlan:
         return f"Version {low}." if low == high else f"Versions {low}-{high}."
 
     @property
+    def all_values(self) -> list[Value]:
+        """The values that are more than fixed-size fields, and all tagged ones."""
+        values = [step.value for step in self.encode if isinstance(step, Single)]
+        return values + [field.value for field in (self.tags.fields if self.tags else ())]
+
+    @property
     def has_loop(self) -> bool:
         """Whether encoding walks over elements."""
-        values = [step.value for step in self.encode if isinstance(step, Single)]
-        values += [field.value for field in (self.tags.fields if self.tags else ())]
-        return any(value.kind == "array" for value in values)
+        return any(value.kind == "array" for value in self.all_values)
 
     @property
     def can_fail(self) -> bool:
@@ -101,11 +105,7 @@ class ModulePlan:
         return frozenset(element.functions for element in elements if element.kind == "struct")
 
     def _values(self) -> list[Value]:
-        values: list[Value] = []
-        for codec in self.codecs:
-            values += [step.value for step in codec.encode if isinstance(step, Single)]
-            values += [field.value for field in (codec.tags.fields if codec.tags else ())]
-        return values
+        return [value for codec in self.codecs for value in codec.all_values]
 
     @property
     def default_structs(self) -> tuple[str, ...]:
@@ -129,6 +129,7 @@ class _Planner:
     def __init__(self, spec: MessageSpec) -> None:
         self.spec = spec
         self.structs = spec.structs()
+        self.collections = collection_names(self.structs)
         self.codecs: list[CodecPlan] = []
         self.found: dict[tuple[str, int], CodecPlan] = {}
 
@@ -150,7 +151,7 @@ class _Planner:
             name=module_name(spec.name),
             message=spec,
             message_class=class_name(spec.name),
-            classes=tuple(plan_class(s, self.structs) for s in [*self.structs.values(), root]),
+            classes=tuple(plan_class(s, self.collections) for s in [*self.structs.values(), root]),
             codecs=tuple(codecs),
             table=tuple((version, final[codec.functions]) for version, codec in table),
         )
@@ -190,8 +191,9 @@ class _Planner:
             base_size=sum(value.base_size for value in values) + flexible,
             sized=tuple(value for value in values if value.kind not in ("fixed", "uuid")),
             minimum=minimum,
-            gathers=any(value.gathers for value in values),
+            gathers=False,
         )
+        plan = attrs.evolve(plan, gathers=any(value.gathers for value in plan.all_values))
         return self.merge(spec.name, version, plan)
 
     def merge(self, name: str, version: int, plan: CodecPlan) -> CodecPlan:
@@ -238,7 +240,8 @@ class _Planner:
                 kind="numbers" if element.kind == "fixed" else "array",
                 attribute=attribute,
                 local=local,
-                annotation=f"list[{element.annotation}]",
+                annotation=self.collections.get(kind.name) or f"list[{element.annotation}]",
+                empty=f"{self.collections[kind.name]}()" if kind.name in self.collections else "[]",
                 code=element.code,
                 compact=compact,
                 nullable=nullable,
@@ -275,7 +278,7 @@ class _Planner:
             attribute=attribute,
             local=local_name(attribute),
             annotation="",
-            default=default_expression(field),
+            default=default_expression(field, self.collections),
             differs=differs_expression(field, f"item.{attribute}"),
             versions=str(field.versions & self.spec.valid_versions or field.versions),
             ignorable=field.ignorable,
@@ -297,7 +300,7 @@ class _Planner:
                 Tagged(
                     tag=field.tag,
                     value=value,
-                    default=default_expression(field),
+                    default=default_expression(field, self.collections),
                     differs=differs_expression(field, value.access),
                     gap_from=low if low < field.tag else None,
                 )
@@ -318,7 +321,7 @@ def differs_expression(field: FieldSpec, access: str) -> str:
         return f"({access} is None or len({access}) > 0)"
     if field.type.name == "bool":
         return f"not {access}" if field.default else access
-    return f"{access} != {default_expression(field)}"
+    return f"{access} != {default_expression(field, {})}"
 
 
 def _minimum(value: Value) -> int:

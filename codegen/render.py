@@ -29,14 +29,24 @@ _ARTICLES = {
     MessageType.COORDINATOR_KEY: "the key of a coordinator record",
     MessageType.COORDINATOR_VALUE: "the value of a coordinator record",
 }
+#: What the modules of a generated package share; copied from runtime/.
+_RUNTIME = ("_keyed.py", "_plain.py", "_wire.py")
+_WIRE = (_HERE / "runtime" / "_wire.py").read_text()
 #: Names that a generated module may need from _wire, in the order of their import.
 _WIRE_NAMES = tuple(
     sorted(
-        set(
-            re.findall(r"^(?:def|class) ([A-Za-z]\w*)", (_HERE / "runtime" / "wire.py").read_text(), re.M)
-            + re.findall(r"^([A-Z]\w*) = ", (_HERE / "runtime" / "wire.py").read_text(), re.M)
-        )
+        {
+            *re.findall(r"^(?:def|class) ([A-Za-z]\w*)", _WIRE, re.M),
+            *re.findall(r"^([A-Z]\w*) = ", _WIRE, re.M),
+        }
     )
+)
+#: Other lines that a generated module needs only if it uses a name.
+_OPTIONAL = (
+    ("UUID", "from uuid import UUID\n"),
+    ("Any", "Any, "),
+    ("KeyedList", "from ._keyed import KeyedList\n"),
+    ("attrgetter", "from operator import attrgetter\n"),
 )
 
 
@@ -54,7 +64,7 @@ def render_package(specs: Iterable[MessageSpec], source: str) -> dict[str, str]:
     modules = [plan_module(spec) for spec in sorted(specs, key=lambda spec: spec.name)]
     files = {f"{module.name}.py": _render_module(environment, module, source) for module in modules}
     files["__init__.py"] = _render_init(environment, modules, source)
-    files["_wire.py"] = _copied("runtime/wire.py")
+    files.update({name: _copied(f"runtime/{name}") for name in _RUNTIME})
     files["py.typed"] = ""
     return dict(sorted(files.items()))
 
@@ -93,7 +103,7 @@ def _render_module(environment: jinja2.Environment, module: ModulePlan, source: 
         kind=_ARTICLES[spec.type] + ("" if spec.api_key is None else f" of API {spec.api_key}"),
         versions_text=_versions_text(spec),
         summaries={plan.name: _summary(plan, module) for plan in module.classes},
-        exported=sorted(plan.name for plan in module.classes),
+        exported=sorted(name for plan in module.classes for name in (plan.name, plan.collection) if name),
         flexible_range=f"range({flexible.lowest}, {flexible.highest + 1})" if flexible else "range(0)",
         range_arguments=f"{valid.lowest}, {valid.highest}",
         imports=["@imports@"],
@@ -156,11 +166,11 @@ def _attribute_doc(name: str, about: str) -> str:
 
 def _fill_imports(text: str) -> str:
     """Import what the rendered module uses, and no more."""
-    body = text.split("@imports@", 1)[1]
-    used = [name for name in _WIRE_NAMES if re.search(rf"\b{name}\b", body)]
+    words = set(re.findall(r"\w+", text.split("@imports@", 1)[1]))
+    used = [name for name in _WIRE_NAMES if name in words]
     text = text.replace("    @imports@,\n", "".join(f"    {name},\n" for name in used))
-    for name, line in (("UUID", "from uuid import UUID\n"), ("Any", "Any, ")):
-        if not re.search(rf"\b{name}\b", body):
+    for name, line in _OPTIONAL:
+        if name not in words:
             text = text.replace(line, "", 1)
     return text
 
@@ -194,6 +204,10 @@ def _wrapped(line: str) -> list[str]:
     inner = indent + "    "
     if match := re.fullmatch(r"( *def \w+\()(.*)(\) -> .*:)", line):
         return [match[1], inner + match[2], indent + match[3]]
+    if match := re.fullmatch(r" *(@attrs.define\(|\w+: [\w \[\]|.]+ = attrs.field\()(.*)\)", line):
+        one_line = inner + match[2]
+        arguments = [one_line] if len(one_line) <= _WIDTH else [f"{inner}{a}," for a in match[2].split(", ")]
+        return [indent + match[1], *arguments, f"{indent})"]
     if match := re.fullmatch(r" *([\w., ]+, [\w.]+)( = \w+\.unpack_from\(buffer, position\))", line):
         targets = [f"{inner}{target}," for target in match[1].split(", ")]
         return [f"{indent}(", *targets, f"{indent}){match[2]}"]

@@ -43,6 +43,8 @@ class Value:
     functions: str = ""
     gathers: bool = False
     element: Value | None = None
+    #: What decoding starts an array with.
+    empty: str = "[]"
     minimum: int = 1
     #: The attribute may be null in other versions, so this one must refuse null by itself.
     guarded: bool = False

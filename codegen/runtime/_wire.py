@@ -53,7 +53,9 @@ class CodecError(ValueError):
         return self
 
     def __str__(self) -> str:
-        subject = f"{self.message_name} v{self.version}" if self.message_name else "message"
+        subject = self.message_name or "message"
+        if self.version is not None:
+            subject += f" v{self.version}"
         field = f", field {self.field_path}" if self.field_path else ""
         offset = f", offset {self.offset}" if self.offset is not None else ""
         return f"cannot {self.verb} {subject}{field}{offset}: {self.reason}"
@@ -397,8 +399,3 @@ def not_in_version(value: object, versions: str) -> EncodeError:
     if len(shown) > 60:
         shown = shown[:57] + "..."
     return EncodeError(f"it is set to {shown}, and only versions {versions} have this field")
-
-
-def short_bytes(data: Buffer | None) -> str:
-    """A repr for bytes that may be long or private."""
-    return "None" if data is None else f"<{byte_length(data)} bytes>"

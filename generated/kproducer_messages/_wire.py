@@ -1,5 +1,5 @@
-# DO NOT EDIT: generated from codegen/runtime/wire.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 9c1499b732308ae98e9279c6b5eaa1439c4105190ff8411e89643903048853fd
+# DO NOT EDIT: generated from codegen/runtime/_wire.py (python -m codegen SPEC_DIR OUT_DIR).
+# sha256 of the source: 07932f73ffe285662d213162d6fd28caf70c978643160e229c9c3fcab3a80c34
 """What generated modules share: errors, varints, tagged fields, struct tables.
 
 Copied into every generated package, so that the package depends on nothing but attrs and the standard
@@ -55,7 +55,9 @@ class CodecError(ValueError):
         return self
 
     def __str__(self) -> str:
-        subject = f"{self.message_name} v{self.version}" if self.message_name else "message"
+        subject = self.message_name or "message"
+        if self.version is not None:
+            subject += f" v{self.version}"
         field = f", field {self.field_path}" if self.field_path else ""
         offset = f", offset {self.offset}" if self.offset is not None else ""
         return f"cannot {self.verb} {subject}{field}{offset}: {self.reason}"
@@ -399,8 +401,3 @@ def not_in_version(value: object, versions: str) -> EncodeError:
     if len(shown) > 60:
         shown = shown[:57] + "..."
     return EncodeError(f"it is set to {shown}, and only versions {versions} have this field")
-
-
-def short_bytes(data: Buffer | None) -> str:
-    """A repr for bytes that may be long or private."""
-    return "None" if data is None else f"<{byte_length(data)} bytes>"

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 
+from ._plain import Plain
 from ._wire import (
     Buffer,
     DECODE_FAILURES,
@@ -42,8 +43,8 @@ _S_i = Struct(">i")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class ApiVersionsRequest:
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class ApiVersionsRequest(Plain):
     """A request. Not thread-safe: plain data.
 
     Attributes:

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
 
 import attrs
 
+from ._keyed import KeyedList
+from ._plain import Plain
 from ._wire import (
     Buffer,
     DECODE_FAILURES,
@@ -37,9 +40,12 @@ from ._wire import (
 
 __all__ = [
     "ApiVersion",
+    "ApiVersionCollection",
     "ApiVersionsResponse",
     "FinalizedFeatureKey",
+    "FinalizedFeatureKeyCollection",
     "SupportedFeatureKey",
+    "SupportedFeatureKeyCollection",
 ]
 
 _S_ = Struct(">")
@@ -57,8 +63,8 @@ _S_q = Struct(">q")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class ApiVersion:
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class ApiVersion(Plain):
     """Part of ApiVersionsResponse.
 
     Attributes:
@@ -76,8 +82,24 @@ class ApiVersion:
     max_version: int = 0
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class SupportedFeatureKey:
+
+class ApiVersionCollection(KeyedList[ApiVersion]):
+    """A list of ApiVersion that finds its elements by api_key."""
+
+    __slots__ = ()
+    KEY_OF = attrgetter("api_key")
+
+    def find(self, api_key: int) -> ApiVersion | None:
+        """The first element with this key, or ``None``."""
+        return self._first(api_key)
+
+    def find_all(self, api_key: int) -> list[ApiVersion]:
+        """All elements with this key, in their order."""
+        return list(self._with_key(api_key))
+
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class SupportedFeatureKey(Plain):
     """Part of ApiVersionsResponse.
 
     Attributes:
@@ -95,8 +117,24 @@ class SupportedFeatureKey:
     max_version: int = 0
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class FinalizedFeatureKey:
+
+class SupportedFeatureKeyCollection(KeyedList[SupportedFeatureKey]):
+    """A list of SupportedFeatureKey that finds its elements by name."""
+
+    __slots__ = ()
+    KEY_OF = attrgetter("name")
+
+    def find(self, name: str) -> SupportedFeatureKey | None:
+        """The first element with this key, or ``None``."""
+        return self._first(name)
+
+    def find_all(self, name: str) -> list[SupportedFeatureKey]:
+        """All elements with this key, in their order."""
+        return list(self._with_key(name))
+
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class FinalizedFeatureKey(Plain):
     """Part of ApiVersionsResponse.
 
     Attributes:
@@ -114,8 +152,24 @@ class FinalizedFeatureKey:
     min_version_level: int = 0
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class ApiVersionsResponse:
+
+class FinalizedFeatureKeyCollection(KeyedList[FinalizedFeatureKey]):
+    """A list of FinalizedFeatureKey that finds its elements by name."""
+
+    __slots__ = ()
+    KEY_OF = attrgetter("name")
+
+    def find(self, name: str) -> FinalizedFeatureKey | None:
+        """The first element with this key, or ``None``."""
+        return self._first(name)
+
+    def find_all(self, name: str) -> list[FinalizedFeatureKey]:
+        """All elements with this key, in their order."""
+        return list(self._with_key(name))
+
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
+class ApiVersionsResponse(Plain):
     """A response. Not thread-safe: plain data.
 
     Attributes:
@@ -139,13 +193,26 @@ class ApiVersionsResponse:
     MAX_VERSION: ClassVar[int] = 4
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 5)
+    CONVERTED: ClassVar[dict[str, type[Any]]] = {
+        "api_keys": ApiVersion,
+        "supported_features": SupportedFeatureKey,
+        "finalized_features": FinalizedFeatureKey,
+    }
 
     error_code: int = 0
-    api_keys: list[ApiVersion] = attrs.field(factory=list)
+    api_keys: ApiVersionCollection = attrs.field(
+        factory=ApiVersionCollection, converter=attrs.converters.optional(ApiVersionCollection)
+    )
     throttle_time_ms: int = 0
-    supported_features: list[SupportedFeatureKey] = attrs.field(factory=list)
+    supported_features: SupportedFeatureKeyCollection = attrs.field(
+        factory=SupportedFeatureKeyCollection,
+        converter=attrs.converters.optional(SupportedFeatureKeyCollection),
+    )
     finalized_features_epoch: int = -1
-    finalized_features: list[FinalizedFeatureKey] = attrs.field(factory=list)
+    finalized_features: FinalizedFeatureKeyCollection = attrs.field(
+        factory=FinalizedFeatureKeyCollection,
+        converter=attrs.converters.optional(FinalizedFeatureKeyCollection),
+    )
     zk_migration_ready: bool = False
     unknown_tagged_fields: dict[int, bytes] | None = None
 
@@ -511,9 +578,9 @@ def _decode_api_versions_response_v0(
     try:
         item = _new(ApiVersionsResponse)
         item.throttle_time_ms = 0
-        item.supported_features = []
+        item.supported_features = SupportedFeatureKeyCollection()
         item.finalized_features_epoch = -1
-        item.finalized_features = []
+        item.finalized_features = FinalizedFeatureKeyCollection()
         item.zk_migration_ready = False
         item.unknown_tagged_fields = None
 
@@ -524,7 +591,7 @@ def _decode_api_versions_response_v0(
         at = "api_keys"
         if not 0 <= length * 6 <= end - position:
             raise bad_length(length, position, end, "elements of at least 6 bytes")
-        api_keys: list[ApiVersion] = []
+        api_keys: ApiVersionCollection = ApiVersionCollection()
         item.api_keys = api_keys
         position = _decode_api_version_v0_list(buffer, position, end, length, api_keys)
     except DECODE_FAILURES as error:
@@ -564,7 +631,6 @@ def _size_api_versions_response_v0(item: ApiVersionsResponse) -> int:
     at = ""
     try:
         at = "api_keys"
-        length = len(item.api_keys)
         for element in item.api_keys:
             size += _size_api_version_v0(element)
         element = None
@@ -580,9 +646,9 @@ def _decode_api_versions_response_v1(
     item = None
     try:
         item = _new(ApiVersionsResponse)
-        item.supported_features = []
+        item.supported_features = SupportedFeatureKeyCollection()
         item.finalized_features_epoch = -1
-        item.finalized_features = []
+        item.finalized_features = FinalizedFeatureKeyCollection()
         item.zk_migration_ready = False
         item.unknown_tagged_fields = None
 
@@ -593,7 +659,7 @@ def _decode_api_versions_response_v1(
         at = "api_keys"
         if not 0 <= length * 6 <= end - position:
             raise bad_length(length, position, end, "elements of at least 6 bytes")
-        api_keys: list[ApiVersion] = []
+        api_keys: ApiVersionCollection = ApiVersionCollection()
         item.api_keys = api_keys
         position = _decode_api_version_v0_list(buffer, position, end, length, api_keys)
 
@@ -641,7 +707,6 @@ def _size_api_versions_response_v1(item: ApiVersionsResponse) -> int:
     at = ""
     try:
         at = "api_keys"
-        length = len(item.api_keys)
         for element in item.api_keys:
             size += _size_api_version_v0(element)
         element = None
@@ -668,16 +733,16 @@ def _decode_api_versions_response_v3(
         length -= 1
         if not 0 <= length * 7 <= end - position:
             raise bad_length(length, position, end, "elements of at least 7 bytes")
-        api_keys: list[ApiVersion] = []
+        api_keys: ApiVersionCollection = ApiVersionCollection()
         item.api_keys = api_keys
         position = _decode_api_version_v3_list(buffer, position, end, length, api_keys)
 
         at = "throttle_time_ms:i tagged_fields:B"
         item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
         position += 5
-        item.supported_features = []
+        item.supported_features = SupportedFeatureKeyCollection()
         item.finalized_features_epoch = -1
-        item.finalized_features = []
+        item.finalized_features = FinalizedFeatureKeyCollection()
         item.zk_migration_ready = False
         item.unknown_tagged_fields = None
         if length:
@@ -697,7 +762,7 @@ def _decode_api_versions_response_v3(
                     length -= 1
                     if not 0 <= length * 6 <= tag_end - position:
                         raise bad_length(length, position, tag_end, "elements of at least 6 bytes")
-                    supported_features: list[SupportedFeatureKey] = []
+                    supported_features: SupportedFeatureKeyCollection = SupportedFeatureKeyCollection()
                     item.supported_features = supported_features
                     position = _decode_supported_feature_key_v3_list(buffer, position, tag_end, length, supported_features)
                 elif tag == 1:
@@ -713,7 +778,7 @@ def _decode_api_versions_response_v3(
                     length -= 1
                     if not 0 <= length * 6 <= tag_end - position:
                         raise bad_length(length, position, tag_end, "elements of at least 6 bytes")
-                    finalized_features: list[FinalizedFeatureKey] = []
+                    finalized_features: FinalizedFeatureKeyCollection = FinalizedFeatureKeyCollection()
                     item.finalized_features = finalized_features
                     position = _decode_finalized_feature_key_v3_list(buffer, position, tag_end, length, finalized_features)
                 elif tag == 3:

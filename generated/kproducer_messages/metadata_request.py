@@ -10,6 +10,7 @@ from uuid import UUID
 
 import attrs
 
+from ._plain import Plain
 from ._wire import (
     Buffer,
     DECODE_FAILURES,
@@ -58,8 +59,8 @@ _S_i = Struct(">i")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class MetadataRequestTopic:
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class MetadataRequestTopic(Plain):
     """Part of MetadataRequest.
 
     Attributes:
@@ -70,12 +71,17 @@ class MetadataRequestTopic:
         unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
     """
 
+    CONVERTED: ClassVar[dict[str, type[Any]]] = {
+        "topic_id": UUID,
+    }
+
     topic_id: UUID = ZERO_UUID
     name: str | None = ""
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class MetadataRequest:
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class MetadataRequest(Plain):
     """A request. Not thread-safe: plain data.
 
     Attributes:
@@ -95,6 +101,9 @@ class MetadataRequest:
     MAX_VERSION: ClassVar[int] = 13
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(9, 14)
+    CONVERTED: ClassVar[dict[str, type[Any]]] = {
+        "topics": MetadataRequestTopic,
+    }
 
     topics: list[MetadataRequestTopic] | None = attrs.field(factory=list)
     allow_auto_topic_creation: bool = True
@@ -495,7 +504,6 @@ def _size_metadata_request_v0(item: MetadataRequest) -> int:
         at = "topics"
         if item.topics is None:
             raise null_value()
-        length = len(item.topics)
         for element in item.topics:
             size += _size_metadata_request_topic_v0(element)
         element = None
@@ -572,7 +580,6 @@ def _size_metadata_request_v1(item: MetadataRequest) -> int:
     try:
         at = "topics"
         if item.topics is not None:
-            length = len(item.topics)
             for element in item.topics:
                 size += _size_metadata_request_topic_v0(element)
             element = None
@@ -653,7 +660,6 @@ def _size_metadata_request_v4(item: MetadataRequest) -> int:
     try:
         at = "topics"
         if item.topics is not None:
-            length = len(item.topics)
             for element in item.topics:
                 size += _size_metadata_request_topic_v0(element)
             element = None
@@ -736,7 +742,6 @@ def _size_metadata_request_v8(item: MetadataRequest) -> int:
     try:
         at = "topics"
         if item.topics is not None:
-            length = len(item.topics)
             for element in item.topics:
                 size += _size_metadata_request_topic_v0(element)
             element = None

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
 from uuid import UUID
 
 import attrs
 
+from ._keyed import KeyedList
+from ._plain import Plain
 from ._wire import (
     Buffer,
     DECODE_FAILURES,
@@ -44,8 +47,10 @@ from ._wire import (
 __all__ = [
     "MetadataResponse",
     "MetadataResponseBroker",
+    "MetadataResponseBrokerCollection",
     "MetadataResponsePartition",
     "MetadataResponseTopic",
+    "MetadataResponseTopicCollection",
 ]
 
 _S_16st = Struct(">16s?")
@@ -71,8 +76,8 @@ _S_ii = Struct(">ii")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class MetadataResponseBroker:
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class MetadataResponseBroker(Plain):
     """Part of MetadataResponse.
 
     Attributes:
@@ -93,8 +98,24 @@ class MetadataResponseBroker:
     rack: str | None = None
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class MetadataResponsePartition:
+
+class MetadataResponseBrokerCollection(KeyedList[MetadataResponseBroker]):
+    """A list of MetadataResponseBroker that finds its elements by node_id."""
+
+    __slots__ = ()
+    KEY_OF = attrgetter("node_id")
+
+    def find(self, node_id: int) -> MetadataResponseBroker | None:
+        """The first element with this key, or ``None``."""
+        return self._first(node_id)
+
+    def find_all(self, node_id: int) -> list[MetadataResponseBroker]:
+        """All elements with this key, in their order."""
+        return list(self._with_key(node_id))
+
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class MetadataResponsePartition(Plain):
     """Part of MetadataResponse.
 
     Attributes:
@@ -119,8 +140,9 @@ class MetadataResponsePartition:
     offline_replicas: list[int] = attrs.field(factory=list)
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class MetadataResponseTopic:
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class MetadataResponseTopic(Plain):
     """Part of MetadataResponse.
 
     Attributes:
@@ -139,6 +161,10 @@ class MetadataResponseTopic:
 
     #: Fields by which upstream indexes collections of this struct.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name",)
+    CONVERTED: ClassVar[dict[str, type[Any]]] = {
+        "topic_id": UUID,
+        "partitions": MetadataResponsePartition,
+    }
 
     error_code: int = 0
     name: str | None = ""
@@ -148,8 +174,24 @@ class MetadataResponseTopic:
     topic_authorized_operations: int = -2147483648
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class MetadataResponse:
+
+class MetadataResponseTopicCollection(KeyedList[MetadataResponseTopic]):
+    """A list of MetadataResponseTopic that finds its elements by name."""
+
+    __slots__ = ()
+    KEY_OF = attrgetter("name")
+
+    def find(self, name: str | None) -> MetadataResponseTopic | None:
+        """The first element with this key, or ``None``."""
+        return self._first(name)
+
+    def find_all(self, name: str | None) -> list[MetadataResponseTopic]:
+        """All elements with this key, in their order."""
+        return list(self._with_key(name))
+
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
+class MetadataResponse(Plain):
     """A response. Not thread-safe: plain data.
 
     Attributes:
@@ -172,12 +214,22 @@ class MetadataResponse:
     MAX_VERSION: ClassVar[int] = 13
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(9, 14)
+    CONVERTED: ClassVar[dict[str, type[Any]]] = {
+        "brokers": MetadataResponseBroker,
+        "topics": MetadataResponseTopic,
+    }
 
     throttle_time_ms: int = 0
-    brokers: list[MetadataResponseBroker] = attrs.field(factory=list)
+    brokers: MetadataResponseBrokerCollection = attrs.field(
+        factory=MetadataResponseBrokerCollection,
+        converter=attrs.converters.optional(MetadataResponseBrokerCollection),
+    )
     cluster_id: str | None = None
     controller_id: int = -1
-    topics: list[MetadataResponseTopic] = attrs.field(factory=list)
+    topics: MetadataResponseTopicCollection = attrs.field(
+        factory=MetadataResponseTopicCollection,
+        converter=attrs.converters.optional(MetadataResponseTopicCollection),
+    )
     cluster_authorized_operations: int = -2147483648
     error_code: int = 0
     unknown_tagged_fields: dict[int, bytes] | None = None
@@ -1176,7 +1228,6 @@ def _size_metadata_response_topic_v0(item: MetadataResponseTopic) -> int:
         size += length
 
         at = "partitions"
-        length = len(item.partitions)
         for element in item.partitions:
             size += _size_metadata_response_partition_v0(element)
         element = None
@@ -1282,7 +1333,6 @@ def _size_metadata_response_topic_v1(item: MetadataResponseTopic) -> int:
         size += length
 
         at = "partitions"
-        length = len(item.partitions)
         for element in item.partitions:
             size += _size_metadata_response_partition_v0(element)
         element = None
@@ -1388,7 +1438,6 @@ def _size_metadata_response_topic_v5(item: MetadataResponseTopic) -> int:
         size += length
 
         at = "partitions"
-        length = len(item.partitions)
         for element in item.partitions:
             size += _size_metadata_response_partition_v5(element)
         element = None
@@ -1494,7 +1543,6 @@ def _size_metadata_response_topic_v7(item: MetadataResponseTopic) -> int:
         size += length
 
         at = "partitions"
-        length = len(item.partitions)
         for element in item.partitions:
             size += _size_metadata_response_partition_v7(element)
         element = None
@@ -1604,7 +1652,6 @@ def _size_metadata_response_topic_v8(item: MetadataResponseTopic) -> int:
         size += length
 
         at = "partitions"
-        length = len(item.partitions)
         for element in item.partitions:
             size += _size_metadata_response_partition_v7(element)
         element = None
@@ -2060,7 +2107,7 @@ def _decode_metadata_response_v0(buffer: bytes, position: int, end: int) -> tupl
         position += 4
         if not 0 <= length * 10 <= end - position:
             raise bad_length(length, position, end, "elements of at least 10 bytes")
-        brokers: list[MetadataResponseBroker] = []
+        brokers: MetadataResponseBrokerCollection = MetadataResponseBrokerCollection()
         item.brokers = brokers
         position = _decode_metadata_response_broker_v0_list(buffer, position, end, length, brokers)
 
@@ -2069,7 +2116,7 @@ def _decode_metadata_response_v0(buffer: bytes, position: int, end: int) -> tupl
         position += 4
         if not 0 <= length * 8 <= end - position:
             raise bad_length(length, position, end, "elements of at least 8 bytes")
-        topics: list[MetadataResponseTopic] = []
+        topics: MetadataResponseTopicCollection = MetadataResponseTopicCollection()
         item.topics = topics
         position = _decode_metadata_response_topic_v0_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
@@ -2116,13 +2163,11 @@ def _size_metadata_response_v0(item: MetadataResponse) -> int:
     at = ""
     try:
         at = "brokers"
-        length = len(item.brokers)
         for element in item.brokers:
             size += _size_metadata_response_broker_v0(element)
         element = None
 
         at = "topics"
-        length = len(item.topics)
         for element in item.topics:
             size += _size_metadata_response_topic_v0(element)
         element = None
@@ -2147,7 +2192,7 @@ def _decode_metadata_response_v1(buffer: bytes, position: int, end: int) -> tupl
         position += 4
         if not 0 <= length * 12 <= end - position:
             raise bad_length(length, position, end, "elements of at least 12 bytes")
-        brokers: list[MetadataResponseBroker] = []
+        brokers: MetadataResponseBrokerCollection = MetadataResponseBrokerCollection()
         item.brokers = brokers
         position = _decode_metadata_response_broker_v1_list(buffer, position, end, length, brokers)
 
@@ -2158,7 +2203,7 @@ def _decode_metadata_response_v1(buffer: bytes, position: int, end: int) -> tupl
         at = "topics"
         if not 0 <= length * 9 <= end - position:
             raise bad_length(length, position, end, "elements of at least 9 bytes")
-        topics: list[MetadataResponseTopic] = []
+        topics: MetadataResponseTopicCollection = MetadataResponseTopicCollection()
         item.topics = topics
         position = _decode_metadata_response_topic_v1_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
@@ -2209,13 +2254,11 @@ def _size_metadata_response_v1(item: MetadataResponse) -> int:
     at = ""
     try:
         at = "brokers"
-        length = len(item.brokers)
         for element in item.brokers:
             size += _size_metadata_response_broker_v1(element)
         element = None
 
         at = "topics"
-        length = len(item.topics)
         for element in item.topics:
             size += _size_metadata_response_topic_v1(element)
         element = None
@@ -2239,7 +2282,7 @@ def _decode_metadata_response_v2(buffer: bytes, position: int, end: int) -> tupl
         position += 4
         if not 0 <= length * 12 <= end - position:
             raise bad_length(length, position, end, "elements of at least 12 bytes")
-        brokers: list[MetadataResponseBroker] = []
+        brokers: MetadataResponseBrokerCollection = MetadataResponseBrokerCollection()
         item.brokers = brokers
         position = _decode_metadata_response_broker_v1_list(buffer, position, end, length, brokers)
 
@@ -2262,7 +2305,7 @@ def _decode_metadata_response_v2(buffer: bytes, position: int, end: int) -> tupl
         at = "topics"
         if not 0 <= length * 9 <= end - position:
             raise bad_length(length, position, end, "elements of at least 9 bytes")
-        topics: list[MetadataResponseTopic] = []
+        topics: MetadataResponseTopicCollection = MetadataResponseTopicCollection()
         item.topics = topics
         position = _decode_metadata_response_topic_v1_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
@@ -2328,7 +2371,6 @@ def _size_metadata_response_v2(item: MetadataResponse) -> int:
     at = ""
     try:
         at = "brokers"
-        length = len(item.brokers)
         for element in item.brokers:
             size += _size_metadata_response_broker_v1(element)
         element = None
@@ -2339,7 +2381,6 @@ def _size_metadata_response_v2(item: MetadataResponse) -> int:
             size += length
 
         at = "topics"
-        length = len(item.topics)
         for element in item.topics:
             size += _size_metadata_response_topic_v1(element)
         element = None
@@ -2364,7 +2405,7 @@ def _decode_metadata_response_v3(buffer: bytes, position: int, end: int) -> tupl
         at = "brokers"
         if not 0 <= length * 12 <= end - position:
             raise bad_length(length, position, end, "elements of at least 12 bytes")
-        brokers: list[MetadataResponseBroker] = []
+        brokers: MetadataResponseBrokerCollection = MetadataResponseBrokerCollection()
         item.brokers = brokers
         position = _decode_metadata_response_broker_v1_list(buffer, position, end, length, brokers)
 
@@ -2387,7 +2428,7 @@ def _decode_metadata_response_v3(buffer: bytes, position: int, end: int) -> tupl
         at = "topics"
         if not 0 <= length * 9 <= end - position:
             raise bad_length(length, position, end, "elements of at least 9 bytes")
-        topics: list[MetadataResponseTopic] = []
+        topics: MetadataResponseTopicCollection = MetadataResponseTopicCollection()
         item.topics = topics
         position = _decode_metadata_response_topic_v1_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
@@ -2457,7 +2498,6 @@ def _size_metadata_response_v3(item: MetadataResponse) -> int:
     at = ""
     try:
         at = "brokers"
-        length = len(item.brokers)
         for element in item.brokers:
             size += _size_metadata_response_broker_v1(element)
         element = None
@@ -2468,7 +2508,6 @@ def _size_metadata_response_v3(item: MetadataResponse) -> int:
             size += length
 
         at = "topics"
-        length = len(item.topics)
         for element in item.topics:
             size += _size_metadata_response_topic_v1(element)
         element = None
@@ -2493,7 +2532,7 @@ def _decode_metadata_response_v5(buffer: bytes, position: int, end: int) -> tupl
         at = "brokers"
         if not 0 <= length * 12 <= end - position:
             raise bad_length(length, position, end, "elements of at least 12 bytes")
-        brokers: list[MetadataResponseBroker] = []
+        brokers: MetadataResponseBrokerCollection = MetadataResponseBrokerCollection()
         item.brokers = brokers
         position = _decode_metadata_response_broker_v1_list(buffer, position, end, length, brokers)
 
@@ -2516,7 +2555,7 @@ def _decode_metadata_response_v5(buffer: bytes, position: int, end: int) -> tupl
         at = "topics"
         if not 0 <= length * 9 <= end - position:
             raise bad_length(length, position, end, "elements of at least 9 bytes")
-        topics: list[MetadataResponseTopic] = []
+        topics: MetadataResponseTopicCollection = MetadataResponseTopicCollection()
         item.topics = topics
         position = _decode_metadata_response_topic_v5_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
@@ -2586,7 +2625,6 @@ def _size_metadata_response_v5(item: MetadataResponse) -> int:
     at = ""
     try:
         at = "brokers"
-        length = len(item.brokers)
         for element in item.brokers:
             size += _size_metadata_response_broker_v1(element)
         element = None
@@ -2597,7 +2635,6 @@ def _size_metadata_response_v5(item: MetadataResponse) -> int:
             size += length
 
         at = "topics"
-        length = len(item.topics)
         for element in item.topics:
             size += _size_metadata_response_topic_v5(element)
         element = None
@@ -2622,7 +2659,7 @@ def _decode_metadata_response_v7(buffer: bytes, position: int, end: int) -> tupl
         at = "brokers"
         if not 0 <= length * 12 <= end - position:
             raise bad_length(length, position, end, "elements of at least 12 bytes")
-        brokers: list[MetadataResponseBroker] = []
+        brokers: MetadataResponseBrokerCollection = MetadataResponseBrokerCollection()
         item.brokers = brokers
         position = _decode_metadata_response_broker_v1_list(buffer, position, end, length, brokers)
 
@@ -2645,7 +2682,7 @@ def _decode_metadata_response_v7(buffer: bytes, position: int, end: int) -> tupl
         at = "topics"
         if not 0 <= length * 9 <= end - position:
             raise bad_length(length, position, end, "elements of at least 9 bytes")
-        topics: list[MetadataResponseTopic] = []
+        topics: MetadataResponseTopicCollection = MetadataResponseTopicCollection()
         item.topics = topics
         position = _decode_metadata_response_topic_v7_list(buffer, position, end, length, topics)
     except DECODE_FAILURES as error:
@@ -2715,7 +2752,6 @@ def _size_metadata_response_v7(item: MetadataResponse) -> int:
     at = ""
     try:
         at = "brokers"
-        length = len(item.brokers)
         for element in item.brokers:
             size += _size_metadata_response_broker_v1(element)
         element = None
@@ -2726,7 +2762,6 @@ def _size_metadata_response_v7(item: MetadataResponse) -> int:
             size += length
 
         at = "topics"
-        length = len(item.topics)
         for element in item.topics:
             size += _size_metadata_response_topic_v7(element)
         element = None
@@ -2750,7 +2785,7 @@ def _decode_metadata_response_v8(buffer: bytes, position: int, end: int) -> tupl
         at = "brokers"
         if not 0 <= length * 12 <= end - position:
             raise bad_length(length, position, end, "elements of at least 12 bytes")
-        brokers: list[MetadataResponseBroker] = []
+        brokers: MetadataResponseBrokerCollection = MetadataResponseBrokerCollection()
         item.brokers = brokers
         position = _decode_metadata_response_broker_v1_list(buffer, position, end, length, brokers)
 
@@ -2773,7 +2808,7 @@ def _decode_metadata_response_v8(buffer: bytes, position: int, end: int) -> tupl
         at = "topics"
         if not 0 <= length * 13 <= end - position:
             raise bad_length(length, position, end, "elements of at least 13 bytes")
-        topics: list[MetadataResponseTopic] = []
+        topics: MetadataResponseTopicCollection = MetadataResponseTopicCollection()
         item.topics = topics
         position = _decode_metadata_response_topic_v8_list(buffer, position, end, length, topics)
 
@@ -2848,7 +2883,6 @@ def _size_metadata_response_v8(item: MetadataResponse) -> int:
     at = ""
     try:
         at = "brokers"
-        length = len(item.brokers)
         for element in item.brokers:
             size += _size_metadata_response_broker_v1(element)
         element = None
@@ -2859,7 +2893,6 @@ def _size_metadata_response_v8(item: MetadataResponse) -> int:
             size += length
 
         at = "topics"
-        length = len(item.topics)
         for element in item.topics:
             size += _size_metadata_response_topic_v8(element)
         element = None
@@ -2885,7 +2918,7 @@ def _decode_metadata_response_v9(buffer: bytes, position: int, end: int) -> tupl
         length -= 1
         if not 0 <= length * 11 <= end - position:
             raise bad_length(length, position, end, "elements of at least 11 bytes")
-        brokers: list[MetadataResponseBroker] = []
+        brokers: MetadataResponseBrokerCollection = MetadataResponseBrokerCollection()
         item.brokers = brokers
         position = _decode_metadata_response_broker_v9_list(buffer, position, end, length, brokers)
 
@@ -2914,7 +2947,7 @@ def _decode_metadata_response_v9(buffer: bytes, position: int, end: int) -> tupl
         length -= 1
         if not 0 <= length * 10 <= end - position:
             raise bad_length(length, position, end, "elements of at least 10 bytes")
-        topics: list[MetadataResponseTopic] = []
+        topics: MetadataResponseTopicCollection = MetadataResponseTopicCollection()
         item.topics = topics
         position = _decode_metadata_response_topic_v9_list(buffer, position, end, length, topics)
 
@@ -3058,7 +3091,7 @@ def _decode_metadata_response_v10(buffer: bytes, position: int, end: int) -> tup
         length -= 1
         if not 0 <= length * 11 <= end - position:
             raise bad_length(length, position, end, "elements of at least 11 bytes")
-        brokers: list[MetadataResponseBroker] = []
+        brokers: MetadataResponseBrokerCollection = MetadataResponseBrokerCollection()
         item.brokers = brokers
         position = _decode_metadata_response_broker_v9_list(buffer, position, end, length, brokers)
 
@@ -3087,7 +3120,7 @@ def _decode_metadata_response_v10(buffer: bytes, position: int, end: int) -> tup
         length -= 1
         if not 0 <= length * 26 <= end - position:
             raise bad_length(length, position, end, "elements of at least 26 bytes")
-        topics: list[MetadataResponseTopic] = []
+        topics: MetadataResponseTopicCollection = MetadataResponseTopicCollection()
         item.topics = topics
         position = _decode_metadata_response_topic_v10_list(buffer, position, end, length, topics)
 
@@ -3232,7 +3265,7 @@ def _decode_metadata_response_v11(buffer: bytes, position: int, end: int) -> tup
         length -= 1
         if not 0 <= length * 11 <= end - position:
             raise bad_length(length, position, end, "elements of at least 11 bytes")
-        brokers: list[MetadataResponseBroker] = []
+        brokers: MetadataResponseBrokerCollection = MetadataResponseBrokerCollection()
         item.brokers = brokers
         position = _decode_metadata_response_broker_v9_list(buffer, position, end, length, brokers)
 
@@ -3261,7 +3294,7 @@ def _decode_metadata_response_v11(buffer: bytes, position: int, end: int) -> tup
         length -= 1
         if not 0 <= length * 26 <= end - position:
             raise bad_length(length, position, end, "elements of at least 26 bytes")
-        topics: list[MetadataResponseTopic] = []
+        topics: MetadataResponseTopicCollection = MetadataResponseTopicCollection()
         item.topics = topics
         position = _decode_metadata_response_topic_v10_list(buffer, position, end, length, topics)
 
@@ -3405,7 +3438,7 @@ def _decode_metadata_response_v12(buffer: bytes, position: int, end: int) -> tup
         length -= 1
         if not 0 <= length * 11 <= end - position:
             raise bad_length(length, position, end, "elements of at least 11 bytes")
-        brokers: list[MetadataResponseBroker] = []
+        brokers: MetadataResponseBrokerCollection = MetadataResponseBrokerCollection()
         item.brokers = brokers
         position = _decode_metadata_response_broker_v9_list(buffer, position, end, length, brokers)
 
@@ -3434,7 +3467,7 @@ def _decode_metadata_response_v12(buffer: bytes, position: int, end: int) -> tup
         length -= 1
         if not 0 <= length * 26 <= end - position:
             raise bad_length(length, position, end, "elements of at least 26 bytes")
-        topics: list[MetadataResponseTopic] = []
+        topics: MetadataResponseTopicCollection = MetadataResponseTopicCollection()
         item.topics = topics
         position = _decode_metadata_response_topic_v12_list(buffer, position, end, length, topics)
 
@@ -3577,7 +3610,7 @@ def _decode_metadata_response_v13(buffer: bytes, position: int, end: int) -> tup
         length -= 1
         if not 0 <= length * 11 <= end - position:
             raise bad_length(length, position, end, "elements of at least 11 bytes")
-        brokers: list[MetadataResponseBroker] = []
+        brokers: MetadataResponseBrokerCollection = MetadataResponseBrokerCollection()
         item.brokers = brokers
         position = _decode_metadata_response_broker_v9_list(buffer, position, end, length, brokers)
 
@@ -3606,7 +3639,7 @@ def _decode_metadata_response_v13(buffer: bytes, position: int, end: int) -> tup
         length -= 1
         if not 0 <= length * 26 <= end - position:
             raise bad_length(length, position, end, "elements of at least 26 bytes")
-        topics: list[MetadataResponseTopic] = []
+        topics: MetadataResponseTopicCollection = MetadataResponseTopicCollection()
         item.topics = topics
         position = _decode_metadata_response_topic_v12_list(buffer, position, end, length, topics)
 

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
 from uuid import UUID
 
 import attrs
 
+from ._keyed import KeyedList
+from ._plain import Plain
 from ._wire import (
     Buffer,
     DECODE_FAILURES,
@@ -30,7 +33,6 @@ from ._wire import (
     not_in_version,
     read_unknown_tags,
     read_uvarint_rest,
-    short_bytes,
     string_too_long,
     text_bytes,
     unknown_tags_size,
@@ -43,6 +45,7 @@ __all__ = [
     "PartitionProduceData",
     "ProduceRequest",
     "TopicProduceData",
+    "TopicProduceDataCollection",
 ]
 
 _S_16s = Struct(">16s")
@@ -57,8 +60,8 @@ _S_ii = Struct(">ii")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class PartitionProduceData:
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class PartitionProduceData(Plain):
     """Part of ProduceRequest.
 
     Attributes:
@@ -67,12 +70,17 @@ class PartitionProduceData:
         unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
     """
 
+    CONVERTED: ClassVar[dict[str, type[Any]]] = {
+        "records": bytes,
+    }
+
     index: int = 0
-    records: Buffer | None = attrs.field(default=b"", repr=short_bytes)
+    records: Buffer | None = b""
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class TopicProduceData:
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class TopicProduceData(Plain):
     """Part of ProduceRequest.
 
     Attributes:
@@ -84,14 +92,34 @@ class TopicProduceData:
 
     #: Fields by which upstream indexes collections of this struct.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name", "topic_id")
+    CONVERTED: ClassVar[dict[str, type[Any]]] = {
+        "topic_id": UUID,
+        "partition_data": PartitionProduceData,
+    }
 
     name: str = ""
     topic_id: UUID = ZERO_UUID
     partition_data: list[PartitionProduceData] = attrs.field(factory=list)
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class ProduceRequest:
+
+class TopicProduceDataCollection(KeyedList[TopicProduceData]):
+    """A list of TopicProduceData that finds its elements by name and topic_id."""
+
+    __slots__ = ()
+    KEY_OF = attrgetter("name", "topic_id")
+
+    def find(self, name: str, topic_id: UUID) -> TopicProduceData | None:
+        """The first element with this key, or ``None``."""
+        return self._first((name, topic_id))
+
+    def find_all(self, name: str, topic_id: UUID) -> list[TopicProduceData]:
+        """All elements with this key, in their order."""
+        return list(self._with_key((name, topic_id)))
+
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
+class ProduceRequest(Plain):
     """A request. Not thread-safe: plain data.
 
     Attributes:
@@ -110,11 +138,16 @@ class ProduceRequest:
     MAX_VERSION: ClassVar[int] = 13
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(9, 14)
+    CONVERTED: ClassVar[dict[str, type[Any]]] = {
+        "topic_data": TopicProduceData,
+    }
 
     transactional_id: str | None = None
     acks: int = 0
     timeout_ms: int = 0
-    topic_data: list[TopicProduceData] = attrs.field(factory=list)
+    topic_data: TopicProduceDataCollection = attrs.field(
+        factory=TopicProduceDataCollection, converter=attrs.converters.optional(TopicProduceDataCollection)
+    )
     unknown_tagged_fields: dict[int, bytes] | None = None
 
     def size(self, version: int) -> int:
@@ -464,7 +497,6 @@ def _size_topic_produce_data_v3(item: TopicProduceData) -> int:
         size += length
 
         at = "partition_data"
-        length = len(item.partition_data)
         for element in item.partition_data:
             size += _size_partition_produce_data_v3(element)
         element = None
@@ -744,7 +776,7 @@ def _decode_produce_request_v3(buffer: memoryview, position: int, end: int) -> t
         at = "topic_data"
         if not 0 <= length * 6 <= end - position:
             raise bad_length(length, position, end, "elements of at least 6 bytes")
-        topic_data: list[TopicProduceData] = []
+        topic_data: TopicProduceDataCollection = TopicProduceDataCollection()
         item.topic_data = topic_data
         position = _decode_topic_produce_data_v3_list(buffer, position, end, length, topic_data)
     except DECODE_FAILURES as error:
@@ -806,7 +838,6 @@ def _size_produce_request_v3(item: ProduceRequest) -> int:
             size += length
 
         at = "topic_data"
-        length = len(item.topic_data)
         for element in item.topic_data:
             size += _size_topic_produce_data_v3(element)
         element = None
@@ -854,7 +885,7 @@ def _decode_produce_request_v9(buffer: memoryview, position: int, end: int) -> t
         length -= 1
         if not 0 <= length * 3 <= end - position:
             raise bad_length(length, position, end, "elements of at least 3 bytes")
-        topic_data: list[TopicProduceData] = []
+        topic_data: TopicProduceDataCollection = TopicProduceDataCollection()
         item.topic_data = topic_data
         position = _decode_topic_produce_data_v9_list(buffer, position, end, length, topic_data)
 
@@ -994,7 +1025,7 @@ def _decode_produce_request_v13(buffer: memoryview, position: int, end: int) -> 
         length -= 1
         if not 0 <= length * 18 <= end - position:
             raise bad_length(length, position, end, "elements of at least 18 bytes")
-        topic_data: list[TopicProduceData] = []
+        topic_data: TopicProduceDataCollection = TopicProduceDataCollection()
         item.topic_data = topic_data
         position = _decode_topic_produce_data_v13_list(buffer, position, end, length, topic_data)
 

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
 from uuid import UUID
 
 import attrs
 
+from ._keyed import KeyedList
+from ._plain import Plain
 from ._wire import (
     Buffer,
     DECODE_FAILURES,
@@ -42,9 +45,11 @@ __all__ = [
     "BatchIndexAndErrorMessage",
     "LeaderIdAndEpoch",
     "NodeEndpoint",
+    "NodeEndpointCollection",
     "PartitionProduceResponse",
     "ProduceResponse",
     "TopicProduceResponse",
+    "TopicProduceResponseCollection",
 ]
 
 _S_ = Struct(">")
@@ -63,8 +68,8 @@ _S_iiB = Struct(">iiB")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class BatchIndexAndErrorMessage:
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class BatchIndexAndErrorMessage(Plain):
     """Part of ProduceResponse.
 
     Attributes:
@@ -77,8 +82,9 @@ class BatchIndexAndErrorMessage:
     batch_index_error_message: str | None = None
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class LeaderIdAndEpoch:
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class LeaderIdAndEpoch(Plain):
     """Part of ProduceResponse.
 
     Attributes:
@@ -91,8 +97,9 @@ class LeaderIdAndEpoch:
     leader_epoch: int = -1
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class PartitionProduceResponse:
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class PartitionProduceResponse(Plain):
     """Part of ProduceResponse.
 
     Attributes:
@@ -113,6 +120,11 @@ class PartitionProduceResponse:
         unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
     """
 
+    CONVERTED: ClassVar[dict[str, type[Any]]] = {
+        "record_errors": BatchIndexAndErrorMessage,
+        "current_leader": LeaderIdAndEpoch,
+    }
+
     index: int = 0
     error_code: int = 0
     base_offset: int = 0
@@ -123,8 +135,9 @@ class PartitionProduceResponse:
     current_leader: LeaderIdAndEpoch = attrs.field(factory=LeaderIdAndEpoch)
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class TopicProduceResponse:
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class TopicProduceResponse(Plain):
     """Part of ProduceResponse.
 
     Attributes:
@@ -136,14 +149,34 @@ class TopicProduceResponse:
 
     #: Fields by which upstream indexes collections of this struct.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name", "topic_id")
+    CONVERTED: ClassVar[dict[str, type[Any]]] = {
+        "topic_id": UUID,
+        "partition_responses": PartitionProduceResponse,
+    }
 
     name: str = ""
     topic_id: UUID = ZERO_UUID
     partition_responses: list[PartitionProduceResponse] = attrs.field(factory=list)
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class NodeEndpoint:
+
+class TopicProduceResponseCollection(KeyedList[TopicProduceResponse]):
+    """A list of TopicProduceResponse that finds its elements by name and topic_id."""
+
+    __slots__ = ()
+    KEY_OF = attrgetter("name", "topic_id")
+
+    def find(self, name: str, topic_id: UUID) -> TopicProduceResponse | None:
+        """The first element with this key, or ``None``."""
+        return self._first((name, topic_id))
+
+    def find_all(self, name: str, topic_id: UUID) -> list[TopicProduceResponse]:
+        """All elements with this key, in their order."""
+        return list(self._with_key((name, topic_id)))
+
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class NodeEndpoint(Plain):
     """Part of ProduceResponse.
 
     Attributes:
@@ -163,8 +196,24 @@ class NodeEndpoint:
     rack: str | None = None
     unknown_tagged_fields: dict[int, bytes] | None = None
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class ProduceResponse:
+
+class NodeEndpointCollection(KeyedList[NodeEndpoint]):
+    """A list of NodeEndpoint that finds its elements by node_id."""
+
+    __slots__ = ()
+    KEY_OF = attrgetter("node_id")
+
+    def find(self, node_id: int) -> NodeEndpoint | None:
+        """The first element with this key, or ``None``."""
+        return self._first(node_id)
+
+    def find_all(self, node_id: int) -> list[NodeEndpoint]:
+        """All elements with this key, in their order."""
+        return list(self._with_key(node_id))
+
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
+class ProduceResponse(Plain):
     """A response. Not thread-safe: plain data.
 
     Attributes:
@@ -181,10 +230,19 @@ class ProduceResponse:
     MAX_VERSION: ClassVar[int] = 13
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(9, 14)
+    CONVERTED: ClassVar[dict[str, type[Any]]] = {
+        "responses": TopicProduceResponse,
+        "node_endpoints": NodeEndpoint,
+    }
 
-    responses: list[TopicProduceResponse] = attrs.field(factory=list)
+    responses: TopicProduceResponseCollection = attrs.field(
+        factory=TopicProduceResponseCollection,
+        converter=attrs.converters.optional(TopicProduceResponseCollection),
+    )
     throttle_time_ms: int = 0
-    node_endpoints: list[NodeEndpoint] = attrs.field(factory=list)
+    node_endpoints: NodeEndpointCollection = attrs.field(
+        factory=NodeEndpointCollection, converter=attrs.converters.optional(NodeEndpointCollection)
+    )
     unknown_tagged_fields: dict[int, bytes] | None = None
 
     def size(self, version: int) -> int:
@@ -723,7 +781,6 @@ def _size_partition_produce_response_v8(item: PartitionProduceResponse) -> int:
     at = ""
     try:
         at = "record_errors"
-        length = len(item.record_errors)
         for element in item.record_errors:
             size += _size_batch_index_and_error_message_v8(element)
         element = None
@@ -1158,7 +1215,6 @@ def _size_topic_produce_response_v3(item: TopicProduceResponse) -> int:
         size += length
 
         at = "partition_responses"
-        length = len(item.partition_responses)
         for element in item.partition_responses:
             size += _size_partition_produce_response_v3(element)
         element = None
@@ -1244,7 +1300,6 @@ def _size_topic_produce_response_v5(item: TopicProduceResponse) -> int:
         size += length
 
         at = "partition_responses"
-        length = len(item.partition_responses)
         for element in item.partition_responses:
             size += _size_partition_produce_response_v5(element)
         element = None
@@ -1330,7 +1385,6 @@ def _size_topic_produce_response_v8(item: TopicProduceResponse) -> int:
         size += length
 
         at = "partition_responses"
-        length = len(item.partition_responses)
         for element in item.partition_responses:
             size += _size_partition_produce_response_v8(element)
         element = None
@@ -1821,7 +1875,7 @@ def _decode_produce_response_v3(buffer: bytes, position: int, end: int) -> tuple
     item = None
     try:
         item = _new(ProduceResponse)
-        item.node_endpoints = []
+        item.node_endpoints = NodeEndpointCollection()
         item.unknown_tagged_fields = None
 
         at = "responses"
@@ -1829,7 +1883,7 @@ def _decode_produce_response_v3(buffer: bytes, position: int, end: int) -> tuple
         position += 4
         if not 0 <= length * 6 <= end - position:
             raise bad_length(length, position, end, "elements of at least 6 bytes")
-        responses: list[TopicProduceResponse] = []
+        responses: TopicProduceResponseCollection = TopicProduceResponseCollection()
         item.responses = responses
         position = _decode_topic_produce_response_v3_list(buffer, position, end, length, responses)
 
@@ -1876,7 +1930,6 @@ def _size_produce_response_v3(item: ProduceResponse) -> int:
     at = ""
     try:
         at = "responses"
-        length = len(item.responses)
         for element in item.responses:
             size += _size_topic_produce_response_v3(element)
         element = None
@@ -1890,7 +1943,7 @@ def _decode_produce_response_v5(buffer: bytes, position: int, end: int) -> tuple
     item = None
     try:
         item = _new(ProduceResponse)
-        item.node_endpoints = []
+        item.node_endpoints = NodeEndpointCollection()
         item.unknown_tagged_fields = None
 
         at = "responses"
@@ -1898,7 +1951,7 @@ def _decode_produce_response_v5(buffer: bytes, position: int, end: int) -> tuple
         position += 4
         if not 0 <= length * 6 <= end - position:
             raise bad_length(length, position, end, "elements of at least 6 bytes")
-        responses: list[TopicProduceResponse] = []
+        responses: TopicProduceResponseCollection = TopicProduceResponseCollection()
         item.responses = responses
         position = _decode_topic_produce_response_v5_list(buffer, position, end, length, responses)
 
@@ -1945,7 +1998,6 @@ def _size_produce_response_v5(item: ProduceResponse) -> int:
     at = ""
     try:
         at = "responses"
-        length = len(item.responses)
         for element in item.responses:
             size += _size_topic_produce_response_v5(element)
         element = None
@@ -1959,7 +2011,7 @@ def _decode_produce_response_v8(buffer: bytes, position: int, end: int) -> tuple
     item = None
     try:
         item = _new(ProduceResponse)
-        item.node_endpoints = []
+        item.node_endpoints = NodeEndpointCollection()
         item.unknown_tagged_fields = None
 
         at = "responses"
@@ -1967,7 +2019,7 @@ def _decode_produce_response_v8(buffer: bytes, position: int, end: int) -> tuple
         position += 4
         if not 0 <= length * 6 <= end - position:
             raise bad_length(length, position, end, "elements of at least 6 bytes")
-        responses: list[TopicProduceResponse] = []
+        responses: TopicProduceResponseCollection = TopicProduceResponseCollection()
         item.responses = responses
         position = _decode_topic_produce_response_v8_list(buffer, position, end, length, responses)
 
@@ -2014,7 +2066,6 @@ def _size_produce_response_v8(item: ProduceResponse) -> int:
     at = ""
     try:
         at = "responses"
-        length = len(item.responses)
         for element in item.responses:
             size += _size_topic_produce_response_v8(element)
         element = None
@@ -2028,7 +2079,7 @@ def _decode_produce_response_v9(buffer: bytes, position: int, end: int) -> tuple
     item = None
     try:
         item = _new(ProduceResponse)
-        item.node_endpoints = []
+        item.node_endpoints = NodeEndpointCollection()
 
         at = "responses"
         length = buffer[position]
@@ -2038,7 +2089,7 @@ def _decode_produce_response_v9(buffer: bytes, position: int, end: int) -> tuple
         length -= 1
         if not 0 <= length * 3 <= end - position:
             raise bad_length(length, position, end, "elements of at least 3 bytes")
-        responses: list[TopicProduceResponse] = []
+        responses: TopicProduceResponseCollection = TopicProduceResponseCollection()
         item.responses = responses
         position = _decode_topic_produce_response_v9_list(buffer, position, end, length, responses)
 
@@ -2131,14 +2182,14 @@ def _decode_produce_response_v10(buffer: bytes, position: int, end: int) -> tupl
         length -= 1
         if not 0 <= length * 3 <= end - position:
             raise bad_length(length, position, end, "elements of at least 3 bytes")
-        responses: list[TopicProduceResponse] = []
+        responses: TopicProduceResponseCollection = TopicProduceResponseCollection()
         item.responses = responses
         position = _decode_topic_produce_response_v10_list(buffer, position, end, length, responses)
 
         at = "throttle_time_ms:i tagged_fields:B"
         item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
         position += 5
-        item.node_endpoints = []
+        item.node_endpoints = NodeEndpointCollection()
         item.unknown_tagged_fields = None
         if length:
             at = "tagged_fields"
@@ -2157,7 +2208,7 @@ def _decode_produce_response_v10(buffer: bytes, position: int, end: int) -> tupl
                     length -= 1
                     if not 0 <= length * 11 <= tag_end - position:
                         raise bad_length(length, position, tag_end, "elements of at least 11 bytes")
-                    node_endpoints: list[NodeEndpoint] = []
+                    node_endpoints: NodeEndpointCollection = NodeEndpointCollection()
                     item.node_endpoints = node_endpoints
                     position = _decode_node_endpoint_v10_list(buffer, position, tag_end, length, node_endpoints)
                 else:
@@ -2284,14 +2335,14 @@ def _decode_produce_response_v13(buffer: bytes, position: int, end: int) -> tupl
         length -= 1
         if not 0 <= length * 18 <= end - position:
             raise bad_length(length, position, end, "elements of at least 18 bytes")
-        responses: list[TopicProduceResponse] = []
+        responses: TopicProduceResponseCollection = TopicProduceResponseCollection()
         item.responses = responses
         position = _decode_topic_produce_response_v13_list(buffer, position, end, length, responses)
 
         at = "throttle_time_ms:i tagged_fields:B"
         item.throttle_time_ms, length = _S_iB.unpack_from(buffer, position)
         position += 5
-        item.node_endpoints = []
+        item.node_endpoints = NodeEndpointCollection()
         item.unknown_tagged_fields = None
         if length:
             at = "tagged_fields"
@@ -2310,7 +2361,7 @@ def _decode_produce_response_v13(buffer: bytes, position: int, end: int) -> tupl
                     length -= 1
                     if not 0 <= length * 11 <= tag_end - position:
                         raise bad_length(length, position, tag_end, "elements of at least 11 bytes")
-                    node_endpoints: list[NodeEndpoint] = []
+                    node_endpoints: NodeEndpointCollection = NodeEndpointCollection()
                     item.node_endpoints = node_endpoints
                     position = _decode_node_endpoint_v10_list(buffer, position, tag_end, length, node_endpoints)
                 else:

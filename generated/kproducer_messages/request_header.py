@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 
+from ._plain import Plain
 from ._wire import (
     Buffer,
     DECODE_FAILURES,
@@ -44,8 +45,8 @@ _S_i = Struct(">i")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class RequestHeader:
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class RequestHeader(Plain):
     """A header. Not thread-safe: plain data.
 
     Attributes:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 
+from ._plain import Plain
 from ._wire import (
     Buffer,
     DECODE_FAILURES,
@@ -39,8 +40,8 @@ _S_iB = Struct(">iB")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, weakref_slot=False)
-class ResponseHeader:
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class ResponseHeader(Plain):
     """A header. Not thread-safe: plain data.
 
     Attributes:

@@ -45,11 +45,11 @@ def messages(
     *,
     limits: Mapping[str, st.SearchStrategy[Any]] | None = None,
     unknown_tags: bool = True,
-    package: str = "kproducer_messages",
+    module: Any = None,
 ) -> st.SearchStrategy[Any]:
-    """Messages of one version."""
+    """Messages of one version; ``module`` holds their classes (ours, if it is left out)."""
     root = StructSpec(spec.name, spec.valid_versions, spec.fields, spec.line)
-    builder = _Builder(spec, version, limits or {}, unknown_tags, module_of(spec, package))
+    builder = _Builder(spec, version, limits or {}, unknown_tags, module or module_of(spec))
     return builder.struct(root)
 
 

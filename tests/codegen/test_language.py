@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from codegen.__main__ import main
 from codegen.compiler import load_folder
-from tests.codegen.message_strategies import class_of, messages
+from tests.codegen.message_strategies import class_of, messages, module_of
 
 SPEC = """
 /* A message of everything. */
@@ -89,7 +89,7 @@ def test_everything_round_trips_at_its_exact_size(package, version):
         phases=set(Phase) - {Phase.explain},
         suppress_health_check=list(HealthCheck),
     )
-    @given(messages(package, version, package="everything_messages"))
+    @given(messages(package, version, module=module_of(package, "everything_messages")))
     def check(message):
         data = message.encode(version)
         assert len(data) == message.size(version)

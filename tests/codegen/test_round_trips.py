@@ -1,69 +1,74 @@
-"""Every message and version of ours: what is encoded decodes to the same, and the size is exact."""
+"""What is encoded decodes to the same, at its exact size, from any kind of buffer and any position.
+
+Run for every version of upstream's messages, of our language specs, and of the messages we ship.
+"""
 
 from __future__ import annotations
+
+import functools
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.codegen.message_strategies import ALL_VERSIONS, class_of, messages, version_id
+from tests.codegen.compiled import CORPUS, LANGUAGE, OURS
+from tests.codegen.message_strategies import messages
 
 _SETTINGS = settings(
-    max_examples=12,
     deadline=None,
     phases=set(Phase) - {Phase.explain},
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+#: (case, examples): upstream's messages are many, the others few.
+_CASES = [(case, 4) for case in CORPUS] + [(case, 10) for case in LANGUAGE + OURS]
 
 
-@pytest.mark.parametrize(("spec", "version"), ALL_VERSIONS, ids=version_id)
-def test_a_default_message_round_trips(spec, version):
-    message = class_of(spec)()
-    data = message.encode(version)
-    assert len(data) == message.size(version)
-    assert class_of(spec).decode(data, version) == (message, len(data))
+@functools.cache
+def _kinds_of_buffer():
+    return (bytearray, memoryview, lambda data: memoryview(bytearray(data)))
 
 
-@pytest.mark.parametrize(("spec", "version"), ALL_VERSIONS, ids=version_id)
-def test_any_message_round_trips_at_its_exact_size(spec, version):
-    @_SETTINGS
-    @given(messages(spec, version), st.binary(max_size=3), st.binary(max_size=3))
-    def check(message, before, after):
+@pytest.mark.parametrize(("case", "examples"), _CASES, ids=str)
+def test_any_message_round_trips(case, examples):
+    version = case.version
+
+    @settings(_SETTINGS, max_examples=examples)
+    @given(messages(case.spec, version, module=case.module), st.binary(max_size=3), st.sampled_from(range(3)))
+    def check(message, around, kind):
         data = message.encode(version)
         assert len(data) == message.size(version)
-        decoded, end = class_of(spec).decode(before + data + after, version, len(before))
+        decoded, end = type(message).decode(data, version)
+        assert end == len(data)
         assert decoded == message
-        assert end == len(before) + len(data)
         assert decoded.encode(version) == data
 
-    check()
+        # Somewhere inside another kind of buffer.
+        buffer = _kinds_of_buffer()[kind](around + data + around)
+        assert type(message).decode(buffer, version, len(around)) == (message, len(around) + len(data))
 
+        assert _joined(message, version, len(around)) == data
 
-@pytest.mark.parametrize(("spec", "version"), ALL_VERSIONS, ids=version_id)
-def test_gathered_pieces_equal_the_contiguous_encoding(spec, version):
-    @_SETTINGS
-    @given(messages(spec, version), st.integers(0, 5))
-    def check(message, start):
-        small = bytearray(start + message.size(version) - message.zero_copy_size(version))
-        gather = []
-        end = message.encode_into(small, start, version, gather)
-        assert end == len(small)
-        whole, last = b"", start
-        for position, data in gather:
-            whole += small[last:position] + data
-            last = position
-        assert whole + small[last:] == message.encode(version)
+        assert type(message).from_json(message.to_json()) == message
 
     check()
 
 
-@pytest.mark.parametrize(("spec", "version"), ALL_VERSIONS, ids=version_id)
-def test_every_kind_of_buffer_decodes_to_the_same(spec, version):
-    @settings(_SETTINGS, max_examples=5)
-    @given(messages(spec, version))
-    def check(message):
-        data = message.encode(version)
-        for buffer in (bytearray(data), memoryview(data), memoryview(bytearray(data))):
-            assert class_of(spec).decode(buffer, version) == (message, len(data))
+def _joined(message, version, start):
+    """The pieces that ``encode_into`` writes and gathers, put together."""
+    small = bytearray(start + message.size(version) - message.zero_copy_size(version))
+    gather = []
+    end = message.encode_into(small, start, version, gather)
+    assert end == len(small)
+    whole, last = b"", start
+    for position, data in gather:
+        whole += small[last:position] + data
+        last = position
+    return whole + small[last:]
 
-    check()
+
+@pytest.mark.parametrize("case", CORPUS + LANGUAGE + OURS, ids=str)
+def test_a_default_message_round_trips(case):
+    message = case.message_class()
+    data = message.encode(case.version)
+    assert len(data) == message.size(case.version)
+    assert type(message).decode(data, case.version) == (message, len(data))

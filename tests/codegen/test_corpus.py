@@ -1,0 +1,61 @@
+"""Upstream's whole set of specs, as the kafka-python wheel brings it, goes through the compiler."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+from codegen.compiler import compile_folder
+from codegen.model import MessageType
+from tests.codegen.compiled import CORPUS, Case, corpus_dir, package_of, specs_of
+from tests.codegen.message_strategies import SPEC_DIR
+
+#: kafka-python 3.0.12 brings this many; newer ones bring more.
+_AT_LEAST = 108
+
+
+def test_every_spec_compiles_and_imports_without_a_warning():
+    specs = specs_of(corpus_dir())
+    assert len(specs) == len(list(corpus_dir().glob("*.json"))) >= _AT_LEAST
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        package = package_of(corpus_dir(), "corpus_messages")
+        for spec in specs:
+            assert getattr(package, spec.name).MAX_VERSION == spec.valid_versions.highest
+    assert [str(warning.message) for warning in caught] == []
+
+
+def test_requests_and_responses_are_listed_in_pairs():
+    package = package_of(corpus_dir(), "corpus_messages")
+    assert package.REQUESTS.keys() == package.RESPONSES.keys() == package.API_NAMES.keys()
+    assert package.REQUESTS[0] is package.ProduceRequest
+    assert package.API_NAMES[1] == "Fetch"
+
+
+def test_the_corpus_has_many_versions_of_every_kind_of_message_but_records_of_the_cluster():
+    kinds = {case.spec.type for case in CORPUS}
+    assert kinds == {MessageType.REQUEST, MessageType.RESPONSE, MessageType.HEADER, MessageType.DATA}
+    assert len(CORPUS) >= 490
+
+
+def test_the_modules_we_ship_are_those_that_upstreams_specs_compile_to():
+    """Same facts, same code: texts and digests apart, so the tests of the corpus are tests of ours."""
+
+    ours, theirs = compile_folder(SPEC_DIR), compile_folder(corpus_dir())
+    compared = 0
+    for name in ours:
+        if name.endswith(("_request.py", "_response.py", "_header.py")):
+            assert _functions(ours[name]) == _functions(theirs[name]), name
+            compared += 1
+    assert compared == 8
+
+
+def _functions(text):
+    """The module from its first function on, less the first lines, which hold texts."""
+    return text[re.search(r"^def _", text, re.M).start() :]
+
+
+def test_a_case_names_message_and_version():
+    case = CORPUS[0]
+    assert isinstance(case, Case)
+    assert str(case) == f"{case.spec.name}-v{case.version}"
