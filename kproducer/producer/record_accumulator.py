@@ -122,7 +122,7 @@ class RecordAccumulator:
             snapshot: the topic must be in it if the partition is left to us.
 
         Returns:
-            The record's future, and whether the I/O thread should be woken: a batch was made.
+            The record's future, and whether the I/O thread should be woken: a batch was made or became full.
 
         Raises:
             ProducerClosedError: closed before or meanwhile.
@@ -190,6 +190,8 @@ class RecordAccumulator:
         partitioner = topic_queues.partitioner
         buffer: bytearray | None = None
         checked_usable = False
+        #: A batch became ready, though the record may end up in another one that is open.
+        filled = False
         try:
             while True:
                 sticky: StickyPartition | None = None
@@ -220,6 +222,7 @@ class RecordAccumulator:
                             # Full. This is the moment when a switch leaves no fraction of a batch behind.
                             batch.close_for_appends()
                             queue.open_batch = None
+                            filled = True
                             if sticky is not None:
                                 sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
                                 continue
@@ -235,7 +238,7 @@ class RecordAccumulator:
                             sticky.produced_bytes += size + _RECORD_OVERHEAD_BYTES
                             last = queue.open_batch
                             partitioner.maybe_switch(sticky, last is None or last.is_full, snapshot)
-                        return future, is_new
+                        return future, is_new or filled
                 size = max(self._batch_size, record_size_upper_bound(key, value, headers))
                 buffer = self._pool.allocate(size, max_block_ms)
                 now_ms = max(now_ms, self._clock.monotonic_ms())

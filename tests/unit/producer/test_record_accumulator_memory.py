@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kproducer.errors import KafkaError, SerializationError
-from tests.support.accumulator_kit import TOPIC, Kit, partition_of
+from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
 from tests.support.sender_bench import Bench
 
 
@@ -106,3 +106,17 @@ def test_ctrl_c_before_the_wait_leaves_nobody_in_the_queue(
         kit.pool.deallocate(first)
     kit.pool.deallocate(second)
     assert kit.pool.available_bytes == 2048
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_full_batch_wakes_the_io_thread_although_its_last_record_went_elsewhere(seed: int) -> None:
+    """The sticky choice moves on with the record that did not fit, perhaps to a batch that is open."""
+    kit = Kit(make_snapshot([1, 1, 1]), linger_ms=100_000)
+    kit.random.seed(seed)
+    for partition in range(3):
+        kit.append(partition)
+    woken = False
+    while not kit.ready_ids():
+        _, wake = kit.append_and_wake(-1, b"x" * 100)
+        woken = woken or wake
+    assert woken
