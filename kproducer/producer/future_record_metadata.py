@@ -382,15 +382,17 @@ class FutureRecordMetadata(Future[RecordMetadata]):
 
     # -- what concurrent.futures and asyncio look at ---------------------------------------------------
 
-    @property
-    def _state(self) -> str:  # type: ignore[override]
-        return _FINISHED if self._locate()[0].done else _PENDING
+    if not TYPE_CHECKING:  # there they stay Future's plain attributes, which as_completed()'s type asks for
 
-    @property
-    def _waiters(self) -> list[Any]:  # type: ignore[override]
-        with self._condition:
-            owner, index = self._locate()
-            return owner.watch(index, self).waiters
+        @property
+        def _state(self) -> str:
+            return _FINISHED if self._locate()[0].done else _PENDING
+
+        @property
+        def _waiters(self) -> list[Any]:
+            with self._condition:
+                owner, index = self._locate()
+                return owner.watch(index, self).waiters
 
     def _get_snapshot(self) -> tuple[bool, bool, RecordMetadata | None, BaseException | None]:
         # asyncio of Python 3.14 reads (done, cancelled, result, exception) in one go.
