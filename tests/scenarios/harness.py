@@ -39,6 +39,9 @@ class Sent:
     thread_id: int
     callbacks: list[tuple[RecordMetadata, KafkaError | None]] = attrs.field(factory=list)
 
+    def __str__(self) -> str:
+        return f"{self.value[:30]!r} ({len(self.value)} bytes) to {self.topic}"
+
     def metadata(self) -> RecordMetadata:
         """Wait for success."""
         result: RecordMetadata = self.future.result(PATIENCE_S)
@@ -172,8 +175,8 @@ class WatchedProducer:
         self._check_memory()
 
     def _check_resolved(self, sent: Sent) -> None:
-        assert sent.future.done(), f"{sent.value!r} was never resolved"
-        assert len(sent.callbacks) == 1, f"{sent.value!r}: {len(sent.callbacks)} callbacks"
+        assert sent.future.done(), f"{sent} was never resolved"
+        assert len(sent.callbacks) == 1, f"{sent}: {len(sent.callbacks)} callbacks"
         metadata, error = sent.callbacks[0]
         assert sent.future.exception(0) is error
         if error is None:
@@ -181,7 +184,7 @@ class WatchedProducer:
         else:
             assert metadata.offset == -1
             assert isinstance(error, KafkaError), f"{error!r}"
-            assert error.outcome is not None, f"the outcome of {sent.value!r} is not stated: {error!r}"
+            assert error.outcome is not None, f"the outcome of {sent} is not stated: {error!r}"
         assert metadata.topic == sent.topic
 
     def _check_log(self, sent: Sent) -> None:
@@ -190,7 +193,8 @@ class WatchedProducer:
         if error is not None:
             if error.outcome is not Outcome.UNKNOWN:
                 found = [r for topic in topics for p in topic.partitions for r in p.records]
-                assert sent.value not in {r.value for r in found}, f"{sent.value!r} is in the log: {error!r}"
+                is_there = any(record.value == sent.value for record in found)
+                assert not is_there, f"{sent} is in the log: {error!r}"
             return
         if self.acks == 0:
             assert metadata.offset == -1
@@ -202,7 +206,8 @@ class WatchedProducer:
             for record in partition.records
             if partition.index == metadata.partition and record.offset == metadata.offset
         ]
-        assert (sent.key, sent.value, metadata.timestamp_ms) in at_offset, f"{metadata}: {at_offset}"
+        is_there = (sent.key, sent.value, metadata.timestamp_ms) in at_offset
+        assert is_there, f"{sent} is not what lies at {metadata}"
 
     def _check_order(self) -> None:
         position = {id(sent): index for index, sent in enumerate(self.sent)}
@@ -213,7 +218,7 @@ class WatchedProducer:
                 continue
             place = (metadata.topic, metadata.partition, sent.thread_id)
             index = position[id(sent)]
-            assert index > last.get(place, -1), f"{sent.value!r} was resolved out of order in {place}"
+            assert index > last.get(place, -1), f"{sent} was resolved out of order in {place}"
             last[place] = index
 
     def _check_memory(self) -> None:

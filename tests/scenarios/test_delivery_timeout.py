@@ -55,7 +55,8 @@ def test_a_dead_leader_times_out_and_the_error_names_it(stage: Stage, cluster: F
     cluster.kill(1)
     error = producer.send().error()
     assert isinstance(error, DeliveryTimeoutError)
-    assert error.outcome is Outcome.NOT_SENT
+    # Unknown: if it was written to the socket before the end of the connection had been noticed.
+    assert error.outcome in (Outcome.NOT_SENT, Outcome.UNKNOWN)
     assert f"127.0.0.1:{cluster.brokers[1].port}" in str(error)
 
 
@@ -100,10 +101,12 @@ def test_expired_in_flight_and_then_refused_is_neither_split_nor_resent(
     cluster.control(PRODUCE, faults.refuse_produce(7))
     gate = cluster.gate()
     cluster.control(PRODUCE, lambda context: Hold(gate, faults.refuse_produce(code)))
-    producer = stage.producer(cluster, linger_ms=0, **EXPIRES_IN_FLIGHT)
-    late = producer.send()
+    settings = {**EXPIRES_IN_FLIGHT, "delivery_timeout_ms": 530}
+    producer = stage.producer(cluster, linger_ms=30, **settings)
+    late = producer.send_many(3)
     gate.wait_until_reached()
-    assert isinstance(late.error(), DeliveryTimeoutError)
+    for one in late:
+        assert isinstance(one.error(), DeliveryTimeoutError)
     gate.open()
     assert producer.send().metadata().offset == 0
     assert [r.value for r in cluster.records("t")] == [producer.sent[-1].value]

@@ -54,8 +54,8 @@ def _queued_behind_the_limit_of_requests_in_flight(cluster: FakeCluster, produce
 
 def _half_written_request(cluster: FakeCluster, producer: WatchedProducer) -> None:
     cluster.stall_reading(1)
-    for _ in range(10):
-        producer.send(value=b"x" * 900_000)
+    for index in range(10):
+        producer.send(value=b"%d" % index + b"x" * 900_000)
 
 
 def _lingering(cluster: FakeCluster, producer: WatchedProducer) -> None:
