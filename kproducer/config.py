@@ -275,6 +275,11 @@ class ProducerConfig:
         Raises:
             ConfigError: as ``from_keywords`` does.
         """
+        if not isinstance(settings, Mapping):
+            raise ConfigError(
+                "expected a mapping of Kafka's dotted names to values, such as {'bootstrap.servers': 'host:9092'}, "
+                f"got {type(settings).__name__}"
+            )
         _refuse_unknown(settings, dotted=True)
         _require_bootstrap_servers(settings, "bootstrap.servers")
         keywords = {}

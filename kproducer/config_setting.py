@@ -8,7 +8,7 @@ Source: the rules of Kafka's ``ConfigDef``.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -214,9 +214,15 @@ def parse_text(setting: Setting, name: str, value: Any) -> str:
 
 def parse_servers(setting: Setting, name: str, value: Any) -> tuple[str, ...]:
     """``host:port`` texts from one comma-separated text or from a sequence."""
+    if isinstance(value, Mapping):
+        # Its values may be secrets: not shown.
+        raise ConfigError(
+            f"{name}: expected 'host:port', got a mapping; settings in Kafka's dotted names go to "
+            "KafkaProducer.from_config(mapping)"
+        )
     if isinstance(value, str):
         given: list[Any] = [value]
-    elif isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, dict)):
+    elif isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
         given = list(value)
     else:
         raise ConfigError(
@@ -239,7 +245,10 @@ def _parse_server(name: str, given: Any) -> str:
     host, colon, port = address.rpartition(":")
     if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
         if address.count(":") > 1:
-            raise ConfigError(f"{name}: an IPv6 address needs brackets and a port: write '[{address}]:9092'")
+            # Whether the last group is a port or not cannot be told.
+            ipv6, _, tail = address.rpartition(":")
+            guess = f"'[{ipv6}]:{tail}' or '[{address}]:9092'" if tail.isdigit() else f"'[{address}]:9092'"
+            raise ConfigError(f"{name}: {given!r}: an IPv6 address needs brackets and a port: write {guess}")
         raise ConfigError(f"{name}: {given!r} has no port; write '{address}:9092' if that is the port")
     if not host.strip("[]") or any(character.isspace() for character in host) or "/" in host:
         raise ConfigError(f"{name}: {given!r} has no valid host name; expected 'host:port'")

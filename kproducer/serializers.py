@@ -301,8 +301,15 @@ def _default_function(role: str) -> SerializeFunction:
 
 
 def _advice(role: str, value: Any) -> str:
-    helpful = {int: "IntegerSerializer()", float: "FloatSerializer()", uuid.UUID: "UuidSerializer()"}
-    name = helpful.get(type(value), "JsonSerializer()")
+    helpful: dict[type, str] = {
+        int: "IntegerSerializer()",
+        float: "FloatSerializer()",
+        uuid.UUID: "UuidSerializer()",
+    }
+    json_types = (dict, list, tuple, bool)
+    name = helpful.get(type(value), "JsonSerializer()" if isinstance(value, json_types) else None)
+    if name is None:
+        return f"give a function that makes bytes of it as {role}_serializer"
     return f"for instance {role}_serializer={name} would take it"
 
 

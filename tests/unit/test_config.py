@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer import ConfigError, IntegerSerializer, ProducerConfig
+from kproducer import ConfigError, IntegerSerializer, KafkaProducer, ProducerConfig
 from kproducer.config import SETTINGS, configuration_table
 
 SERVERS = "localhost:9092"
@@ -315,3 +315,28 @@ def test_any_value_is_taken_or_refused_with_the_settings_name(name: str, value: 
     except ConfigError as error:
         message = str(error)
     assert name in message
+
+
+@pytest.mark.parametrize(
+    ("server", "guess"),
+    [
+        ("::1:9092", r"write '\[::1\]:9092' or '\[::1:9092\]:9092'"),
+        ("fe80::a", r"write '\[fe80::a\]:9092'$"),
+    ],
+)
+def test_an_ipv6_address_without_brackets_is_shown_with_them(server: str, guess: str) -> None:
+    with pytest.raises(ConfigError, match=guess):
+        ProducerConfig.from_keywords({"bootstrap_servers": server})
+
+
+def test_a_mapping_in_the_place_of_the_servers_is_sent_to_from_config_and_not_shown() -> None:
+    settings = {"bootstrap.servers": "b:1", "sasl.password": "hunter2"}
+    with pytest.raises(ConfigError, match=r"from_config\(mapping\)") as caught:
+        KafkaProducer(settings)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("settings", ["b:1", None, [("bootstrap.servers", "b:1")]])
+def test_from_config_says_what_it_takes(settings: Any) -> None:
+    with pytest.raises(ConfigError, match=r"expected a mapping of Kafka's dotted names.*got "):
+        KafkaProducer.from_config(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import json
 import struct
 import uuid
@@ -147,3 +148,19 @@ def test_wrong_options_are_refused_at_once(make: Any) -> None:
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_long_round_trip(number: int) -> None:
     assert int.from_bytes(IntegerSerializer()(number), "big", signed=True) == number
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        ({}, "value_serializer=JsonSerializer"),
+        (True, "value_serializer=JsonSerializer"),
+        (1, "value_serializer=IntegerSerializer"),
+        (uuid.uuid4(), "value_serializer=UuidSerializer"),
+        (array.array("i"), "give a function that makes bytes of it as value_serializer"),
+        (object(), "give a function that makes bytes of it as value_serializer"),
+    ],
+)
+def test_the_advice_for_a_value_that_needs_a_serializer_would_work(value: object, advice: str) -> None:
+    with pytest.raises(SerializationError, match=advice):
+        serialize_function("value", None)("t", [], value)
