@@ -125,7 +125,8 @@ class PartitionQueues:
         # Fixed after construction.
         self._config = config
         self._compression_type = compression.type
-        self._random = random
+        # One for all topics: its state takes 2.5 KB, and topics are never forgotten.
+        self._random = random if random is not None else random_module.Random()
         self._ratios = CompressionRatioEstimator()
         self._lock = threading.Lock()
         # Guarded by _lock for writing.

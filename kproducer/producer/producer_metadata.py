@@ -41,6 +41,7 @@ class ProducerMetadata(Metadata):
         self._new_topics: dict[str, None] = {}
         self._fatal_count = 0
         self._last_fatal_error: KafkaError | None = None
+        self._refuses_waiters = False
 
     def add(self, topic: str, now_ms: int) -> None:
         """Note a use of ``topic``; the first use asks for its metadata at once."""
@@ -65,28 +66,37 @@ class ProducerMetadata(Metadata):
                 return self.request_update_for_new_topics()
             return self.request_update(reason)
 
+    def refuse_waiters(self) -> None:
+        """Let nobody wait any more. Updates go on: what was accepted still needs leaders. Idempotent."""
+        with self._lock:
+            self._refuses_waiters = True
+            self._lock.notify_all()
+
     def await_update(self, last_version: int, timeout_ms: float) -> None:
         """Block until ``update_version`` exceeds ``last_version``.
 
         Raises:
             MetadataTimeoutError: not within ``timeout_ms``.
-            ProducerClosedError: closed before or meanwhile.
+            ProducerClosedError: closed, or waiters refused, before or meanwhile.
             KafkaError: a fatal error, the same one for everyone who waits.
         """
         with self._lock:
             # An error that struck before this call is raised once. One that strikes during it is raised by
             # every waiter, which is why they watch the count and not the pending error.
-            if not self.is_closed:
+            if not (self.is_closed or self._refuses_waiters):
                 self.maybe_throw_fatal_error()
             fatal_count = self._fatal_count
 
             def is_over() -> bool:
                 return (
-                    self.is_closed or self._fatal_count != fatal_count or self.update_version > last_version
+                    self.is_closed
+                    or self._refuses_waiters
+                    or self._fatal_count != fatal_count
+                    or self.update_version > last_version
                 )
 
             in_time = self._lock.wait_for(is_over, max(timeout_ms, 0) / 1000)
-            if self.is_closed:
+            if self.is_closed or self._refuses_waiters:
                 raise ProducerClosedError("The producer was closed while a call waited for metadata")
             if self._fatal_count != fatal_count and self._last_fatal_error is not None:
                 self._fatal_error = None

@@ -104,6 +104,8 @@ class Sender:
         """Accept no more records, deliver those accepted, then end. Returns at once; idempotent."""
         # The accumulator first: a record accepted after the loop has ended would never be resolved.
         self._accumulator.close()
+        # What they wait for could not be sent any more; the end of the loop may be minutes away.
+        self._metadata.refuse_waiters()
         self._running = False
         self._closing.set()
         self.wakeup()

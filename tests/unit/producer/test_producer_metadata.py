@@ -180,8 +180,9 @@ def test_waiting_times_out_and_tells_the_last_failure() -> None:
     [
         (lambda m: m.fatal_error(AuthenticationError("bad password")), AuthenticationError),
         (lambda m: m.close(), ProducerClosedError),
+        (lambda m: m.refuse_waiters(), ProducerClosedError),
     ],
-    ids=["fatal error", "close"],
+    ids=["fatal error", "close", "refused"],
 )
 def test_everybody_who_waits_is_woken_with_the_reason(
     end: Callable[[ProducerMetadata], None], kind: type[KafkaError]
@@ -201,8 +202,17 @@ def test_fatal_error_from_before_the_wait_is_raised_once() -> None:
         metadata.await_update(metadata.update_version, 0)
 
 
-def test_waiting_after_close_is_refused() -> None:
+@pytest.mark.parametrize("end", [ProducerMetadata.close, ProducerMetadata.refuse_waiters])
+def test_waiting_after_close_is_refused(end: Callable[[ProducerMetadata], None]) -> None:
     metadata = make()
-    metadata.close()
+    end(metadata)
     with pytest.raises(ProducerClosedError):
         metadata.await_update(-1, 30_000)
+
+
+def test_updates_go_on_when_nobody_may_wait_any_more() -> None:
+    metadata = make()
+    metadata.add("t", 0)
+    metadata.refuse_waiters()
+    answer(metadata, 0, "t")
+    assert metadata.snapshot.partition_count("t") == 1

@@ -117,3 +117,26 @@ def test_the_garbage_collector_may_end_a_producer_in_the_middle_of_anything() ->
     run_to_the_end(bench)
     assert future.result(0).offset == 0
     assert bench.accumulator.is_closed
+
+
+def test_who_waits_for_metadata_is_told_at_once_that_the_producer_is_being_closed() -> None:
+    """Records that cannot be delivered may keep the loop going for minutes."""
+    bench = Bench()
+    bench.client.ready_nodes = set()
+    bench.send()
+    bench.step()
+    errors: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            bench.metadata.await_update(bench.metadata.update_version, 600_000)
+        except ProducerClosedError as error:
+            errors.append(error)
+
+    waiter = threading.Thread(target=wait, daemon=True)
+    waiter.start()
+    bench.sender.initiate_close()
+    waiter.join(PATIENCE_S)
+    assert len(errors) == 1
+    bench.sender.force_close()
+    run_to_the_end(bench)
