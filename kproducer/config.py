@@ -277,8 +277,8 @@ class ProducerConfig:
         """
         if not isinstance(settings, Mapping):
             raise ConfigError(
-                "expected a mapping of Kafka's dotted names to values, such as {'bootstrap.servers': 'host:9092'}, "
-                f"got {type(settings).__name__}"
+                "expected a mapping of Kafka's dotted names to values, such as "
+                f"{{'bootstrap.servers': 'host:9092'}}, got {type(settings).__name__}"
             )
         _refuse_unknown(settings, dotted=True)
         _require_bootstrap_servers(settings, "bootstrap.servers")

@@ -301,15 +301,12 @@ def _default_function(role: str) -> SerializeFunction:
 
 
 def _advice(role: str, value: Any) -> str:
-    helpful: dict[type, str] = {
-        int: "IntegerSerializer()",
-        float: "FloatSerializer()",
-        uuid.UUID: "UuidSerializer()",
-    }
-    json_types = (dict, list, tuple, bool)
-    name = helpful.get(type(value), "JsonSerializer()" if isinstance(value, json_types) else None)
+    helpful = {int: "IntegerSerializer()", float: "FloatSerializer()", uuid.UUID: "UuidSerializer()"}
+    name = helpful.get(type(value))
     if name is None:
-        return f"give a function that makes bytes of it as {role}_serializer"
+        if not isinstance(value, (dict, list, tuple, bool)):
+            return f"{role}_serializer=a function that makes bytes of it would help"
+        name = "JsonSerializer()"
     return f"for instance {role}_serializer={name} would take it"
 
 

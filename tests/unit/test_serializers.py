@@ -157,8 +157,8 @@ def test_long_round_trip(number: int) -> None:
         (True, "value_serializer=JsonSerializer"),
         (1, "value_serializer=IntegerSerializer"),
         (uuid.uuid4(), "value_serializer=UuidSerializer"),
-        (array.array("i"), "give a function that makes bytes of it as value_serializer"),
-        (object(), "give a function that makes bytes of it as value_serializer"),
+        (array.array("i"), "value_serializer=a function that makes bytes"),
+        (object(), "value_serializer=a function that makes bytes"),
     ],
 )
 def test_the_advice_for_a_value_that_needs_a_serializer_would_work(value: object, advice: str) -> None:
