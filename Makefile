@@ -37,13 +37,14 @@ test: setup ## every test, real brokers included (KPRODUCER_REQUIRE_KAFKA=1 make
 
 demo: setup ## a million events through an embedded broker and back (KAFKA=4.4.0, BOOTSTRAP=host:port, COUNT=, INPUT=)
 	@$(PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) \
-		$(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) $(DEMO_ARGS)
+		$(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) --spark $(DEMO_ARGS)
 
 broker: setup ## run Apache Kafka until Ctrl-C (KAFKA_VERSION=4.4.0, NODES=1, PORT=) and print its address
 	@$(PY) -m tests.support.kafka_broker $(KAFKA_VERSION) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT))
 
 bench: setup ## kproducer beside its peers on one cluster (BENCH_SECONDS=300, BENCH_ARGS=)
 	@$(PY) -m benchmarks $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(BENCH_ARGS)
+	@$(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS)
 
 clean: ## remove what was built (not the cache of broker artifacts)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from examples import spark_demo
 from examples.demo_journey import Journey
 from examples.demo_source import FileLines, JsonEvents, Source, portions
 from kproducer import KafkaProducer
@@ -150,6 +151,7 @@ def main() -> None:
     what.add_argument("--count", type=int, default=DEFAULT_COUNT, help="how many JSON events")
     what.add_argument("--input", type=Path, metavar="FILE", help="send the lines of a file instead")
     parser.add_argument("--compression", default="none", choices=["none", "gzip", "snappy", "lz4", "zstd"])
+    parser.add_argument("--spark", action="store_true", help="then a Spark job, where Java is found")
     arguments = parser.parse_args()
 
     console = Console(highlight=False)
@@ -159,6 +161,9 @@ def main() -> None:
         with broker(arguments, topic, console) as (bootstrap_servers, description):
             console.print(f"[bold]{source.description}[/] -> {description}\n")
             holds = run(bootstrap_servers, topic, source, arguments.compression, console)
+            if arguments.spark:
+                is_mock = not (arguments.kafka or arguments.bootstrap)
+                holds &= spark_demo.show_in_demo(bootstrap_servers, console, is_mock=is_mock)
     except KafkaUnavailableError as error:
         sys.exit(str(error))
     sys.exit(0 if holds else 1)

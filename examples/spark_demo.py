@@ -78,6 +78,19 @@ def show_stream(bootstrap_servers: str, topic: str, count: int, console: Console
     return _judge(title, Counter(lines), found, console)
 
 
+def show_in_demo(bootstrap_servers: str, console: Console, *, is_mock: bool) -> bool:
+    """The batch job on the demo's own cluster; where there is no Java one line says so, and that is fine."""
+    missing = why_not()
+    if missing:
+        console.print(f"\n[dim]the Spark part was skipped: {missing}[/]")
+        return True
+    topic = f"kproducer-spark-demo-{uuid.uuid4().hex[:8]}"
+    if not is_mock:  # a mock cluster makes topics when somebody asks for them, and only then
+        create_topic(bootstrap_servers, topic, PARTITIONS)
+    with console.status("a Spark job, parquet to Kafka"):
+        return show_batch(bootstrap_servers, topic, DEFAULT_COUNT, console)
+
+
 def why_not() -> str | None:
     """What Spark lacks here, or ``None``."""
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
