@@ -12,7 +12,7 @@ from tests.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 
-PRODUCE = 0
+PRODUCE, METADATA = 0, 3
 
 
 @pytest.mark.parametrize("code", [3, 6, 7, 19])
@@ -87,6 +87,27 @@ def test_the_batch_behind_an_expired_one_waits_for_its_request(stage: Stage, clu
     gate.open()
     assert second.metadata().offset == 1
     assert [r.value for r in cluster.records("t")] == [first.value, second.value]
+
+
+def test_a_batch_at_the_old_leader_is_not_overtaken_by_one_for_the_new_leader(stage: Stage) -> None:
+    """Another connection has room, but the partition is taken until the first answer has come."""
+    cluster = stage.cluster(2)
+    producer = stage.producer(
+        cluster, max_in_flight_requests_per_connection=1, batch_size=0, metadata_max_age_ms=50
+    )
+    producer.send().metadata()
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate), broker_id=1)
+    first = producer.send()
+    gate.wait_until_reached()
+    cluster.move_leader("t", 0, 2)
+    asked = len(cluster.requests(METADATA, broker_id=2))
+    cluster.wait_for_requests(METADATA, asked + 2, broker_id=2)  # the new leader is known by now
+    second = producer.send()
+    cluster.wait_for_requests(METADATA, asked + 4, broker_id=2)
+    assert cluster.requests(PRODUCE, broker_id=2) == []
+    gate.open()
+    assert [first.metadata().offset, second.metadata().offset] == [1, 2]
 
 
 def test_several_batches_in_flight_keep_order_without_faults(stage: Stage, cluster: FakeCluster) -> None:
