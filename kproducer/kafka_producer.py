@@ -412,7 +412,7 @@ class KafkaProducer:
         if engine is None:
             if already_closed and self._last_engine is not None and not self._last_engine.is_io_thread:
                 # Another thread may be closing it: then this one waits too, so that both find it closed.
-                self._last_engine.thread.join(timeout)
+                self._last_engine.wait_for_end(timeout)
             return
         try:
             lost = engine.stop(timeout)

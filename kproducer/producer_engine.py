@@ -70,6 +70,7 @@ class ProducerEngine:
             updater = DefaultMetadataUpdater(self.metadata, config)
             self.client = NetworkClient(selector, updater, config, clock, software_version=_version())
             self.sender = Sender(self.client, self.metadata, self.accumulator, config, clock)
+            self._ended = threading.Event()
             self.thread = threading.Thread(
                 target=self._run, name=f"kproducer-io-{config.client_id}", daemon=True
             )
@@ -98,19 +99,29 @@ class ProducerEngine:
             self.sender.force_close()
             return 0
         if timeout_s is None or timeout_s > 0:
-            self.thread.join(timeout_s)
-        if self.thread.is_alive():
+            self.wait_for_end(timeout_s)
+        if not self._ended.is_set():
             self.sender.force_close()
-            self.thread.join(_FORCED_JOIN_S)
-            if self.thread.is_alive():
+            if not self.wait_for_end(_FORCED_JOIN_S):
                 _log.error("The I/O thread does not end; a delivery callback probably blocks")
         return self.sender.records_lost
+
+    def wait_for_end(self, timeout_s: float | None) -> bool:
+        """Wait until the I/O thread has ended; ``False``: not within ``timeout_s``.
+
+        Before Python 3.13 a ``join`` that Ctrl-C interrupts takes the running thread for ended from then on.
+        """
+        in_time = self._ended.wait(timeout_s)
+        if in_time:
+            self.thread.join()
+        return in_time
 
     def _run(self) -> None:
         try:
             self.sender.run()
         finally:
             process_lifecycle.release(self)
+            self._ended.set()
 
     def finish_alone(self) -> None:
         """Deliver what was accepted and end, although the producer is gone. Returns at once.
@@ -119,7 +130,7 @@ class ProducerEngine:
         """
         process_lifecycle.hold(self)
         self.sender.end_when_done()
-        if not self.thread.is_alive():
+        if self._ended.is_set():
             process_lifecycle.release(self)
 
     # -- process_lifecycle.ManagedProducer ---------------------------------------------------------------
@@ -154,6 +165,8 @@ class ProducerEngine:
 
     def after_fork_in_child(self) -> None:
         """In a forked child: leave the parent's connections alone, and let no inherited future hang."""
+        self._ended = threading.Event()  # the old one's lock may be held by a thread that is not here
+        self._ended.set()
         self.client.release_after_fork()
         error = ProducerClosedError(
             "this record belongs to the process that this one was forked from, which goes on delivering it; "

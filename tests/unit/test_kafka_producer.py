@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import pickle
+import signal
 import socket
 import threading
 import uuid
@@ -510,3 +511,29 @@ def test_interceptors_hear_of_records_that_were_not_accepted(make: MakeProducer)
     ((metadata, error),) = recorder.acknowledged
     assert metadata == RecordMetadata("t", 2, -1, 5, -1, -1)
     assert isinstance(error, RecordTooLargeError)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs POSIX signals")
+def test_ctrl_c_in_close_loses_nothing(make: MakeProducer, mock_cluster: MockCluster) -> None:
+    producer = make()
+    producer.send("t", b"v").result(PATIENCE_S)
+    mock_cluster.set_rtt_ms(1500)
+    future = producer.send("t", b"v")
+
+    def interrupt() -> None:
+        while not producer._closed:
+            threading.Event().wait(0.05)
+        threading.Event().wait(0.2)  # most likely it waits for the I/O thread by now
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        producer.close()
+    thread.join(PATIENCE_S)
+    engine = producer._last_engine
+    assert engine is not None
+    assert not engine.wait_for_end(0)
+    assert not future.done()
+    assert future.result(PATIENCE_S).offset >= 0
+    assert engine.wait_for_end(PATIENCE_S)
