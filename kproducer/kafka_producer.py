@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import operator
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -31,10 +32,12 @@ from kproducer.errors import (
 )
 from kproducer.kernel import murmur2, record_size_upper_bound
 from kproducer.method_suggestions import PRODUCER_METHODS, no_such_attribute
+from kproducer.producer.buffer_pool import BufferPool
 from kproducer.producer.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.producer.interceptors import ProducerInterceptors, ProducerRecord
 from kproducer.producer.metrics import ProducerMetrics
 from kproducer.producer.partitioners import UNKNOWN_PARTITION, DefaultPartitioner, make_partitioner
+from kproducer.producer.record_accumulator import RecordAccumulator
 from kproducer.producer.topic_wait import await_topic
 from kproducer.producer_engine import ProducerEngine
 from kproducer.send_arguments import (
@@ -327,7 +330,8 @@ class KafkaProducer:
 
         Raises:
             KafkaTimeoutError: not done within ``timeout``; the records are still on their way.
-            IllegalStateError: called from a delivery callback, where it would wait for itself.
+            IllegalStateError: called from a delivery callback, or by a signal handler in the middle of
+                ``send``, where it would wait for itself.
             InvalidArgumentError: ``timeout`` is no number.
             ProducerClosedError: the producer is closed.
         """
@@ -336,6 +340,7 @@ class KafkaProducer:
         engine = self._engine_on_first_use()
         if engine.is_io_thread:
             raise IllegalStateError("flush() in a delivery callback would wait for itself")
+        _refuse_in_the_middle_of_send("flush", engine.accumulator)
         engine.accumulator.begin_flush()
         engine.sender.wakeup()
         timeout_ms = None if timeout_s is None else timeout_s * 1000
@@ -400,10 +405,14 @@ class KafkaProducer:
             CloseTimeoutError: ``timeout`` (above 0) passed; says how many records were given up. Their
                 futures fail with ``ProducerClosedError``. The producer is closed all the same.
             InvalidArgumentError: ``timeout`` is no number; then nothing is closed.
+            IllegalStateError: called by a signal handler in the middle of ``send``; then nothing is closed.
+                Let handlers raise ``SystemExit`` instead, or set a flag.
 
         Called from a delivery callback it cannot wait, and gives up what is not acknowledged.
         """
         timeout = checked_timeout_s("close", timeout)
+        if self._last_engine is not None:
+            _refuse_in_the_middle_of_send("close", self._last_engine.accumulator)
         with self._lifecycle_lock:
             engine, self._engine = self._engine, None
             already_closed, self._closed = self._closed, True
@@ -519,3 +528,21 @@ def _stop_collected(engine: ProducerEngine) -> None:
         engine.accumulator.incomplete_record_count,
     )
     engine.finish_alone()
+
+
+def _refuse_in_the_middle_of_send(call: str, accumulator: RecordAccumulator) -> None:
+    """Whoever interrupts ``send`` on its own thread, as signal handlers do, holds the locks it held.
+
+    The stack is looked at because it costs ``send`` nothing. A ``send`` that waits for memory holds none.
+    """
+    caller = sys._getframe(1).f_back
+    while caller is not None:
+        code = caller.f_code
+        if code is BufferPool.allocate.__code__:
+            return
+        if code is RecordAccumulator.append.__code__ and caller.f_locals.get("self") is accumulator:
+            raise IllegalStateError(
+                f"{call}() in the middle of send() on the same thread, as in a signal handler, would wait "
+                "for itself; let the handler raise SystemExit or set a flag, and close where the sending ends"
+            )
+        caller = caller.f_back

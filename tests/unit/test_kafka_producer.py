@@ -36,6 +36,7 @@ from kproducer import (
     process_lifecycle,
 )
 from kproducer.broker_errors import InvalidTopicError
+from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.producer_engine import ProducerEngine
 from tests.support.mock_cluster import MockCluster
 
@@ -537,3 +538,32 @@ def test_ctrl_c_in_close_loses_nothing(make: MakeProducer, mock_cluster: MockClu
     assert not future.done()
     assert future.result(PATIENCE_S).offset >= 0
     assert engine.wait_for_end(PATIENCE_S)
+
+
+@pytest.mark.parametrize("call", ["flush", "close"])
+def test_a_signal_in_the_middle_of_send_does_not_let_close_wait_for_itself(
+    make: MakeProducer, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = make()
+    producer.send("t", b"v", partition=0).result(PATIENCE_S)
+    handled: list[BaseException] = []
+
+    def handler(*_: object) -> None:
+        try:
+            getattr(producer, call)()
+        except IllegalStateError as error:
+            handled.append(error)
+
+    append = ProducerBatch.try_append
+
+    def interrupted(self: ProducerBatch, *arguments: Any) -> Any:
+        handler()  # as a signal would, which Python runs between any two instructions of the main thread
+        return append(self, *arguments)
+
+    monkeypatch.setattr(ProducerBatch, "try_append", interrupted)
+    future = producer.send("t", b"v", partition=0)
+    monkeypatch.undo()
+    assert "signal handler" in str(handled[0])
+    assert future.result(PATIENCE_S).offset == 1
+    handler()  # not in the middle of anything
+    assert len(handled) == 1
