@@ -1,7 +1,7 @@
 """A Spark job in a process of its own: ``write_job.py KIND BOOTSTRAP TOPIC ROWS [STREAM_FOLDER]``.
 
-KIND is a master URL, or ``connect`` for a Spark Connect session. Written as a user would: nothing of the
-tests is used, nothing is registered. With a folder, the text files in it go to the same topic as a stream. The
+KIND is a master URL, or ``connect`` for a Spark Connect session. Written as a user would: no test code is
+used, nothing is registered. With a folder, the text files in it go to the same topic as a stream. The
 last line it prints is JSON: the session's class, the logs that Spark collected, and the answer to a mistake.
 """
 

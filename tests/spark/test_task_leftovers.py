@@ -1,0 +1,126 @@
+"""What tasks leave in their worker, with real producers: nothing after a failure, one after success."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from kproducer.spark.errors import SparkWriteError
+from kproducer.spark.partition_writer import PartitionWriter, TaskIdentity
+from kproducer.spark.producer_cache import ProducerCache, _make_kafka_producer
+from kproducer.spark.write_columns import WriteColumns
+from kproducer.spark.write_options import WriteOptions
+from tests.support.reader import read_topic
+
+pytestmark = pytest.mark.mock_cluster
+
+TOPIC = "leftovers"
+COLUMNS = WriteColumns(value=0, topic_option=TOPIC)
+INVALID_RECORD = 87
+PRODUCE = 0
+
+
+def rows(count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([f"row-{n}" for n in range(count)])], names=["value"])
+
+
+def task(cluster, cache: ProducerCache) -> PartitionWriter:
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": TOPIC, "summary": "off"}
+    return PartitionWriter(COLUMNS, WriteOptions.parse(options), cache)
+
+
+def io_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("kproducer-io")]
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture
+def cluster(mock_cluster):
+    mock_cluster.create_topic(TOPIC, partitions=2)
+    return mock_cluster
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files in /proc")
+@pytest.mark.parametrize("reason", ["refused", "interrupted"])
+def test_a_failed_task_leaves_no_thread_and_no_socket(cluster, reason):
+    threads_before, files_before = len(io_threads()), open_files()
+    cache = ProducerCache(_make_kafka_producer)
+
+    def batches():
+        yield rows(1000)
+        if reason == "interrupted":
+            raise KeyboardInterrupt
+
+    if reason == "refused":
+        cluster.push_errors(PRODUCE, INVALID_RECORD)
+    with pytest.raises(SparkWriteError if reason == "refused" else KeyboardInterrupt):
+        task(cluster, cache).write(batches(), TaskIdentity())
+    assert len(cache) == 0
+    assert len(io_threads()) == threads_before
+    assert open_files() == files_before
+
+
+def test_tasks_one_after_the_other_use_one_producer_which_closes_when_told(cluster):
+    threads_before = len(io_threads())
+    cache = ProducerCache(_make_kafka_producer)
+    for _ in range(3):
+        task(cluster, cache).write(iter([rows(100)]), TaskIdentity())
+    assert len(io_threads()) == threads_before + 1
+    cache.close_idle()
+    assert len(io_threads()) == threads_before
+    assert len(read_topic(cluster.bootstrap_servers, TOPIC)) == 300
+
+
+def test_a_speculative_twin_doubles_rows_and_loses_none(cluster):
+    # Two workers, so two caches; both attempts of the same partition run to their end.
+    caches = [ProducerCache(_make_kafka_producer) for _ in range(2)]
+    errors: list[BaseException] = []
+
+    def attempt(number: int) -> None:
+        try:
+            task(cluster, caches[number]).write(iter([rows(500)] * 2), TaskIdentity(0, number))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=attempt, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for cache in caches:
+        cache.close_idle()
+    assert not errors
+    values = Counter(record.value for record in read_topic(cluster.bootstrap_servers, TOPIC))
+    assert values == Counter({f"row-{number}".encode(): 4 for number in range(500)})
+
+
+def test_tasks_that_share_a_producer_fail_alone(cluster):
+    cache = ProducerCache(_make_kafka_producer)
+    started, failed = threading.Event(), threading.Event()
+
+    def batches():
+        yield rows(100)
+        started.set()
+        assert failed.wait(60)
+        yield rows(100)
+
+    result: list[int] = []
+    good = threading.Thread(
+        target=lambda: result.append(task(cluster, cache).write(batches(), TaskIdentity()).rows)
+    )
+    good.start()
+    assert started.wait(60)
+    too_large = pa.RecordBatch.from_arrays([pa.array(["x" * 2_000_000])], names=["value"])
+    with pytest.raises(SparkWriteError, match="RecordTooLargeError"):
+        task(cluster, cache).write(iter([too_large]), TaskIdentity())
+    failed.set()
+    good.join(60)
+    assert result == [200]
+    assert len(read_topic(cluster.bootstrap_servers, TOPIC)) == 200
