@@ -180,6 +180,15 @@ class PartitionQueues:
         self.active[queue] = None
         self._note_expiry(batch)
 
+    def take_back_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Undo ``append_locked``, or as much of it as happened. The queue's lock is still held."""
+        if queue.open_batch is batch:
+            queue.open_batch = None
+        if batch in queue.batches:
+            queue.batches.remove(batch)
+        if not queue.batches:
+            self.active.pop(queue, None)
+
     def put_back(self, batch: ProducerBatch) -> None:
         """Return a batch to its place among those that wait. I/O thread only."""
         queue = self.queue_of(batch.topic_partition)

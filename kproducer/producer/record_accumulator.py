@@ -274,18 +274,26 @@ class RecordAccumulator:
 
         When the record is refused (``SerializationError``) the buffer goes back and nothing has changed.
         """
-        builder = RecordBatchBuilder(buffer, self._compression, topic_queues.ratio, max(self._batch_size, 1))
-        batch = ProducerBatch(queue.topic_partition, builder, now_ms, (queue.next_order,))
+        batch: ProducerBatch | None = None
         try:
+            builder = RecordBatchBuilder(
+                buffer, self._compression, topic_queues.ratio, max(self._batch_size, 1)
+            )
+            batch = ProducerBatch(queue.topic_partition, builder, now_ms, (queue.next_order,))
             future = batch.try_append(*record, now_ms)
             if future is None:
                 raise IllegalStateError(f"The first record does not fit into {len(buffer)} bytes")
+            self._incomplete.add(batch)
+            self._queues.append_locked(queue, batch)
         except BaseException:
-            batch.forget_memory()
+            # Also what a signal handler raises, Ctrl-C for one. A batch that is incomplete and in no queue
+            # would never end, nor would any flush() or close() that waits for it.
+            if batch is not None:
+                self._queues.take_back_locked(queue, batch)
+                self._incomplete.remove(batch)
+                batch.forget_memory()
             self._pool.deallocate(buffer)
             raise
-        self._incomplete.add(batch)
-        self._queues.append_locked(queue, batch)
         return future
 
     def wake_when_memory_is_short(self, wakeup: Callable[[], object]) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kproducer.errors import KafkaError, SerializationError
+from kproducer.producer.incomplete_batches import IncompleteBatches
+from kproducer.producer.partition_queues import PartitionQueues
 from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
 from tests.support.sender_bench import Bench
 
@@ -120,3 +122,30 @@ def test_full_batch_wakes_the_io_thread_although_its_last_record_went_elsewhere(
         _, wake = kit.append_and_wake(-1, b"x" * 100)
         woken = woken or wake
     assert woken
+
+
+@pytest.mark.parametrize("method", ["add", "_note_expiry", "append_locked"])
+def test_ctrl_c_while_a_batch_is_put_in_leaves_nothing_that_never_ends(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = Kit()
+    kit.append(1)
+    owner: Any = IncompleteBatches if method == "add" else PartitionQueues
+    real = getattr(owner, method)
+
+    def interrupted(*arguments: Any) -> None:
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    before = kit.pool.available_bytes
+    monkeypatch.setattr(owner, method, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kit.append(0)
+    monkeypatch.undo()
+    assert kit.pool.available_bytes == before
+    assert kit.accumulator.incomplete_count == 1
+    kit.append(0)
+    for batch in kit.drain(1, 2):
+        kit.finish(batch, partition_of(batch))
+    assert not kit.accumulator.has_unresolved
+    kit.assert_all_memory_is_back()
