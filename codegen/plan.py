@@ -176,7 +176,8 @@ class _Planner:
         tagged.sort(key=lambda field: field.tag or 0)
         values = [self.value(field, version) for field in present]
         absent = [self.absent(f, version) for f in spec.fields if version not in f.versions]
-        tags = self.tags(tagged, version) if flexible else None
+        other = [f.tag for f in spec.fields if f.tag is not None and version not in f.tagged_versions]
+        tags = self.tags(tagged, sorted(other), version) if flexible else None
         if not flexible:
             absent.append(self.absent_tags())
         steps = _encode_steps(values)
@@ -290,7 +291,7 @@ class _Planner:
         flexible = self.spec.flexible_versions & self.spec.valid_versions
         return Absent(name, name, "", "None", f"item.{name}", str(flexible), ignorable=False)
 
-    def tags(self, fields: list[FieldSpec], version: int) -> Tags:
+    def tags(self, fields: list[FieldSpec], misplaced: list[int], version: int) -> Tags:
         known = []
         low = 0
         for field in fields:
@@ -306,7 +307,7 @@ class _Planner:
                 )
             )
             low = field.tag + 1
-        return Tags(tuple(known))
+        return Tags(tuple(known), tuple(misplaced))
 
 
 def differs_expression(field: FieldSpec, access: str) -> str:
@@ -359,6 +360,6 @@ def _decode_steps(values: list[Value], tags: Tags | None) -> list[Step]:
             step = Single(step.value, prefix_read=True)
         elif isinstance(before, Group) and isinstance(step, Tags):
             steps[-1] = attrs.evolve(before, prefix="B", prefix_of="tagged_fields")
-            step = Tags(step.fields, prefix_read=True)
+            step = attrs.evolve(step, prefix_read=True)
         steps.append(step)
     return steps

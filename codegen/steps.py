@@ -217,13 +217,15 @@ class Tags:
     """The tagged fields at the end of a flexible struct."""
 
     fields: tuple[Tagged, ...]
+    #: Tags of fields that are not tagged in this version; Kafka accepts them here neither way.
+    misplaced: tuple[int, ...] = ()
     prefix_read: bool = False
     kind: str = "tags"
 
     @property
-    def known(self) -> str:
-        """The known tags as a tuple expression."""
-        return "(" + "".join(f"{field.tag}, " for field in self.fields).rstrip() + ")"
+    def reserved(self) -> tuple[int, ...]:
+        """Tags that unknown tagged fields cannot have."""
+        return tuple(sorted([*(field.tag for field in self.fields), *self.misplaced]))
 
 
 Step = Group | Single | Absent | Tags

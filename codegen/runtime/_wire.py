@@ -24,6 +24,8 @@ Gather = list[tuple[int, Buffer]]
 #: Longest string that the protocol knows, in bytes of UTF-8.
 MAX_STRING_BYTES = 32767
 MAX_LENGTH = 2**31 - 1
+#: Highest tag that Kafka writes.
+MAX_TAG = MAX_LENGTH - 1
 
 
 class CodecError(ValueError):
@@ -174,16 +176,26 @@ def read_tag(buffer: bytes | memoryview, position: int, end: int, previous: int)
 
 
 def read_unknown_tags(
-    buffer: bytes | memoryview, position: int, end: int, count: int
+    buffer: bytes | memoryview, position: int, end: int, count: int, misplaced: tuple[int, ...] = ()
 ) -> tuple[dict[int, bytes], int]:
-    """Read ``count`` tagged fields of which none is known; return (their bytes by tag, position)."""
+    """Read ``count`` tagged fields of which none is known; return (their bytes by tag, position).
+
+    ``misplaced`` are tags of fields that are not tagged in this version.
+    """
     unknown: dict[int, bytes] = {}
     previous = -1
     for _ in range(count):
         previous, tag_end, position = read_tag(buffer, position, end, previous)
+        if previous in misplaced:
+            raise misplaced_tag(previous)
         unknown[previous] = bytes(buffer[position:tag_end])
         position = tag_end
     return unknown, position
+
+
+def misplaced_tag(tag: int) -> DecodeError:
+    """The error for the tag of a field that is not tagged in this version; Kafka refuses it as well."""
+    return DecodeError(f"tag {tag} belongs to a field that is not tagged in this version")
 
 
 def bad_length(length: int, position: int, end: int, unit: str) -> DecodeError:
@@ -267,8 +279,8 @@ def check_unknown_tags(unknown: dict[int, bytes], known: tuple[int, ...]) -> int
     """Refuse tags that clash with known ones or do not rise; return how many there are."""
     previous = -1
     for tag in unknown:
-        if not 0 <= tag <= MAX_LENGTH:
-            raise EncodeError(f"tag {tag} is outside 0..{MAX_LENGTH}")
+        if not 0 <= tag <= MAX_TAG:
+            raise EncodeError(f"tag {tag} is outside 0..{MAX_TAG}")
         if tag in known:
             raise EncodeError(f"unknown tagged field {tag} clashes with the field that has this tag")
         if tag <= previous:

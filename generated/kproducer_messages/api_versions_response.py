@@ -833,7 +833,7 @@ def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearra
             tag_count += 1
         unknown = item.unknown_tagged_fields
         if unknown:
-            tag_count += check_unknown_tags(unknown, (0, 1, 2, 3,))
+            tag_count += check_unknown_tags(unknown, (0, 1, 2, 3))
         position = write_uvarint(buffer, position, tag_count)
         if (item.supported_features is None or len(item.supported_features) > 0):
             at = "supported_features"

@@ -846,7 +846,7 @@ def _decode_partition_produce_response_v9_list(
             if length:
                 if length > 127:
                     length, position = read_uvarint_rest(buffer, position, length)
-                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+                item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length, (0,))
             else:
                 item.unknown_tagged_fields = None
             items.append(item)
@@ -910,7 +910,7 @@ def _encode_partition_produce_response_v9(
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, (0,)))
             position = write_unknown_tags(buffer, position, unknown)
         else:
             buffer[position] = 0
@@ -2100,7 +2100,7 @@ def _decode_produce_response_v9(buffer: bytes, position: int, end: int) -> tuple
             at = "tagged_fields"
             if length > 127:
                 length, position = read_uvarint_rest(buffer, position, length)
-            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length, (0,))
         else:
             item.unknown_tagged_fields = None
     except DECODE_FAILURES as error:
@@ -2135,7 +2135,7 @@ def _encode_produce_response_v9(item: ProduceResponse, buffer: bytearray, positi
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, (0,)))
             position = write_unknown_tags(buffer, position, unknown)
         else:
             buffer[position] = 0

@@ -70,13 +70,20 @@ class Case:
     @property
     def module(self) -> Any:
         """The generated module."""
-        self.load()
+        if self.package not in sys.modules:
+            self.load()
         return importlib.import_module(f"{self.package}.{module_name(self.spec.name)}")
 
     @property
     def message_class(self) -> Any:
         """The generated class of the message."""
         return getattr(self.module, class_name(self.spec.name))
+
+    @property
+    def decode_error(self) -> type[Exception]:
+        """What the package's decoders raise."""
+        error: type[Exception] = self.load().DecodeError
+        return error
 
 
 def cases_of(spec_dir: Path, package: str) -> list[Case]:

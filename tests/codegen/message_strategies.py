@@ -65,12 +65,12 @@ class _Builder:
         self.module = module
 
     def struct(self, spec: StructSpec) -> st.SearchStrategy[Any]:
-        known = {field.tag for field in spec.fields if self.version in field.tagged_versions}
+        known = {field.tag for field in spec.fields}
         present = [field for field in spec.fields if self.version in field.versions]
         arguments = {attribute_name(field.name): self.field(field) for field in present}
         if self.flexible and self.unknown_tags:
             tags = st.dictionaries(
-                st.integers(0, 2**31 - 1) | st.integers(0, 9), st.binary(max_size=5), max_size=3
+                st.integers(0, 2**31 - 2) | st.integers(0, 9), st.binary(max_size=5), max_size=3
             )
             arguments["unknown_tagged_fields"] = st.none() | tags.map(
                 lambda raw: {tag: raw[tag] for tag in sorted(raw) if tag not in known} or None
@@ -105,6 +105,19 @@ class _Builder:
             "bytes": blob,
             "records": blob,
         }[kind]
+
+
+def without_unknown_tags(message: Any) -> Any:
+    """The same message with no unknown tagged fields anywhere, for peers that drop them."""
+
+    def strip(values: Any) -> Any:
+        if isinstance(values, list):
+            return [strip(value) for value in values]
+        if isinstance(values, dict):
+            return {key: strip(value) for key, value in values.items() if key != "unknown_tagged_fields"}
+        return values
+
+    return type(message).from_dict(strip(message.to_dict()))
 
 
 def fields_below(spec: MessageSpec) -> Iterator[FieldSpec]:

@@ -21,7 +21,7 @@ def test_every_spec_compiles_and_imports_without_a_warning():
         warnings.simplefilter("always")
         package = package_of(corpus_dir(), "corpus_messages")
         for spec in specs:
-            assert getattr(package, spec.name).MAX_VERSION == spec.valid_versions.highest
+            assert spec.valid_versions.highest == getattr(package, spec.name).MAX_VERSION
     assert [str(warning.message) for warning in caught] == []
 
 

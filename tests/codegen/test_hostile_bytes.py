@@ -16,7 +16,8 @@ from kproducer_messages.metadata_response import (
     MetadataResponseTopic,
 )
 
-from tests.codegen.message_strategies import ALL_VERSIONS, class_of, messages, version_id
+from tests.codegen.compiled import CORPUS, LANGUAGE, OURS
+from tests.codegen.message_strategies import messages
 
 _SETTINGS = settings(
     max_examples=4,
@@ -26,58 +27,78 @@ _SETTINGS = settings(
 )
 
 
-@pytest.mark.parametrize(("spec", "version"), ALL_VERSIONS, ids=version_id)
-def test_truncation_anywhere_is_a_decode_error(spec, version):
-    @_SETTINGS
-    @given(messages(spec, version))
+#: Every decoder there is: upstream's messages, our language specs, and what we ship.
+_CASES = CORPUS + LANGUAGE + OURS
+
+#: Bytes that claim much, or little, in as many places as possible.
+_PATTERNS = [
+    *(bytes([byte]) * 300 for byte in (0, 1, 2, 3, 0x7F, 0x80, 0xFF)),
+    b"\x7f\xff\xff\xff" * 75,
+    b"\xff\xff\xff\xff\x07" * 60,
+    b"\x00\x02" * 150,
+    b"\x00\x00\x00\x01" * 75,
+]
+
+
+@pytest.mark.parametrize("case", _CASES, ids=str)
+def test_any_bytes_give_a_message_or_a_decode_error(case):
+    @settings(_SETTINGS, max_examples=8)
+    @given(
+        messages(case.spec, case.version, module=case.module),
+        st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=6),
+        st.binary(max_size=100),
+    )
+    def check(message, damage, noise):
+        data = bytearray(message.encode(case.version))
+        for position, byte in damage:
+            if data:
+                data[position % len(data)] = byte
+        decode_or_refuse(case, bytes(data))
+        decode_or_refuse(case, noise)
+
+    check()
+
+
+@pytest.mark.parametrize("case", _CASES, ids=str)
+def test_truncation_anywhere_is_a_decode_error(case):
+    @settings(_SETTINGS, max_examples=2)
+    @given(messages(case.spec, case.version, module=case.module))
     def check(message):
-        data = message.encode(version)
+        data = message.encode(case.version)
         # Every position of short messages, and the edges and a sample of long ones.
-        step = 1 if len(data) < 200 else len(data) // 60
-        for length in {*range(0, len(data), step), *range(max(len(data) - 30, 0), len(data))}:
-            with pytest.raises(DecodeError) as caught:
-                class_of(spec).decode(data[:length], version)
-            assert spec.name in str(caught.value)
-            assert f"v{version}" in str(caught.value)
+        step = 1 if len(data) < 100 else len(data) // 30
+        for length in {*range(0, len(data), step), *range(max(len(data) - 20, 0), len(data))}:
+            with pytest.raises(case.decode_error) as caught:
+                case.message_class.decode(data[:length], case.version)
+            assert case.spec.name in str(caught.value)
+            assert f"v{case.version}" in str(caught.value)
             assert caught.value.field_path
             assert 0 <= caught.value.offset <= length
 
     check()
 
 
-@pytest.mark.parametrize(("spec", "version"), ALL_VERSIONS, ids=version_id)
-def test_random_bytes_give_a_message_or_a_decode_error(spec, version):
-    @settings(_SETTINGS, max_examples=30)
-    @given(st.binary(max_size=200))
-    def check(data):
-        decode_or_refuse(spec, version, data)
-
-    check()
-
-
-@pytest.mark.parametrize(("spec", "version"), ALL_VERSIONS, ids=version_id)
-def test_damaged_messages_give_a_message_or_a_decode_error(spec, version):
-    @settings(_SETTINGS, max_examples=12)
-    @given(
-        messages(spec, version), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=6)
-    )
-    def check(message, damage):
-        data = bytearray(message.encode(version))
-        for position, byte in damage:
-            if data:
-                data[position % len(data)] = byte
-        decode_or_refuse(spec, version, bytes(data))
-
-    check()
+@pytest.mark.parametrize("case", _CASES, ids=str)
+def test_no_bytes_make_a_decoder_take_much_memory(case):
+    """An empty struct takes one byte on the wire and some hundred in memory; no length may buy more."""
+    for data in _PATTERNS:
+        decode_or_refuse(case, data)
+        tracemalloc.start()
+        try:
+            decode_or_refuse(case, data)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 20_000 + 400 * len(data)
 
 
-def decode_or_refuse(spec, version, data):
+def decode_or_refuse(case, data):
     try:
-        message, end = class_of(spec).decode(data, version)
-    except DecodeError:
+        message, end = case.message_class.decode(data, case.version)
+    except case.decode_error:
         return
     assert 0 <= end <= len(data)
-    assert isinstance(message, class_of(spec))
+    assert isinstance(message, case.message_class)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,172 @@
+"""Apache Kafka's generated classes as a peer: one Java process for a test module, and values as Kafka's JSON.
+
+The program is ``KafkaOracle.java`` beside this file; Java runs it from source. The jars are those of the
+broker tests.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import math
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from codegen.model import FieldSpec, MessageSpec, StructSpec
+from codegen.naming import attribute_name
+from codegen.versions import Versions
+from tests.support.maven_artifacts import KafkaUnavailableError, class_path, java_command
+
+#: The first that knows a version is asked; 4.x removed old versions that 3.9 still has.
+KAFKAS = ("4.4.0", "3.9.2")
+
+_HERE = Path(__file__).parent
+_BOUNDED_EXEC = _HERE.parent / "support" / "bounded_exec.py"
+_LIFETIME_SECONDS = 600
+
+
+class OracleError(Exception):
+    """Kafka refused the message; the text is its exception."""
+
+
+@attrs.frozen
+class Answer:
+    """What Kafka made of the values, and of our bytes."""
+
+    from_values: bytes
+    written_again: bytes
+    values: dict[str, Any]
+
+
+class KafkaOracle:
+    """The Java process. Close it when done; it ends by itself after some minutes.
+
+    Raises:
+        KafkaUnavailableError: there is no Java, no Maven, or a Java that cannot compile.
+    """
+
+    def __init__(self) -> None:
+        folders = [str(Path(class_path(version)).parent) for version in KAFKAS]
+        command = [java_command(), "-Xmx512m", "-XX:TieredStopAtLevel=1", str(_HERE / "KafkaOracle.java")]
+        self._process = subprocess.Popen(
+            [sys.executable, str(_BOUNDED_EXEC), str(_LIFETIME_SECONDS), *command, *folders],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._ranges: dict[str, list[Versions]] = {}
+        try:
+            self._supported("MetadataRequestData")
+        except (EOFError, BrokenPipeError):
+            self.close()
+            raise KafkaUnavailableError(
+                "Kafka's own classes are asked by a small Java program, and this Java cannot compile it "
+                "(Debian: apt-get install openjdk-17-jdk-headless)"
+            ) from None
+
+    def knows(self, spec: MessageSpec, version: int) -> str | None:
+        """The Kafka version that is asked about this message, if any knows it."""
+        ranges = self._supported(f"{spec.name}Data" if spec.type.value != "data" else spec.name)
+        return next((kafka for kafka, known in zip(KAFKAS, ranges, strict=True) if version in known), None)
+
+    def ask(self, spec: MessageSpec, version: int, values: dict[str, Any], data: bytes) -> Answer:
+        """Let Kafka encode the values, and decode and encode our bytes. Raises OracleError."""
+        kafka = self.knows(spec, version)
+        assert kafka is not None
+        name = f"{spec.name}Data" if spec.type.value != "data" else spec.name
+        text = json.dumps(values).encode()
+        self._send(b"X" + bytes([KAFKAS.index(kafka)]) + _sized(name.encode()))
+        self._send(struct.pack(">h", version) + _sized(text) + _sized(data), flush=True)
+        if self._read(1) == b"\1":
+            raise OracleError(self._read_sized().decode())
+        return Answer(self._read_sized(), self._read_sized(), json.loads(self._read_sized()))
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _supported(self, name: str) -> list[Versions]:
+        if name not in self._ranges:
+            self._send(b"R" + _sized(name.encode()), flush=True)
+            bounds = [struct.unpack(">hh", self._read(4)) for _ in KAFKAS]
+            self._ranges[name] = [Versions(*pair) for pair in bounds]
+        return self._ranges[name]
+
+    def _send(self, data: bytes, *, flush: bool = False) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(data)
+        if flush:
+            self._process.stdin.flush()
+
+    def _read(self, count: int) -> bytes:
+        assert self._process.stdout is not None
+        data = self._process.stdout.read(count)
+        if len(data) < count:
+            raise EOFError("the Java process has ended")
+        return data
+
+    def _read_sized(self) -> bytes:
+        (size,) = struct.unpack(">i", self._read(4))
+        return self._read(size)
+
+
+def _sized(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+def kafka_json(message: Any, spec: MessageSpec, version: int, *, for_reading: bool) -> dict[str, Any]:
+    """A message as Kafka's JSON converters say it.
+
+    Written JSON (``for_reading=False``) has the size of records instead of their bytes.
+    """
+    structs = spec.structs()
+    root = StructSpec(spec.name, spec.valid_versions, spec.fields, spec.line)
+
+    def struct_values(item: Any, described: StructSpec) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        untouched = type(item)()
+        for field in described.fields:
+            if version not in field.versions:
+                continue
+            name = attribute_name(field.name)
+            value = getattr(item, name)
+            if version in field.tagged_versions and value == getattr(untouched, name):
+                continue
+            key = field.name[0].lower() + field.name[1:]
+            if field.type.name == "records" and not for_reading and value is not None:
+                values[f"{key}SizeInBytes"] = len(value)
+            else:
+                values[key] = plain(value, field)
+        return values
+
+    def plain(value: Any, field: FieldSpec) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, list):
+            return [plain(element, field) for element in value]
+        if field.type.is_struct:
+            return struct_values(value, structs[field.type.name])
+        if field.type.name == "uuid":
+            return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+        if field.type.name in ("bytes", "records"):
+            return base64.b64encode(value).decode()
+        if isinstance(value, float) and not math.isfinite(value) and not for_reading:
+            return "Infinity" if value > 0 else "-Infinity"
+        return value
+
+    return struct_values(message, root)
