@@ -194,7 +194,8 @@ class KafkaProducer:
         engine = self._engine
         if engine is None:
             engine = self._engine_on_first_use()
-        now_ms = self._monotonic_ms()
+        # Read only where it is needed: reading the clock for each record would be noticed.
+        now_ms: int | None = None
         max_block_ms = self._max_block_ms
         snapshot = engine.metadata.snapshot
         topic_metadata = snapshot.topics.get(topic) if topic.__class__ is str else None
@@ -204,11 +205,11 @@ class KafkaProducer:
         ):
             # Unknown so far, or not legal: the slow way finds out which.
             partition = checked_partition(partition)
-            snapshot = await_topic(engine, topic, partition, max_block_ms, now_ms)
+            started_ms = self._monotonic_ms()
+            snapshot = await_topic(engine, topic, partition, max_block_ms, started_ms)
             topic_metadata = snapshot.topics[topic]
-            waited_ms = self._monotonic_ms() - now_ms
-            now_ms += waited_ms
-            max_block_ms = max(max_block_ms - waited_ms, 0)
+            now_ms = self._monotonic_ms()
+            max_block_ms = max(max_block_ms - (now_ms - started_ms), 0)
 
         if headers is not None:
             headers = encode_headers(topic, headers)

@@ -77,7 +77,6 @@ class ProducerBatch:
         "in_flight",
         "is_open",
         "is_split",
-        "last_append_ms",
         "last_attempt_ms",
         "last_error",
         "order",
@@ -112,7 +111,6 @@ class ProducerBatch:
         self.is_open = True
         self.record_count = 0
         self.record_count_when_not_full = 0
-        self.last_append_ms = created_ms
         self._deliveries: list[tuple[DeliveryCallback, FutureRecordMetadata]] = []
         # I/O thread only.
         self._records: memoryview | None = None
@@ -141,7 +139,6 @@ class ProducerBatch:
         value: bytes | None,
         headers: Headers | None,
         on_delivery: DeliveryCallback | None,
-        now_ms: int,
     ) -> FutureRecordMetadata | None:
         """Encode one record into the batch; ``None``: no room, or closed for appends.
 
@@ -152,7 +149,6 @@ class ProducerBatch:
             return None
         index = self.record_count
         self.record_count = index + 1
-        self.last_append_ms = now_ms
         future = FutureRecordMetadata(
             self.result,
             index,

@@ -108,7 +108,7 @@ class RecordAccumulator:
         headers: Headers | None,
         on_delivery: DeliveryCallback | None,
         max_block_ms: float,
-        now_ms: int,
+        now_ms: int | None,
         snapshot: MetadataSnapshot,
     ) -> tuple[FutureRecordMetadata, bool]:
         """Take in one record. Blocks only for memory, up to ``max_block_ms``.
@@ -118,7 +118,7 @@ class RecordAccumulator:
             timestamp_ms: of the record, since the epoch.
             key, value, headers: bytes as they go out.
             on_delivery: run on the I/O thread when the record's fate is known.
-            now_ms: monotonic.
+            now_ms: monotonic; ``None`` has the clock read where the time is needed, which is once a batch.
             snapshot: the topic must be in it if the partition is left to us.
 
         Returns:
@@ -138,7 +138,7 @@ class RecordAccumulator:
                 with queue.lock:
                     batch = queue.open_batch
                     if batch is not None and not self._closed:
-                        future = batch.try_append(timestamp_ms, key, value, headers, on_delivery, now_ms)
+                        future = batch.try_append(timestamp_ms, key, value, headers, on_delivery)
                         if future is not None:
                             return future, False
         else:
@@ -154,7 +154,7 @@ class RecordAccumulator:
                             and topic_queues.partitioner.current is sticky
                             and not self._closed
                         ):
-                            future = batch.try_append(timestamp_ms, key, value, headers, on_delivery, now_ms)
+                            future = batch.try_append(timestamp_ms, key, value, headers, on_delivery)
                             if future is not None:
                                 produced = sticky.produced_bytes + _RECORD_OVERHEAD_BYTES
                                 if value is not None:
@@ -182,7 +182,7 @@ class RecordAccumulator:
         partition: int,
         record: tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None],
         max_block_ms: float,
-        now_ms: int,
+        now_ms: int | None,
         snapshot: MetadataSnapshot,
     ) -> tuple[FutureRecordMetadata, bool]:
         """The way when there was no room: get memory with no lock held, look again, make a batch."""
@@ -217,7 +217,7 @@ class RecordAccumulator:
                     is_new = False
                     batch = queue.open_batch
                     if batch is not None:
-                        future = batch.try_append(*record, now_ms)
+                        future = batch.try_append(*record)
                         if future is None:
                             # Full. This is the moment when a switch leaves no fraction of a batch behind.
                             batch.close_for_appends()
@@ -226,7 +226,7 @@ class RecordAccumulator:
                             if sticky is not None:
                                 sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
                                 continue
-                    if future is None and buffer is not None:
+                    if future is None and buffer is not None and now_ms is not None:
                         # Handed over before the call, which gives it back itself when the record is refused:
                         # a buffer given back twice would be handed to two batches.
                         first_buffer, buffer = buffer, None
@@ -241,7 +241,8 @@ class RecordAccumulator:
                         return future, is_new or filled
                 size = max(self._batch_size, record_size_upper_bound(key, value, headers))
                 buffer = self._pool.allocate(size, max_block_ms)
-                now_ms = max(now_ms, self._clock.monotonic_ms())
+                clock_ms = self._clock.monotonic_ms()
+                now_ms = clock_ms if now_ms is None else max(now_ms, clock_ms)
         finally:
             if buffer is not None:
                 # Somebody else made room meanwhile, or this append failed.
@@ -280,7 +281,7 @@ class RecordAccumulator:
                 buffer, self._compression, topic_queues.ratio, max(self._batch_size, 1)
             )
             batch = ProducerBatch(queue.topic_partition, builder, now_ms, (queue.next_order,))
-            future = batch.try_append(*record, now_ms)
+            future = batch.try_append(*record)
             if future is None:
                 raise IllegalStateError(f"The first record does not fit into {len(buffer)} bytes")
             self._incomplete.add(batch)

@@ -33,7 +33,7 @@ def fill(
     futures = []
     for i in range(count):
         value = bytes([i]) * value_size
-        future = batch.try_append(5000 + i, b"k%d" % i, value, [("h", b"x")], on_delivery, 1000)
+        future = batch.try_append(5000 + i, b"k%d" % i, value, [("h", b"x")], on_delivery)
         assert future is not None
         futures.append(future)
     return futures
@@ -55,20 +55,20 @@ def test_records_resolve_to_consecutive_offsets() -> None:
 def test_no_room_closed_or_refused_leaves_it_unchanged() -> None:
     batch = make_batch(200)
     fill(batch, 2)
-    assert batch.try_append(1, None, b"x" * 200, None, None, 1000) is None
+    assert batch.try_append(1, None, b"x" * 200, None, None) is None
     with pytest.raises(SerializationError):
-        batch.try_append(1, "text", None, None, None, 1000)  # type: ignore[arg-type]
+        batch.try_append(1, "text", None, None, None)  # type: ignore[arg-type]
     assert batch.record_count == 2
     assert not batch.is_full
     batch.close_for_appends()
-    assert batch.try_append(1, None, b"x", None, None, 1000) is None
+    assert batch.try_append(1, None, b"x", None, None) is None
     assert batch.is_full
     assert batch.record_count == 2
 
 
 def test_null_key_and_value_have_size_minus_one() -> None:
     batch = make_batch()
-    future = batch.try_append(7, None, None, None, None, 1000)
+    future = batch.try_append(7, None, None, None, None)
     assert future is not None
     batch.complete(0)
     assert future.result(0)[4:] == (-1, -1)
@@ -210,8 +210,8 @@ def test_split_of_a_split_keeps_the_order_before_later_batches() -> None:
 def test_record_larger_than_the_limit_is_split_off_alone() -> None:
     batch = make_batch(8192)
     fill(batch, 1, 10)
-    batch.try_append(1, None, b"x" * 3000, None, None, 0)
-    batch.try_append(1, None, b"y", None, None, 0)
+    batch.try_append(1, None, b"x" * 3000, None, None)
+    batch.try_append(1, None, b"y", None, None)
     batch.records()
     parts = batch.split(500, lambda size: RecordBatchBuilder(bytearray(size), NONE, None, 500))
     assert [p.record_count for p in parts] == [1, 1, 1]
@@ -233,5 +233,5 @@ def test_records_are_gone_with_the_memory() -> None:
     batch.forget_memory()
     with pytest.raises(IllegalStateError):
         batch.records()
-    assert batch.try_append(1, None, b"x", None, None, 0) is None
+    assert batch.try_append(1, None, b"x", None, None) is None
     assert batch.record_count == 1
