@@ -523,10 +523,12 @@ class KafkaProducer:
 
 def _stop_collected(engine: ProducerEngine) -> None:
     """The producer was garbage-collected: let its I/O thread finish by itself."""
-    _log.warning(
+    count = engine.accumulator.incomplete_record_count
+    _log.log(
+        logging.WARNING if count else logging.INFO,  # untidy, but nothing is at stake
         "Producer %s was garbage-collected without close(); %d records are still being delivered",
         engine.config.client_id,
-        engine.accumulator.incomplete_record_count,
+        count,
     )
     engine.finish_alone()
 

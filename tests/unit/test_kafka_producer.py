@@ -413,6 +413,15 @@ def test_a_dropped_producer_delivers_and_ends(make: MakeProducer, caplog: pytest
     assert "without close()" in caplog.text
 
 
+def test_a_dropped_producer_with_nothing_to_deliver_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    producer = KafkaProducer(unreachable())
+    del producer
+    gc.collect()
+    levels = [record.levelname for record in caplog.records if "without close()" in record.getMessage()]
+    assert levels == ["INFO"]
+
+
 def test_a_close_that_is_interrupted_goes_on_and_the_end_of_the_process_waits_for_it(
     make: MakeProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
