@@ -1,7 +1,8 @@
-"""The command line: ``python -m codegen [--check] SPEC_DIR OUT_DIR``.
+"""The command line: ``python -m codegen SPEC_DIR OUT_DIR`` and ``python -m codegen check OLD_DIR NEW_DIR``.
 
-Compiles every ``*.json`` of a folder into a Python package. Exit codes: 0 done (or nothing stale), 1 a spec
-is wrong or, with ``--check``, the package is not what the specs say; 2 wrong usage.
+The first compiles every ``*.json`` of a folder into a Python package, the second compares two versions of the
+specs. Exit codes: 0 all is well; 1 a spec is wrong, the package is stale (``--check``), or a change is
+incompatible; 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -11,29 +12,61 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from codegen.compiler import compile_folder, stale_files, write_package
+from codegen.compiler import compile_folder, load_folder, stale_files, write_package
 from codegen.errors import SpecError
+from codegen.evolution import incompatible_changes
+
+_EPILOG = """\
+examples:
+  python -m codegen specs generated/kproducer_messages          write the package
+  python -m codegen --check specs generated/kproducer_messages  fail if it is not up to date
+  python -m codegen check released/specs specs                  fail if the specs changed incompatibly
+
+A spec describes one message in Kafka's schema language; Apache Kafka's own can be compiled as they are.
+The package needs attrs and the standard library. docs/codegen.md takes you from a spec to bytes.
+
+exit codes: 0 all is well, 1 a wrong spec, a stale package or an incompatible change, 2 wrong usage
+"""
+_CHECK_EPILOG = """\
+A change is incompatible when a version that was released would mean something else: a field removed, added,
+renamed, moved or of another type; null no longer allowed, or newly; a tag reused, moved or with another
+default; another API key; versions gone that were not deprecated. New versions, new messages and new tagged
+fields of new versions are fine, and so is any change of a latest version that was marked unstable.
+
+exit codes: 0 compatible, 1 at least one incompatible change (or a wrong spec), 2 wrong usage
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m codegen", description="Compile Kafka message specs to Python."
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _check(words[1:]) if words[:1] == ["check"] else _compile(words)
+    except SpecError as error:
+        print(error, file=sys.stderr)
+        print(f"{len(error.problems)} problem(s); nothing was done", file=sys.stderr)
+        return 1
+
+
+def _parser(program: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=f"python -m {program}",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def _compile(words: list[str]) -> int:
+    parser = _parser("codegen", "Compile a folder of Kafka message specs into a Python package.", _EPILOG)
     parser.add_argument("spec_dir", type=Path, help="folder of *.json specs")
     parser.add_argument("out_dir", type=Path, help="package to write; its name is free")
     parser.add_argument(
         "--check", action="store_true", help="write nothing; fail when OUT_DIR is not up to date"
     )
-    options = parser.parse_args(arguments)
-    if not options.spec_dir.is_dir():
-        parser.error(f"{options.spec_dir} is no folder")
-    try:
-        files = compile_folder(options.spec_dir)
-    except SpecError as error:
-        print(error, file=sys.stderr)
-        print(f"{len(error.problems)} problem(s); nothing was generated", file=sys.stderr)
-        return 1
+    options = parser.parse_args(words)
+    _need_folder(parser, options.spec_dir)
+    files = compile_folder(options.spec_dir)
     if options.check:
         stale = stale_files(files, options.out_dir)
         for line in stale:
@@ -44,6 +77,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     changed = write_package(files, options.out_dir)
     print(f"{len(files)} files, {changed} changed, in {options.out_dir}")
     return 0
+
+
+def _check(words: list[str]) -> int:
+    parser = _parser(
+        "codegen check", "Report every incompatible change between two versions of the specs.", _CHECK_EPILOG
+    )
+    parser.add_argument("old_dir", type=Path, help="the specs as they were released")
+    parser.add_argument("new_dir", type=Path, help="the specs as they are now")
+    options = parser.parse_args(words)
+    for folder in (options.old_dir, options.new_dir):
+        _need_folder(parser, folder)
+    old, new = load_folder(options.old_dir), load_folder(options.new_dir)
+    changes = incompatible_changes(old, new)
+    for change in changes:
+        print(change)
+    if changes:
+        print(f"{len(changes)} incompatible change(s) in {len(old)} messages", file=sys.stderr)
+        return 1
+    print(f"{len(old)} messages compared with {len(new)}: compatible")
+    return 0
+
+
+def _need_folder(parser: argparse.ArgumentParser, folder: Path) -> None:
+    if not folder.is_dir():
+        parser.error(f"{folder} is no folder")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import attrs
 
 from codegen.errors import Problem
 from codegen.model import PRIMITIVES, FieldSpec, MessageSpec, MessageType, StructSpec
-from codegen.naming import attribute_name
+from codegen.naming import attribute_name, snake_case
 from codegen.parser import near
 from codegen.versions import Versions
 
@@ -79,10 +79,8 @@ class _Checker:
             yield problem("listeners", f"only requests have listeners; this is a {kind}")
         for listener in spec.listeners:
             if listener not in _LISTENERS:
-                hint = near(listener, _LISTENERS)
-                yield problem(
-                    "listeners", f"unknown listener {listener!r}{hint}; known are {', '.join(_LISTENERS)}"
-                )
+                hint = near(listener, _LISTENERS) or f"; known are {', '.join(_LISTENERS)}"
+                yield problem("listeners", f"unknown listener {listener!r}{hint}")
         if spec.valid_versions.is_open:
             yield problem(
                 "validVersions", f"{spec.valid_versions} has no end; name the newest version, as in '0-3'"
@@ -113,6 +111,10 @@ class _Checker:
         yield from self.cycles()
 
     def define(self, name: str, subject: str, line: int, seen: dict[str, int]) -> Iterator[Problem]:
+        alike = next((other for other in seen if snake_case(other) == snake_case(name)), None)
+        if alike is not None and name not in seen:
+            reason = f"{alike} (line {seen[alike]}) and {name} are the same name in Python; give one another"
+            yield self.problem(subject, reason, line)
         if name in seen:
             reason = f"the struct {name} is defined twice (first on line {seen[name]}); give one another name"
             if name == self.spec.name:
@@ -217,6 +219,12 @@ class _Checker:
                 f"versions {field.versions} go beyond the valid ones ({valid}); leave the end open with +"
             )
             yield self.at("versions", subject, field, reason)
+        common = self.common.get(field.type.name) if field.fields is None else None
+        if common is not None and not field.versions & parent <= common.versions:
+            reason = (
+                f"the field is in versions {field.versions & parent}, but {common.name} in {common.versions}"
+            )
+            yield self.at("versions", subject, field, reason)
         if field.nullable_versions and not field.nullable_versions & field.versions:
             reason = (
                 f'"nullableVersions" {field.nullable_versions} and "versions" {field.versions} never meet'
@@ -284,9 +292,8 @@ class _Checker:
         if field.entity_type is not None:
             wanted = _ENTITY_TYPES.get(field.entity_type)
             if wanted is None:
-                hint = near(field.entity_type, _ENTITY_TYPES)
-                known = ", ".join(_ENTITY_TYPES)
-                reason = f"unknown entity type {field.entity_type!r}{hint}; known are {known}"
+                hint = near(field.entity_type, _ENTITY_TYPES) or f"; known are {', '.join(_ENTITY_TYPES)}"
+                reason = f"unknown entity type {field.entity_type!r}{hint}"
                 yield self.at("entityType", subject, field, reason)
             elif field.type.name != wanted:
                 reason = f"a {field.entity_type} is of type {wanted}, not {field.type.name}"

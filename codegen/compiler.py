@@ -10,6 +10,7 @@ from pathlib import Path
 from codegen.check import check
 from codegen.errors import Problem, SpecError
 from codegen.model import MessageSpec
+from codegen.naming import module_name
 from codegen.parser import parse
 from codegen.render import render_package
 
@@ -47,7 +48,8 @@ def _clashes(specs: list[MessageSpec]) -> list[Problem]:
     problems = []
     names: dict[object, MessageSpec] = {}
     for spec in specs:
-        keys: list[tuple[object, str]] = [(spec.name, f"the name {spec.name} is taken")]
+        module = module_name(spec.name)
+        keys: list[tuple[object, str]] = [(module, f"the name {spec.name} ({module}.py) is taken")]
         if spec.api_key is not None:
             keys.append(
                 ((spec.type, spec.api_key), f"API key {spec.api_key} has a {spec.type.value} already")

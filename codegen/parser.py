@@ -57,7 +57,10 @@ def parse(path: str, data: bytes) -> MessageSpec:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise SpecError([Problem(path, line, "", "the file is not UTF-8")]) from None
-    return _Parser(path).message(load(path, text), hashlib.sha256(data).hexdigest())
+    try:
+        return _Parser(path).message(load(path, text), hashlib.sha256(data).hexdigest())
+    except RecursionError:
+        raise SpecError([Problem(path, 1, "", "the spec is nested too deeply to be read")]) from None
 
 
 class _Parser:
@@ -305,6 +308,8 @@ def _integer(text: str) -> int:
     """Decimal, hex (0x...) and octal (0...), as Java's ``Integer.decode`` reads them."""
     text = text.strip()
     digits = text.lstrip("+-")
+    if not re.fullmatch(r"[+-]?(0[xX][0-9a-fA-F]+|[0-9]+)", text):
+        raise ValueError(text)
     if re.fullmatch(r"0[0-7]+", digits):
         return int(text.replace(digits, "0o" + digits[1:]), 8)
     return int(text, 16) if digits.lower().startswith("0x") else int(text, 10)

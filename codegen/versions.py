@@ -42,10 +42,10 @@ class Versions:
             raise ValueError(f"{text!r} is no version range; write '3+', '0-12', '7' or 'none'")
         lowest = int(match["low"])
         highest = HIGHEST if match["open"] else int(match["high"] or lowest)
+        if max(lowest, highest) > HIGHEST:
+            raise ValueError(f"versions end at {HIGHEST}, and {text!r} goes beyond")
         if lowest > highest:
             raise ValueError(f"the range {text!r} ends before it begins; did you mean '{highest}-{lowest}'?")
-        if highest > HIGHEST:
-            raise ValueError(f"versions end at {HIGHEST}, and {text!r} goes beyond")
         return cls(lowest, highest)
 
     def __bool__(self) -> bool:

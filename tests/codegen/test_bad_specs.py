@@ -41,103 +41,151 @@ STRUCT = field("Parts", "[]Part", fields=[field("Inner")])
 
 CATALOGUE = {
     # JSON
-    "no JSON at all": ("hello", "Demo.json:1: column 1: expected a JSON value, found 'hello'"),
-    "empty file": ("", "column 1: expected a JSON value, found the end of the file"),
+    "no JSON at all": ("hello", "1: column 1: expected a JSON value, found 'hello'"),
+    "empty file": ("", "1: column 1: expected a JSON value, found the end of the file"),
     "comma before a brace": (
         '{"a": 1,\n}',
-        "Demo.json:2: column 1: expected a name in double quotes, found '}'",
+        "2: column 1: expected a name in double quotes, found '}' (JSON allows no comma before a "
+        "closing brace)",
     ),
-    "comma before a bracket": ("[1, ]", "no comma before a closing bracket"),
-    "missing comma": ('{"a": 1\n "b": 2}', "Demo.json:2: column 2: expected a comma or a closing brace"),
-    "missing colon": ('{"a" 1}', 'expected a colon after "a"'),
-    "open string": ('{"a": "b\n}', "this string is not closed on its line"),
-    "bad escape": ('{"a": "\\x"}', "this string is not valid JSON"),
-    "open comment": ("/* hello", "this comment is never closed"),
+    "comma before a bracket": (
+        "[1, ]",
+        "1: column 5: expected another element, found ']' (JSON allows no comma before a closing bracket)",
+    ),
+    "missing comma": (
+        '{"a": 1\n "b": 2}',
+        '2: column 2: expected a comma or a closing brace after "a", found \'"\'',
+    ),
+    "missing colon": ('{"a" 1}', "1: column 6: expected a colon after \"a\", found '1'"),
+    "open string": ('{"a": "b\n}', "1: column 7: this string is not closed on its line"),
+    "bad escape": ('{"a": "\\x"}', "1: column 7: this string is not valid JSON: Invalid \\escape"),
+    "open comment": ("/* hello", "1: column 1: this comment is never closed with */"),
     "key twice": (
         '{"a": 1,\n "a": 2}',
-        'Demo.json:2: column 2: "a" occurs twice in this object (first on line 1)',
+        '2: column 2: "a" occurs twice in this object (first on line 1)',
     ),
-    "text behind the spec": (spec() + "{}", "the spec goes on after its closing brace"),
-    "not an object": ("[]", "expected a message in braces, found an array"),
+    "text behind the spec": (
+        spec() + "{}",
+        "14: column 2: the spec goes on after its closing brace; one file holds one message",
+    ),
+    "not an object": ("[]", "1: expected a message in braces, found an array"),
     # keys
-    "unknown key": (spec(apikey=3), "a message has no key 'apikey'; did you mean 'apiKey'?"),
+    "unknown key": (spec(apikey=3), "14: a message has no key 'apikey'; did you mean 'apiKey'?"),
     "unknown field key": (
         spec([field(nullableVersion="0+")]),
-        "DemoRequest.Field: a field has no key 'nullableVersion'; did you mean 'nullableVersions'?",
+        "12: DemoRequest.Field: a field has no key 'nullableVersion'; did you mean 'nullableVersions'?",
     ),
-    "missing name": (spec(name=...), '"name" is missing'),
-    "missing type": (spec(type=...), 'DemoRequest: "type" is missing'),
-    "missing versions of a field": (spec([field(versions=...)]), 'DemoRequest.Field: "versions" is missing'),
-    "missing validVersions": (spec(validVersions=...), 'DemoRequest: "validVersions" is missing'),
-    "missing flexibleVersions": (spec(flexibleVersions=...), 'DemoRequest: "flexibleVersions" is missing'),
-    "missing fields": (spec(fields=...), 'DemoRequest: "fields" is missing'),
-    "missing apiKey": (spec(apiKey=...), 'a request needs an "apiKey"'),
-    "apiKey of a header": (spec(type="header"), 'only requests and responses have an "apiKey"'),
-    "apiKey out of range": (spec(apiKey=-1), "API keys lie between 0 and 32767, not at -1"),
-    "apiKey no number": (spec(apiKey="3"), '"apiKey" must be a number, not a string'),
+    "missing name": (spec(name=...), '1: "name" is missing'),
+    "missing type": (spec(type=...), '1: DemoRequest: "type" is missing'),
+    "missing versions of a field": (
+        spec([field(versions=...)]),
+        '8: DemoRequest.Field: "versions" is missing',
+    ),
+    "missing validVersions": (spec(validVersions=...), '1: DemoRequest: "validVersions" is missing'),
+    "missing flexibleVersions": (spec(flexibleVersions=...), '1: DemoRequest: "flexibleVersions" is missing'),
+    "missing fields": (spec(fields=...), '1: DemoRequest: "fields" is missing'),
+    "missing apiKey": (spec(apiKey=...), '2: DemoRequest: a request needs an "apiKey"'),
+    "apiKey of a header": (
+        spec(type="header"),
+        '2: DemoRequest: only requests and responses have an "apiKey"; this is a header message',
+    ),
+    "apiKey out of range": (spec(apiKey=-1), "2: DemoRequest: API keys lie between 0 and 32767, not at -1"),
+    "apiKey no number": (spec(apiKey="3"), '2: DemoRequest: "apiKey" must be a number, not a string'),
     "tag no number": (
         spec([field(tag=True, taggedVersions="2+")]),
-        '"tag" must be a number, not true or false',
+        '12: DemoRequest.Field: "tag" must be a number, not true or false',
     ),
-    "bad message type": (spec(type="reqest"), "unknown message type 'reqest'; did you mean 'request'?"),
-    "bad name": (spec(name="Demo-Request"), "the name 'Demo-Request' must begin with a letter"),
-    "name without its kind": (spec(name="Demo"), "the name of a request ends in Request"),
-    "unknown listener": (spec(listeners=["brokr"]), "unknown listener 'brokr'; did you mean 'broker'?"),
+    "bad message type": (
+        spec(type="reqest"),
+        "3: DemoRequest: unknown message type 'reqest'; did you mean 'request'?",
+    ),
+    "bad name": (
+        spec(name="Demo-Request"),
+        "4: the name 'Demo-Request' must begin with a letter and hold letters and digits only",
+    ),
+    "name without its kind": (spec(name="Demo"), "4: Demo: the name of a request ends in Request"),
+    "unknown listener": (
+        spec(listeners=["brokr"]),
+        "14: DemoRequest: unknown listener 'brokr'; did you mean 'broker'?",
+    ),
     "listeners of a response": (
         spec(type="response", name="DemoResponse", listeners=["broker"]),
-        "only requests have listeners",
+        "14: DemoResponse: only requests have listeners; this is a response",
     ),
     # versions
     "bad range": (
         spec([field(versions="3..5")]),
-        "'3..5' is no version range; write '3+', '0-12', '7' or 'none'",
+        "11: DemoRequest.Field: \"versions\": '3..5' is no version range; write '3+', '0-12', '7' or 'none'",
     ),
-    "range backwards": (spec([field(versions="5-3")]), "ends before it begins; did you mean '3-5'?"),
-    "open validVersions": (spec(validVersions="0+"), "0+ has no end; name the newest version"),
+    "range backwards": (
+        spec([field(versions="5-3")]),
+        "11: DemoRequest.Field: \"versions\": the range '5-3' ends before it begins; did you mean '3-5'?",
+    ),
+    "open validVersions": (
+        spec(validVersions="0+"),
+        "5: DemoRequest: 0+ has no end; name the newest version, as in '0-3'",
+    ),
     "field beyond the valid versions": (
         spec([field(versions="6+")]),
-        "DemoRequest.Field: the field is in versions 6+, which the message (0-5) does not have",
+        "11: DemoRequest.Field: the field is in versions 6+, which the message (0-5) does not have",
     ),
     "field ends beyond the valid versions": (
         spec([field(versions="2-9")]),
-        "versions 2-9 go beyond the valid ones (0-5); leave the end open with +",
+        "11: DemoRequest.Field: versions 2-9 go beyond the valid ones (0-5); leave the end open with +",
     ),
     "field that its struct never has": (
         spec([field("Parts", "[]Part", "3+", fields=[field("Inner", versions="1-2"), field("Other")])]),
-        "DemoRequest.Parts.Inner: the field is in versions 1-2, which what contains it (3-5) does not have",
+        "16: DemoRequest.Parts.Inner: the field is in versions 1-2, which what contains it (3-5) "
+        "does not have",
     ),
-    "field in no version": (spec([field(versions="none")]), "the field is in no version; remove it"),
-    "flexible beyond the valid versions": (spec(flexibleVersions="9+"), "no valid version (0-5) is in 9+"),
+    "field in no version": (
+        spec([field(versions="none")]),
+        "11: DemoRequest.Field: the field is in no version; remove it",
+    ),
+    "flexible beyond the valid versions": (
+        spec(flexibleVersions="9+"),
+        "6: DemoRequest: no valid version (0-5) is in 9+; write 'none'",
+    ),
     "deprecated but not valid": (
         spec(deprecatedVersions="4-7"),
-        "deprecated versions 4-7 are not all valid (0-5)",
+        "14: DemoRequest: deprecated versions 4-7 are not all valid (0-5)",
     ),
     # types
     "unknown type": (
         spec([field(kind="int33")]),
-        "DemoRequest.Field: unknown type 'int33'; did you mean 'int32'?",
+        "10: DemoRequest.Field: unknown type 'int33'; did you mean 'int32'?",
     ),
-    "array of arrays": (spec([field(kind="[][]int32")]), "is an array of arrays"),
-    "undefined struct": (spec([field(kind="Part")]), 'the struct Part is not defined: add "fields"'),
+    "array of arrays": (
+        spec([field(kind="[][]int32")]),
+        "10: DemoRequest.Field: '[][]int32' is an array of arrays; put a struct with an array between them",
+    ),
+    "undefined struct": (
+        spec([field(kind="Part")]),
+        '10: DemoRequest.Field: the struct Part is not defined: add "fields", or name one of commonStructs',
+    ),
     "struct used twice": (
         spec([STRUCT, field("More", "[]Part")]),
-        'DemoRequest.More: the struct Part is not defined: add "fields", or name one of commonStructs; move',
+        '22: DemoRequest.More: the struct Part is not defined: add "fields", or name one of '
+        "commonStructs; move that struct to commonStructs to use it twice",
     ),
     "struct defined twice": (
         spec([STRUCT, field("More", "[]Part", fields=[field("Inner")])]),
-        "DemoRequest.More: the struct Part is defined twice (first on line",
+        "20: DemoRequest.More: the struct Part is defined twice (first on line 8); give one another name",
     ),
     "struct with the message's name": (
         spec([field("Parts", "DemoRequest", fields=[field("Inner")])]),
-        "the struct DemoRequest has the name of the message",
+        "8: DemoRequest.Parts: the struct DemoRequest has the name of the message; give it another",
     ),
-    "fields of a number": (spec([field(fields=[field()])]), "a field of type int32 has no fields of its own"),
+    "fields of a number": (
+        spec([field(fields=[field()])]),
+        "12: DemoRequest.Field: a field of type int32 has no fields of its own; make it a struct",
+    ),
     "struct that contains itself": (
         spec(
             [field("Top", "Node")],
             commonStructs=[{"name": "Node", "versions": "0+", "fields": [field("Next", "[]Node")]}],
         ),
-        "Node.Next: the struct contains itself (Node -> Node)",
+        "21: Node.Next: the struct contains itself (Node -> Node), so it would have no end",
     ),
     "structs that contain each other": (
         spec(
@@ -147,95 +195,206 @@ CATALOGUE = {
                 {"name": "Right", "versions": "0+", "fields": [field("Other", "Left")]},
             ],
         ),
-        "Right.Other: the struct contains itself (Left -> Right -> Left)",
+        "32: Right.Other: the struct contains itself (Left -> Right -> Left), so it would have no end",
     ),
     "array of nothing": (
         spec([field("Parts", "[]Part", fields=[field("Inner", versions="1+")])]),
-        "DemoRequest.Parts: the struct has no fields in version 0, and an array of nothing has no end",
+        "13: DemoRequest.Parts: the struct has no fields in version 0, and an array of nothing has no end",
     ),
-    "field twice": (spec([field(), field()]), "DemoRequest.Field: the field is defined twice (first on line"),
+    "field twice": (
+        spec([field(), field()]),
+        "13: DemoRequest.Field: the field is defined twice (first on line 8)",
+    ),
     "fields of one Python name": (
         spec([field("NodeId"), field("NodeID")]),
-        "NodeId (line 8) and NodeID are the same name in Python",
+        "13: DemoRequest.NodeID: NodeId (line 8) and NodeID are the same name in Python",
     ),
     # null and defaults
-    "nullable number": (spec([field(nullableVersions="0+")]), "the type int32 has no null"),
+    "nullable number": (
+        spec([field(nullableVersions="0+")]),
+        "12: DemoRequest.Field: the type int32 has no null; strings, bytes, records, arrays and structs do",
+    ),
     "nullable elsewhere": (
         spec([field(kind="string", versions="3+", nullableVersions="0-2")]),
-        '"nullableVersions" 0-2 and "versions" 3+ never meet',
+        '12: DemoRequest.Field: "nullableVersions" 0-2 and "versions" 3+ never meet',
     ),
     "null default, not nullable": (
         spec(
             [field(kind="string", default="null", nullableVersions=...)] * 1
             + [field("B", "[]int32", default="null")]
         ),
-        'DemoRequest.B: the default is null; that needs "nullableVersions"',
+        [
+            '12: DemoRequest.Field: the default is null; that needs "nullableVersions"',
+            '18: DemoRequest.B: the default is null; that needs "nullableVersions"',
+        ],
     ),
     "null default, partly nullable": (
         spec([field(kind="bytes", default="null", nullableVersions="3+")]),
-        "the default is null, but not all of versions 0-5 are nullable (3+)",
+        "12: DemoRequest.Field: the default is null, but not all of versions 0-5 are nullable (3+)",
     ),
     "default out of range": (
         spec([field(kind="int8", default="128")]),
-        "the default 128 does not fit int8 (-128 to 127)",
+        "12: DemoRequest.Field: the default 128 does not fit int8 (-128 to 127)",
     ),
     "hex default out of range": (
         spec([field(kind="uint16", default="0x10000")]),
-        "does not fit uint16 (0 to 65535)",
+        "12: DemoRequest.Field: the default 0x10000 does not fit uint16 (0 to 65535)",
     ),
-    "default no number": (spec([field(default="many")]), "the default 'many' is no whole number"),
-    "fractional default": (spec([field(default=1.5)]), "is a whole number, not 1.5"),
-    "JSON null as default": (spec([field(default=None)]), 'write "null" for null'),
+    "default no number": (
+        spec([field(default="many")]),
+        "12: DemoRequest.Field: the default 'many' is no whole number (decimal, 0x hex or 0 octal)",
+    ),
+    "fractional default": (
+        spec([field(default=1.5)]),
+        "12: DemoRequest.Field: the default of an int32 is a whole number, not 1.5",
+    ),
+    "JSON null as default": (
+        spec([field(default=None)]),
+        '12: DemoRequest.Field: a default is a number, true, false or a string; write "null" for null',
+    ),
     "bool default": (
         spec([field(kind="bool", default="yes")]),
-        "the default of a bool is true or false, not 'yes'",
+        "12: DemoRequest.Field: the default of a bool is true or false, not 'yes'",
     ),
-    "float default": (spec([field(kind="float64", default="pi")]), "the default 'pi' is no number"),
+    "float default": (
+        spec([field(kind="float64", default="pi")]),
+        "12: DemoRequest.Field: the default 'pi' is no number",
+    ),
     "uuid default": (
         spec([field(kind="uuid", default="abc")]),
-        "the default 'abc' is no uuid; write 16 bytes",
+        "12: DemoRequest.Field: the default 'abc' is no uuid; write 16 bytes as URL-safe base64",
     ),
-    "array default": (spec([field(kind="[]int32", default="1")]), "an array is empty by default, or null"),
+    "array default": (
+        spec([field(kind="[]int32", default="1")]),
+        "12: DemoRequest.Field: an array is empty by default, or null: '1' is no default for []int32",
+    ),
     "struct default": (
         spec([field("Part", "Part", default="x", fields=[field()])]),
-        "a struct has no default but null",
+        "12: DemoRequest.Part: a struct has no default but null: 'x' is none for Part",
     ),
-    "bytes default": (spec([field(kind="bytes", default="x")]), "'x' is no default for bytes: leave it out"),
+    "bytes default": (
+        spec([field(kind="bytes", default="x")]),
+        "12: DemoRequest.Field: 'x' is no default for bytes: leave it out",
+    ),
     # tags
-    "tag without versions": (spec([field(tag=0)]), 'a "tag" needs "taggedVersions"'),
-    "tagged without tag": (spec([field(taggedVersions="2+")]), '"taggedVersions" needs a "tag"'),
-    "negative tag": (spec([field(tag=-1, taggedVersions="2+")]), "tags begin at 0, not at -1"),
+    "tag without versions": (spec([field(tag=0)]), '12: DemoRequest.Field: a "tag" needs "taggedVersions"'),
+    "tagged without tag": (
+        spec([field(taggedVersions="2+")]),
+        '12: DemoRequest.Field: "taggedVersions" needs a "tag"',
+    ),
+    "negative tag": (
+        spec([field(tag=-1, taggedVersions="2+")]),
+        "12: DemoRequest.Field: tags begin at 0, not at -1",
+    ),
     "tags with an end": (
         spec([field(tag=0, taggedVersions="2-3")]),
-        "2-3 has an end; a tagged field stays tagged",
+        "13: DemoRequest.Field: 2-3 has an end; a tagged field stays tagged, so write '2+'",
     ),
     "tag in a version without tags": (
         spec([field(tag=0, taggedVersions="1+")]),
-        "tagged in 1+, but only versions 2-5 are flexible",
+        "13: DemoRequest.Field: tagged in 1+, but only versions 2-5 are flexible and can have tags",
     ),
     "tag outside the field's versions": (
         spec([field(versions="4+", tag=0, taggedVersions="3+")]),
-        '"taggedVersions" 3+ goes beyond "versions" 4+',
+        '13: DemoRequest.Field: "taggedVersions" 3+ goes beyond "versions" 4+',
     ),
     "tag twice": (
         spec([field("A", tag=0, taggedVersions="2+"), field("B", tag=0, taggedVersions="2+")]),
-        "DemoRequest.B: tag 0 belongs to A already",
+        "19: DemoRequest.B: tag 0 belongs to A already (line 8)",
     ),
-    "tag left out": (spec([field(tag=1, taggedVersions="2+")]), "tag 0 is not used yet; use it before tag 1"),
+    "tag left out": (
+        spec([field(tag=1, taggedVersions="2+")]),
+        "12: DemoRequest.Field: tag 0 is not used yet; use it before tag 1",
+    ),
     # marks
     "zeroCopy string": (
         spec([field(kind="string", zeroCopy=True)]),
-        "only bytes can be zeroCopy, not string",
+        "12: DemoRequest.Field: only bytes can be zeroCopy, not string",
     ),
-    "flexible number": (spec([field(flexibleVersions="none")]), "a field of type int32 has no length"),
+    "flexible number": (
+        spec([field(flexibleVersions="none")]),
+        "12: DemoRequest.Field: a field of type int32 has no length, so it is the same in flexible versions",
+    ),
     "map key of a message": (
         spec([field(mapKey=True)]),
-        "only plain fields of structs inside arrays can be map keys",
+        "12: DemoRequest.Field: only plain fields of structs inside arrays can be map keys",
     ),
-    "unknown entity": (spec([field(entityType="topic")]), "unknown entity type 'topic'"),
+    "unknown entity": (
+        spec([field(entityType="topic")]),
+        "12: DemoRequest.Field: unknown entity type 'topic'; did you mean 'topicName'?",
+    ),
     "entity of another type": (
         spec([field(entityType="topicName")]),
-        "a topicName is of type string, not int32",
+        "12: DemoRequest.Field: a topicName is of type string, not int32",
+    ),
+    # found by trying to break the compiler
+    "nested too deeply": ("[" * 100_000, "1: the spec is nested too deeply to be read"),
+    "versions too high": (
+        spec([field(versions="99999+")]),
+        "11: DemoRequest.Field: \"versions\": versions end at 32767, and '99999+' goes beyond",
+    ),
+    "versions no string": (
+        spec([field(versions=3)]),
+        '11: DemoRequest.Field: "versions" must be a string, not a number',
+    ),
+    "fields no array": (
+        spec([field(fields={})]),
+        '12: DemoRequest.Field: "fields" must be an array of fields',
+    ),
+    "field no object": (spec(["x"]), "8: DemoRequest: expected a field in braces, found a string"),
+    "array of a struct without fields": (
+        spec([field("A", "[]Part", fields=[])]),
+        "1: DemoRequest.A: the struct has no fields in version 0, and an array of nothing has no end",
+    ),
+    "structs of one Python name": (
+        spec([field("A", "FooBar", fields=[field()]), field("B", "FooBAR", fields=[field()])]),
+        "20: DemoRequest.B: FooBar (line 8) and FooBAR are the same name in Python; give one another",
+    ),
+    "tag far away": (
+        spec([field(tag=2**31, taggedVersions="2+")]),
+        "12: DemoRequest.Field: tag 0 is not used yet; use it before tag 2147483648",
+    ),
+    "default with underscores": (
+        spec([field(default="1_000")]),
+        "12: DemoRequest.Field: the default '1_000' is no whole number (decimal, 0x hex or 0 octal)",
+    ),
+    "default in digits of another script": (
+        spec([field(default="\u0663")]),
+        "12: DemoRequest.Field: the default '٣' is no whole number (decimal, 0x hex or 0 octal)",
+    ),
+    "infinite default": (
+        spec([field(default=1e400)]),
+        "12: column 15: expected a JSON value, found 'Infinity'",
+    ),
+    "string default no string": (
+        spec([field(kind="string", default=5)]),
+        "12: DemoRequest.Field: 5 is no default for string: leave it out",
+    ),
+    "about no string": (
+        spec([field(about=5)]),
+        '12: DemoRequest.Field: "about" must be a string, not a number',
+    ),
+    "ignorable no bool": (
+        spec([field(ignorable="yes")]),
+        '12: DemoRequest.Field: "ignorable" must be true or false, not a string',
+    ),
+    "commonStructs no array": (
+        spec(commonStructs={}),
+        '14: DemoRequest: "commonStructs" must be an array, not an object',
+    ),
+    "common struct without fields": (
+        spec(commonStructs=[{"name": "Part", "versions": "0+"}]),
+        '15: Part: "fields" is missing',
+    ),
+    "common struct that is younger than its use": (
+        spec([field("A", "Part")], commonStructs=[{"name": "Part", "versions": "3+", "fields": [field()]}]),
+        "11: DemoRequest.A: the field is in versions 0-5, but Part in 3+",
+    ),
+    "no type at all": (
+        spec([field(kind="")]),
+        "10: DemoRequest.Field: unknown type ''; the types are bool, int8, int16, uint16, int32, "
+        "uint32, int64, float64, uuid, string, bytes, records, or a struct's name, or [] before "
+        "either",
     ),
 }
 
@@ -244,9 +403,14 @@ CATALOGUE = {
 def test_the_problem_is_named_with_its_place_and_remedy(name):
     text, expected = CATALOGUE[name]
     found = problems(text)
-    assert found, "the spec was accepted"
-    assert any(expected in problem for problem in found), found
-    assert all(problem.startswith("Demo.json:") for problem in found)
+    assert found == [
+        f"Demo.json:{problem}" for problem in ([expected] if isinstance(expected, str) else expected)
+    ]
+
+
+def test_a_file_that_is_not_utf8_is_refused():
+    with pytest.raises(SpecError, match=r"^Demo\.json:2: the file is not UTF-8$"):
+        parse("Demo.json", b"{\n\xff}")
 
 
 def test_the_base_of_the_catalogue_is_right():
