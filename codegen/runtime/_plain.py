@@ -67,7 +67,7 @@ class Plain:
         """A message from what ``to_json`` gave. Raises DecodeError as ``from_dict`` does."""
         try:
             values = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             failure = DecodeError(f"not valid JSON: {error}")
             failure.message_name = cls.__name__
             raise failure from None

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_plain.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 5d3fdaaf5afdc58ccd4a4ee74ca8ad80a80d484d189d761218304558ff90166a
+# sha256 of the source: 6afd86a1258486ad58c90dc8ea355d10e286c9c26c0adcf74c1cbbc8fa598e73
 """Messages as plain dicts, as JSON, and as short text: for logs, tests and tools, never for the wire.
 
 Copied into every generated package. Works from the attributes of the classes and from their ``CONVERTED``
@@ -69,7 +69,7 @@ class Plain:
         """A message from what ``to_json`` gave. Raises DecodeError as ``from_dict`` does."""
         try:
             values = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             failure = DecodeError(f"not valid JSON: {error}")
             failure.message_name = cls.__name__
             raise failure from None
