@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.config import ProducerConfig
 from kproducer.errors import (
     AuthenticationError,
@@ -88,5 +89,6 @@ __all__ = [
     "SerializationError",
     "StringSerializer",
     "TopicPartition",
+    "UnsupportedVersionError",
     "UuidSerializer",
 ]

@@ -17,6 +17,7 @@ from kproducer.config_setting import (
     INT32_MAX,
     INT64_MAX,
     METADATA_KEY,
+    SECURITY_PROTOCOLS,
     RaisedDefault,
     Setting,
     boolean,
@@ -248,7 +249,7 @@ class ProducerConfig:
     )
     security_protocol: str = choice(
         "PLAINTEXT",
-        ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        SECURITY_PROTOCOLS,
         source=_JAVA,
         about="Only PLAINTEXT is available yet.",
     )

@@ -24,6 +24,7 @@ LONGEST_MS = 2**42
 
 #: Where a Setting hides in the metadata of an attrs attribute.
 METADATA_KEY = "kproducer.setting"
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 #: (setting, name as the user wrote it, value) to the stored value; raises ConfigError.
 Parser = Callable[["Setting", str, Any], Any]
@@ -240,8 +241,17 @@ def _parse_server(name: str, given: Any) -> str:
     if not isinstance(given, str):
         raise ConfigError(f"{name}: expected 'host:port', got {shown(given)}")
     text = given.strip()
-    # Java takes listener names in front ("PLAINTEXT://host:9092"), and people copy them from broker files.
-    address = text.partition("://")[2] or text
+    scheme, separator, address = text.partition("://")
+    if not separator:
+        address = text
+    elif scheme.upper() != "PLAINTEXT":
+        # People copy listeners from broker files. Java drops the protocol in front, and then talks plaintext
+        # to a TLS port.
+        if scheme.upper() in SECURITY_PROTOCOLS:
+            raise ConfigError(
+                f"{name}: {given!r}: {scheme} is not available yet; only PLAINTEXT listeners are"
+            )
+        raise ConfigError(f"{name}: {given!r} is a URL; write 'host:port' without {scheme}://")
     host, colon, port = address.rpartition(":")
     if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
         if address.count(":") > 1:

@@ -27,6 +27,7 @@ from kproducer.errors import (
     InvalidArgumentError,
     KafkaError,
     KafkaTimeoutError,
+    Outcome,
     ProducerClosedError,
     RecordTooLargeError,
 )
@@ -169,17 +170,31 @@ class KafkaProducer:
             A ``concurrent.futures.Future`` of ``RecordMetadata`` that can also be awaited.
 
         Raises:
-            InvalidArgumentError: topic, partition or timestamp is none.
+            InvalidArgumentError: topic, partition or timestamp is none, or the callback cannot be called.
             SerializationError: key, value or a header cannot be turned into bytes.
             RecordTooLargeError: larger than ``max_request_size`` or ``buffer_memory``.
             MetadataTimeoutError: topic or partition did not become known within ``max_block_ms``.
             BufferExhaustedError: no memory came free within what was left of ``max_block_ms``.
             BrokerError: the topic's name is invalid, or this user may not see it.
             ProducerClosedError: the producer is closed.
+
+        All of them say ``outcome=NOT_SENT``. Not for signal handlers: one that interrupts ``send`` on its own
+        thread would wait for the partition's lock for ever; let it set a flag.
         """
-        if self._intercepts:
-            return self._send_intercepted(topic, value, key, headers, partition, timestamp_ms, on_delivery)
-        return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        if on_delivery is not None and not callable(on_delivery):
+            raise InvalidArgumentError(
+                f"on_delivery must be a function of (metadata, error), not {type(on_delivery).__name__}"
+            ).with_outcome(Outcome.NOT_SENT)
+        try:
+            if self._intercepts:
+                return self._send_intercepted(
+                    topic, value, key, headers, partition, timestamp_ms, on_delivery
+                )
+            return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        except KafkaError as error:
+            if error.outcome is None:
+                error.outcome = Outcome.NOT_SENT
+            raise
 
     def _send(
         self,

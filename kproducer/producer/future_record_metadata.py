@@ -21,7 +21,7 @@ from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FuturesTimeoutError
 from typing import TYPE_CHECKING, Any
 
-from kproducer.errors import KafkaError
+from kproducer.errors import IllegalStateError, KafkaError
 from kproducer.method_suggestions import FUTURE_METHODS, no_such_attribute
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP, RecordMetadata, TopicPartition
 
@@ -42,6 +42,18 @@ else:  # Python 3.10: two classes; callers may catch either
         pass
 
     _ResultTimeoutError = _BothTimeoutsError
+
+
+class _ThisThread(threading.local):
+    completes_futures = False
+
+
+_this_thread = _ThisThread()
+
+
+def this_thread_completes_futures() -> None:
+    """The calling thread is an I/O thread: it may not wait for a future without end."""
+    _this_thread.completes_futures = True
 
 
 class _Watch:
@@ -322,6 +334,8 @@ class FutureRecordMetadata(Future[RecordMetadata]):
         Raises:
             KafkaError: the record was not delivered; ``error.outcome`` says what is known.
             TimeoutError: not known within ``timeout``; the record is still on its way.
+            IllegalStateError: not known yet, and called without ``timeout`` on the I/O thread, as in a
+                delivery callback: the thread that completes futures would wait for itself.
         """
         self._wait_done(timeout)
         error = self._error()
@@ -341,6 +355,11 @@ class FutureRecordMetadata(Future[RecordMetadata]):
         owner, _ = self._locate()
         if owner.is_readable():
             return
+        if timeout is None and _this_thread.completes_futures:
+            raise IllegalStateError(
+                "result() without a timeout in a delivery callback would wait for itself; "
+                "use add_done_callback()"
+            )
         in_time = owner.wait(timeout)
         owner, _ = self._locate()
         while in_time and not owner.is_readable():

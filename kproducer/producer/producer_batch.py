@@ -145,19 +145,26 @@ class ProducerBatch:
         Raises:
             SerializationError: an argument has the wrong type or range; nothing has changed.
         """
-        if not self.is_open or not self._append(timestamp_ms, key, value, headers):
-            return None
         index = self.record_count
-        self.record_count = index + 1
-        future = FutureRecordMetadata(
-            self.result,
-            index,
-            timestamp_ms,
-            -1 if key is None else len(key),
-            -1 if value is None else len(value),
-        )
-        if on_delivery is not None:
-            self._deliveries.append((on_delivery, future))
+        try:
+            if not self.is_open or not self._append(timestamp_ms, key, value, headers):
+                return None
+            self.record_count = index + 1
+            future = FutureRecordMetadata(
+                self.result,
+                index,
+                timestamp_ms,
+                -1 if key is None else len(key),
+                -1 if value is None else len(value),
+            )
+            if on_delivery is not None:
+                self._deliveries.append((on_delivery, future))
+        except BaseException:
+            # What a signal handler raises may come after the record went in. The builder knows; a count that
+            # lags behind would give later records the offsets of their predecessors.
+            if self.builder is not None:
+                self.record_count = self.builder.record_count
+            raise
         return future
 
     def close_for_appends(self) -> None:

@@ -17,6 +17,7 @@ from kproducer.clock import Clock
 from kproducer.config import ProducerConfig
 from kproducer.errors import KafkaError, ProducerClosedError
 from kproducer.producer.batch_completion import BatchCompletion
+from kproducer.producer.future_record_metadata import this_thread_completes_futures
 from kproducer.producer.in_flight_batches import InFlightBatches
 from kproducer.producer.metrics import ProducerMetrics
 from kproducer.producer.produce_request_builder import ProduceRequestBuilder
@@ -129,6 +130,7 @@ class Sender:
     def run(self) -> None:
         """Loop until closed. Survives unexpected errors; in the end no record is left without a fate."""
         _log.debug("The I/O thread starts")
+        this_thread_completes_futures()
         ending: BaseException | None = None
         try:
             while self._running:

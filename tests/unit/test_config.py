@@ -89,6 +89,7 @@ def test_every_setting_is_documented() -> None:
         (["a:1", "b:2"], ("a:1", "b:2")),
         (["a:1,b:2", "c:3"], ("a:1", "b:2", "c:3")),
         ("PLAINTEXT://broker.example:9092", ("broker.example:9092",)),
+        ("plaintext://broker.example:9092", ("broker.example:9092",)),
         ("[::1]:9092", ("[::1]:9092",)),
     ],
 )
@@ -111,6 +112,8 @@ def test_bootstrap_servers_in_all_their_shapes(given_servers: Any, stored: tuple
         (9092, "host:port"),
         (b"a:1", "host:port"),
         ([("a", 1)], "host:port"),
+        ("http://a:1", "write 'host:port' without http://"),
+        ("SASL_SSL://a:1", "only PLAINTEXT"),
         (None, "host:port"),
     ],
 )

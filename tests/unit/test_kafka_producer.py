@@ -28,6 +28,7 @@ from kproducer import (
     KafkaProducer,
     KafkaTimeoutError,
     MetadataTimeoutError,
+    Outcome,
     ProducerConfig,
     ProducerRecord,
     RecordMetadata,
@@ -344,6 +345,42 @@ def test_flush_in_a_callback_is_refused_instead_of_hanging(make: MakeProducer) -
 
     producer.send("t", b"v", on_delivery=callback).get(PATIENCE_S)
     assert len(errors) == 1
+
+
+def test_waiting_for_a_future_in_a_callback_is_refused_instead_of_hanging(make: MakeProducer) -> None:
+    producer = make()
+    errors: list[BaseException] = []
+
+    def callback(metadata: RecordMetadata, error: KafkaError | None) -> None:
+        another = producer.send("t", b"another")
+        try:
+            another.result()
+        except IllegalStateError as caught:
+            errors.append(caught)
+
+    producer.send("t", b"v", on_delivery=callback).get(PATIENCE_S)
+    producer.flush()
+    assert "add_done_callback" in str(errors[0])
+
+
+def test_what_send_raises_says_that_nothing_was_sent(make: MakeProducer) -> None:
+    producer = make(max_block_ms=50)
+    bad_calls: list[dict[str, Any]] = [
+        {"topic": "t", "value": object()},
+        {"topic": "t", "partition": -1},
+        {"topic": "t", "partition": 99},
+        {"topic": "t", "value": b"x" * 2_000_000},
+        {"topic": "t", "on_delivery": "not callable"},
+    ]
+    for call in bad_calls:
+        with pytest.raises(KafkaError) as caught:
+            producer.send(**call)
+        assert caught.value.outcome is Outcome.NOT_SENT, call
+
+
+def test_a_callback_that_cannot_be_called_is_refused_at_once(make: MakeProducer) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"on_delivery must be a function of .*, not str"):
+        make().send("t", b"v", on_delivery="print")  # type: ignore[arg-type]
 
 
 # -- other faces -----------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ PUBLIC_NAMES = [
     "SerializationError",
     "StringSerializer",
     "TopicPartition",
+    "UnsupportedVersionError",
     "UuidSerializer",
 ]
 

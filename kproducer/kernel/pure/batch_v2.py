@@ -142,13 +142,22 @@ class BatchWriter:
         end = position + len(record)
         if end > self.limit:
             return False
-        self._view[position:end] = record
-        self.position = end
-        self.record_count = record_count + 1
-        if max_timestamp_ms != self.max_timestamp_ms:
-            self.max_timestamp_ms = max_timestamp_ms
-            if not record_count:
-                self.base_timestamp_ms = timestamp_ms
+        earlier_max_timestamp_ms = self.max_timestamp_ms
+        try:
+            self._view[position:end] = record
+            self.position = end
+            self.record_count = record_count + 1
+            if max_timestamp_ms != earlier_max_timestamp_ms:
+                self.max_timestamp_ms = max_timestamp_ms
+                if not record_count:
+                    self.base_timestamp_ms = timestamp_ms
+        except BaseException:
+            # Ctrl-C and other signal handlers raise between any two of these: position and count must agree,
+            # or the broker refuses the whole batch.
+            self.position = position
+            self.record_count = record_count
+            self.max_timestamp_ms = earlier_max_timestamp_ms
+            raise
         return True
 
     def rewind(self) -> None:
