@@ -45,6 +45,7 @@ broker: setup ## run Apache Kafka until Ctrl-C (KAFKA_VERSION=4.4.0, NODES=1, PO
 bench: setup ## kproducer beside its peers on one cluster (BENCH_SECONDS=300, BENCH_ARGS=)
 	@$(PY) -m benchmarks $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(BENCH_ARGS)
 	@$(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS)
+	@$(PY) -m benchmarks.codecs
 
 clean: ## remove what was built (not the cache of broker artifacts)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

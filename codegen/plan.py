@@ -46,8 +46,9 @@ class CodecPlan:
 
     @property
     def has_loop(self) -> bool:
-        """Whether encoding walks over elements."""
-        return any(value.kind == "array" for value in self.all_values)
+        """Whether encoding walks over elements itself; structs in arrays have functions for that."""
+        elements = [value.element for value in self.all_values if value.kind == "array"]
+        return any(element is not None and element.kind != "struct" for element in elements)
 
     @property
     def can_fail(self) -> bool:
@@ -93,14 +94,14 @@ class ModulePlan:
         return tuple((struct_name(code), code) for code in sorted(codes) if code != "?")
 
     @property
-    def decoded_alone(self) -> frozenset[str]:
-        """Codecs that decode one struct at a time: the message's own, and those of single struct fields."""
+    def used_alone(self) -> frozenset[str]:
+        """Codecs of one struct at a time: the message's own, and those of single struct fields."""
         single = {value.functions for value in self._values() if value.kind == "struct"}
         return frozenset(single | {codec.functions for _, codec in self.table})
 
     @property
-    def decoded_in_lists(self) -> frozenset[str]:
-        """Codecs that decode the elements of arrays."""
+    def used_in_lists(self) -> frozenset[str]:
+        """Codecs of the elements of arrays."""
         elements = [value.element for value in self._values() if value.element is not None]
         return frozenset(element.functions for element in elements if element.kind == "struct")
 

@@ -178,11 +178,11 @@ def _fill_imports(text: str) -> str:
 def _spaced_steps(function: str) -> str:
     """A function with one blank line before each step (it starts by setting ``at``) and no other."""
     lines: list[str] = []
+    step = " " * (12 if "_list(" in function.split("\n", 1)[0] else 8) + 'at = "'
     for line in function.splitlines():
         if line.strip():
-            in_list = function.count("items.append(item)")
-            is_step = line.startswith(" " * (12 if in_list else 8) + 'at = "') and lines[-1].strip() != "try:"
-            lines += ["", line] if is_step else [line]
+            is_first = lines and lines[-1].strip() in ("try:", "for item in items:")
+            lines += ["", line] if line.startswith(step) and not is_first else [line]
     return "\n".join(lines)
 
 

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_wire.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 5092bb7448a841130c38d590b15623845dc3e0baf6c6206091ebcd04477e709c
+# sha256 of the source: d728ea769d9e878ceb16832ce0e8e61f0dae8bc20dc218dd03e93b7250a39d64
 """What generated modules share: errors, varints, tagged fields, struct tables.
 
 Copied into every generated package, so that the package depends on nothing but attrs and the standard
@@ -127,6 +127,9 @@ FLOAT64_READERS = FLOAT64S.readers()
 
 def read_uvarint_rest(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
     """Finish an unsigned varint whose first byte (above 127) was read already; return (value, position)."""
+    byte = buffer[position]
+    if byte < 128:
+        return first & 0x7F | byte << 7, position + 1
     value = first & 0x7F
     shift = 7
     while True:
@@ -261,6 +264,10 @@ def uvarint_size(value: int) -> int:
 
 def write_uvarint(buffer: bytearray, position: int, value: int) -> int:
     """Write an unsigned varint; return the position behind it."""
+    if 127 < value < 16384:
+        buffer[position] = value & 0x7F | 0x80
+        buffer[position + 1] = value >> 7
+        return position + 2
     while value > 127:
         buffer[position] = value & 0x7F | 0x80
         position += 1
@@ -312,12 +319,12 @@ def text_bytes(text: str) -> int:
 
 def byte_length(data: Buffer) -> int:
     """Length of a bytes-like value in bytes, whatever its item size."""
-    return data.nbytes if isinstance(data, memoryview) else len(data)
+    return data.nbytes if type(data) is memoryview else len(data)
 
 
 def byte_view(data: Buffer) -> Buffer:
     """A bytes-like value as single bytes, not copied."""
-    if isinstance(data, memoryview) and (data.itemsize != 1 or data.ndim != 1):
+    if type(data) is memoryview and (data.itemsize != 1 or data.ndim != 1):
         return data.cast("B")
     return data
 
@@ -349,12 +356,14 @@ def encode_failed(error: Exception, item: object, at: str, element: object = Non
         return _numbers_failed(error, item, at)
     value = getattr(item, at, None)
     path = at
-    if element is not None and isinstance(value, (list, tuple)):
+    if isinstance(error, EncodeError) and error.field_path.startswith("["):
+        pass  # which element it was is known
+    elif element is not None and isinstance(value, (list, tuple)):
         path += next((f"[{index}]" for index, other in enumerate(value) if other is element), "")
     elif isinstance(value, (list, tuple)) and None in value:
         path, value = f"{at}[{value.index(None)}]", None
     if isinstance(error, EncodeError):
-        error.field_path = f"{path}.{error.field_path}" if error.field_path else path
+        error.field_path = _joined(path, error.field_path)
         return error
     if value is None:
         return null_value(path)
@@ -362,6 +371,20 @@ def encode_failed(error: Exception, item: object, at: str, element: object = Non
         return EncodeError(f"the text has no UTF-8 form: {error.reason}", path)
     shown = element if element is not None else value
     return EncodeError(f"a value of type {type(shown).__name__} does not fit the field: {error}", path)
+
+
+def _joined(path: str, below: str) -> str:
+    return path + below if not below or below.startswith("[") else f"{path}.{below}"
+
+
+def element_failed(
+    error: Exception, items: Iterable[object], item: object, at: str, element: object = None
+) -> EncodeError:
+    """As ``encode_failed``, for the structs of an array; the path begins with the element's index."""
+    failure = encode_failed(error, item, at, element)
+    index = next((index for index, other in enumerate(items) if other is item), 0)
+    failure.field_path = _joined(f"[{index}]", failure.field_path)
+    return failure
 
 
 def _numbers_failed(error: Exception, item: object, at: str) -> EncodeError:

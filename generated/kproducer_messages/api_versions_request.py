@@ -159,6 +159,7 @@ def _size_api_versions_request_v0(item: ApiVersionsRequest) -> int:
     """Versions 0-2."""
     return 0
 
+
 def _decode_api_versions_request_v3(buffer: bytes, position: int, end: int) -> tuple[ApiVersionsRequest, int]:
     """Versions 3-4."""
     at = ""
@@ -258,13 +259,13 @@ def _size_api_versions_request_v3(item: ApiVersionsRequest) -> int:
         length = text_bytes(item.client_software_name)
         size += length
         if length > 126:
-            size += uvarint_size(length + 1) - 1
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
         at = "client_software_version"
         length = text_bytes(item.client_software_version)
         size += length
         if length > 126:
-            size += uvarint_size(length + 1) - 1
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields

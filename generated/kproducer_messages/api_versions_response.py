@@ -23,6 +23,7 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
+    element_failed,
     encode_failed,
     no_such_version,
     not_in_version,
@@ -305,25 +306,29 @@ def _decode_api_version_v0_list(
     return position
 
 
-def _encode_api_version_v0(item: ApiVersion, buffer: bytearray, position: int) -> int:
+def _encode_api_version_v0_list(items: list[ApiVersion], buffer: bytearray, position: int) -> int:
     """Versions 0-2."""
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "3-4")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "3-4")
 
-        at = "api_key:h min_version:h max_version:h"
-        _S_hhh.pack_into(buffer, position, item.api_key, item.min_version, item.max_version)
-        position += 6
+            at = "api_key:h min_version:h max_version:h"
+            _S_hhh.pack_into(buffer, position, item.api_key, item.min_version, item.max_version)
+            position += 6
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_api_version_v0(item: ApiVersion) -> int:
+def _size_api_version_v0_list(items: list[ApiVersion]) -> int:
     """Versions 0-2."""
-    return 6
+    size = 6 * len(items)
+    return size
+
 
 def _decode_api_version_v3_list(
     buffer: bytes, position: int, end: int, count: int, items: list[ApiVersion]
@@ -351,39 +356,44 @@ def _decode_api_version_v3_list(
     return position
 
 
-def _encode_api_version_v3(item: ApiVersion, buffer: bytearray, position: int) -> int:
+def _encode_api_version_v3_list(items: list[ApiVersion], buffer: bytearray, position: int) -> int:
     """Versions 3-4."""
     at = ""
+    item = None
     try:
-        at = "api_key:h min_version:h max_version:h"
-        _S_hhh.pack_into(buffer, position, item.api_key, item.min_version, item.max_version)
-        position += 6
+        for item in items:
+            at = "api_key:h min_version:h max_version:h"
+            _S_hhh.pack_into(buffer, position, item.api_key, item.min_version, item.max_version)
+            position += 6
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_api_version_v3(item: ApiVersion) -> int:
+def _size_api_version_v3_list(items: list[ApiVersion]) -> int:
     """Versions 3-4."""
-    size = 7
+    size = 7 * len(items)
     at = ""
+    item = None
     try:
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+        for item in items:
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_supported_feature_key_v3_list(
     buffer: bytes, position: int, end: int, count: int, items: list[SupportedFeatureKey]
@@ -423,59 +433,66 @@ def _decode_supported_feature_key_v3_list(
     return position
 
 
-def _encode_supported_feature_key_v3(item: SupportedFeatureKey, buffer: bytearray, position: int) -> int:
+def _encode_supported_feature_key_v3_list(
+    items: list[SupportedFeatureKey], buffer: bytearray, position: int
+) -> int:
     """Versions 3-4."""
     at = ""
+    item = None
     try:
-        at = "name"
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+        for item in items:
+            at = "name"
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "min_version:h max_version:h"
-        _S_hh.pack_into(buffer, position, item.min_version, item.max_version)
-        position += 4
+            at = "min_version:h max_version:h"
+            _S_hh.pack_into(buffer, position, item.min_version, item.max_version)
+            position += 4
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_supported_feature_key_v3(item: SupportedFeatureKey) -> int:
+def _size_supported_feature_key_v3_list(items: list[SupportedFeatureKey]) -> int:
     """Versions 3-4."""
-    size = 6
+    size = 6 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        length = text_bytes(item.name)
-        size += length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
+        for item in items:
+            at = "name"
+            length = text_bytes(item.name)
+            size += length
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_finalized_feature_key_v3_list(
     buffer: bytes, position: int, end: int, count: int, items: list[FinalizedFeatureKey]
@@ -515,59 +532,66 @@ def _decode_finalized_feature_key_v3_list(
     return position
 
 
-def _encode_finalized_feature_key_v3(item: FinalizedFeatureKey, buffer: bytearray, position: int) -> int:
+def _encode_finalized_feature_key_v3_list(
+    items: list[FinalizedFeatureKey], buffer: bytearray, position: int
+) -> int:
     """Versions 3-4."""
     at = ""
+    item = None
     try:
-        at = "name"
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+        for item in items:
+            at = "name"
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "max_version_level:h min_version_level:h"
-        _S_hh.pack_into(buffer, position, item.max_version_level, item.min_version_level)
-        position += 4
+            at = "max_version_level:h min_version_level:h"
+            _S_hh.pack_into(buffer, position, item.max_version_level, item.min_version_level)
+            position += 4
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_finalized_feature_key_v3(item: FinalizedFeatureKey) -> int:
+def _size_finalized_feature_key_v3_list(items: list[FinalizedFeatureKey]) -> int:
     """Versions 3-4."""
-    size = 6
+    size = 6 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        length = text_bytes(item.name)
-        size += length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
+        for item in items:
+            at = "name"
+            length = text_bytes(item.name)
+            size += length
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_api_versions_response_v0(
     buffer: bytes, position: int, end: int
@@ -601,7 +625,6 @@ def _decode_api_versions_response_v0(
 
 def _encode_api_versions_response_v0(item: ApiVersionsResponse, buffer: bytearray, position: int) -> int:
     """Version 0."""
-    element: Any = None
     at = ""
     try:
         if item.unknown_tagged_fields:
@@ -616,27 +639,23 @@ def _encode_api_versions_response_v0(item: ApiVersionsResponse, buffer: bytearra
         length = len(item.api_keys)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.api_keys:
-            position = _encode_api_version_v0(element, buffer, position)
-        element = None
+        position = _encode_api_version_v0_list(item.api_keys, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_api_versions_response_v0(item: ApiVersionsResponse) -> int:
     """Version 0."""
     size = 6
-    element: Any = None
     at = ""
     try:
         at = "api_keys"
-        for element in item.api_keys:
-            size += _size_api_version_v0(element)
-        element = None
+        size += _size_api_version_v0_list(item.api_keys)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_api_versions_response_v1(
     buffer: bytes, position: int, end: int
@@ -673,7 +692,6 @@ def _decode_api_versions_response_v1(
 
 def _encode_api_versions_response_v1(item: ApiVersionsResponse, buffer: bytearray, position: int) -> int:
     """Versions 1-2."""
-    element: Any = None
     at = ""
     try:
         if item.unknown_tagged_fields:
@@ -688,31 +706,27 @@ def _encode_api_versions_response_v1(item: ApiVersionsResponse, buffer: bytearra
         length = len(item.api_keys)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.api_keys:
-            position = _encode_api_version_v0(element, buffer, position)
-        element = None
+        position = _encode_api_version_v0_list(item.api_keys, buffer, position)
 
         at = "throttle_time_ms:i"
         _S_i.pack_into(buffer, position, item.throttle_time_ms)
         position += 4
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_api_versions_response_v1(item: ApiVersionsResponse) -> int:
     """Versions 1-2."""
     size = 10
-    element: Any = None
     at = ""
     try:
         at = "api_keys"
-        for element in item.api_keys:
-            size += _size_api_version_v0(element)
-        element = None
+        size += _size_api_version_v0_list(item.api_keys)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_api_versions_response_v3(
     buffer: bytes, position: int, end: int
@@ -799,7 +813,6 @@ def _decode_api_versions_response_v3(
 
 def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearray, position: int) -> int:
     """Versions 3-4."""
-    element: Any = None
     at = ""
     try:
         at = "error_code:h"
@@ -813,9 +826,7 @@ def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearra
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.api_keys:
-            position = _encode_api_version_v3(element, buffer, position)
-        element = None
+        position = _encode_api_version_v3_list(item.api_keys, buffer, position)
 
         at = "throttle_time_ms:i"
         _S_i.pack_into(buffer, position, item.throttle_time_ms)
@@ -840,10 +851,8 @@ def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearra
             size = 1
             length = len(item.supported_features)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
-            for element in item.supported_features:
-                size += _size_supported_feature_key_v3(element)
-            element = None
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_supported_feature_key_v3_list(item.supported_features)
             position = write_uvarint(buffer, position, 0)
             position = write_uvarint(buffer, position, size)
             at = "supported_features"
@@ -853,9 +862,7 @@ def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearra
                 position += 1
             else:
                 position = write_uvarint(buffer, position, length + 1)
-            for element in item.supported_features:
-                position = _encode_supported_feature_key_v3(element, buffer, position)
-            element = None
+            position = _encode_supported_feature_key_v3_list(item.supported_features, buffer, position)
         if item.finalized_features_epoch != -1:
             at = "finalized_features_epoch"
             size = 8
@@ -869,10 +876,8 @@ def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearra
             size = 1
             length = len(item.finalized_features)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
-            for element in item.finalized_features:
-                size += _size_finalized_feature_key_v3(element)
-            element = None
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_finalized_feature_key_v3_list(item.finalized_features)
             position = write_uvarint(buffer, position, 2)
             position = write_uvarint(buffer, position, size)
             at = "finalized_features"
@@ -882,9 +887,7 @@ def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearra
                 position += 1
             else:
                 position = write_uvarint(buffer, position, length + 1)
-            for element in item.finalized_features:
-                position = _encode_finalized_feature_key_v3(element, buffer, position)
-            element = None
+            position = _encode_finalized_feature_key_v3_list(item.finalized_features, buffer, position)
         if item.zk_migration_ready:
             at = "zk_migration_ready"
             size = 1
@@ -897,23 +900,20 @@ def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearra
             at = "tagged_fields"
             position = write_unknown_tags(buffer, position, unknown, 4)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_api_versions_response_v3(item: ApiVersionsResponse) -> int:
     """Versions 3-4."""
     size = 8
-    element: Any = None
     at = ""
     try:
         at = "api_keys"
         length = len(item.api_keys)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.api_keys:
-            size += _size_api_version_v3(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_api_version_v3_list(item.api_keys)
 
         at = "tagged_fields"
         tag_count = 0
@@ -924,10 +924,8 @@ def _size_api_versions_response_v3(item: ApiVersionsResponse) -> int:
             size = 1
             length = len(item.supported_features)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
-            for element in item.supported_features:
-                size += _size_supported_feature_key_v3(element)
-            element = None
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_supported_feature_key_v3_list(item.supported_features)
             size += total + uvarint_size(size) + 1
         if item.finalized_features_epoch != -1:
             at = "finalized_features_epoch"
@@ -942,10 +940,8 @@ def _size_api_versions_response_v3(item: ApiVersionsResponse) -> int:
             size = 1
             length = len(item.finalized_features)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
-            for element in item.finalized_features:
-                size += _size_finalized_feature_key_v3(element)
-            element = None
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_finalized_feature_key_v3_list(item.finalized_features)
             size += total + uvarint_size(size) + 1
         if item.zk_migration_ready:
             at = "zk_migration_ready"
@@ -962,7 +958,7 @@ def _size_api_versions_response_v3(item: ApiVersionsResponse) -> int:
         if tag_count > 127:
             size += uvarint_size(tag_count) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
 
 

@@ -24,6 +24,7 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
+    element_failed,
     encode_failed,
     no_such_version,
     not_in_version,
@@ -206,44 +207,51 @@ def _decode_metadata_request_topic_v0_list(
     return position
 
 
-def _encode_metadata_request_topic_v0(item: MetadataRequestTopic, buffer: bytearray, position: int) -> int:
+def _encode_metadata_request_topic_v0_list(
+    items: list[MetadataRequestTopic], buffer: bytearray, position: int
+) -> int:
     """Versions 0-8."""
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        _S_h.pack_into(buffer, position, length)
-        position += 2
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_request_topic_v0(item: MetadataRequestTopic) -> int:
+def _size_metadata_request_topic_v0_list(items: list[MetadataRequestTopic]) -> int:
     """Versions 0-8."""
-    size = 2
+    size = 2 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        length = text_bytes(item.name)
-        size += length
+        for item in items:
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            length = text_bytes(item.name)
+            size += length
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_request_topic_v9_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataRequestTopic]
@@ -283,59 +291,66 @@ def _decode_metadata_request_topic_v9_list(
     return position
 
 
-def _encode_metadata_request_topic_v9(item: MetadataRequestTopic, buffer: bytearray, position: int) -> int:
+def _encode_metadata_request_topic_v9_list(
+    items: list[MetadataRequestTopic], buffer: bytearray, position: int
+) -> int:
     """Version 9."""
     at = ""
+    item = None
     try:
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+        for item in items:
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_request_topic_v9(item: MetadataRequestTopic) -> int:
+def _size_metadata_request_topic_v9_list(items: list[MetadataRequestTopic]) -> int:
     """Version 9."""
-    size = 2
+    size = 2 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        length = text_bytes(item.name)
-        size += length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
+        for item in items:
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            length = text_bytes(item.name)
+            size += length
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_request_topic_v10_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataRequestTopic]
@@ -380,64 +395,71 @@ def _decode_metadata_request_topic_v10_list(
     return position
 
 
-def _encode_metadata_request_topic_v10(item: MetadataRequestTopic, buffer: bytearray, position: int) -> int:
+def _encode_metadata_request_topic_v10_list(
+    items: list[MetadataRequestTopic], buffer: bytearray, position: int
+) -> int:
     """Versions 10-13."""
     at = ""
+    item = None
     try:
-        at = "topic_id:16s"
-        _S_16s.pack_into(buffer, position, item.topic_id.bytes)
-        position += 16
+        for item in items:
+            at = "topic_id:16s"
+            _S_16s.pack_into(buffer, position, item.topic_id.bytes)
+            position += 16
 
-        at = "name"
-        if item.name is None:
-            buffer[position] = 0
-            position += 1
-        else:
-            data = item.name.encode()
-            length = len(data)
-            if length > MAX_STRING_BYTES:
-                raise string_too_long(length)
-            if length < 127:
-                buffer[position] = length + 1
+            at = "name"
+            if item.name is None:
+                buffer[position] = 0
                 position += 1
             else:
-                position = write_uvarint(buffer, position, length + 1)
-            stop = position + length
-            buffer[position:stop] = data
-            position = stop
+                data = item.name.encode()
+                length = len(data)
+                if length > MAX_STRING_BYTES:
+                    raise string_too_long(length)
+                if length < 127:
+                    buffer[position] = length + 1
+                    position += 1
+                else:
+                    position = write_uvarint(buffer, position, length + 1)
+                stop = position + length
+                buffer[position:stop] = data
+                position = stop
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_request_topic_v10(item: MetadataRequestTopic) -> int:
+def _size_metadata_request_topic_v10_list(items: list[MetadataRequestTopic]) -> int:
     """Versions 10-13."""
-    size = 18
+    size = 18 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        if item.name is not None:
-            length = text_bytes(item.name)
-            size += length
-            if length > 126:
-                size += uvarint_size(length + 1) - 1
+        for item in items:
+            at = "name"
+            if item.name is not None:
+                length = text_bytes(item.name)
+                size += length
+                if length > 126:
+                    size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_request_v0(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Version 0."""
@@ -465,7 +487,6 @@ def _decode_metadata_request_v0(buffer: bytes, position: int, end: int) -> tuple
 
 def _encode_metadata_request_v0(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Version 0."""
-    element: Any = None
     at = ""
     try:
         if not item.allow_auto_topic_creation:
@@ -487,29 +508,25 @@ def _encode_metadata_request_v0(item: MetadataRequest, buffer: bytearray, positi
         length = len(item.topics)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.topics:
-            position = _encode_metadata_request_topic_v0(element, buffer, position)
-        element = None
+        position = _encode_metadata_request_topic_v0_list(item.topics, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_request_v0(item: MetadataRequest) -> int:
     """Version 0."""
     size = 4
-    element: Any = None
     at = ""
     try:
         at = "topics"
         if item.topics is None:
             raise null_value()
-        for element in item.topics:
-            size += _size_metadata_request_topic_v0(element)
-        element = None
+        size += _size_metadata_request_topic_v0_list(item.topics)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_request_v1(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Versions 1-3."""
@@ -540,7 +557,6 @@ def _decode_metadata_request_v1(buffer: bytes, position: int, end: int) -> tuple
 
 def _encode_metadata_request_v1(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Versions 1-3."""
-    element: Any = None
     at = ""
     try:
         if not item.allow_auto_topic_creation:
@@ -564,28 +580,24 @@ def _encode_metadata_request_v1(item: MetadataRequest, buffer: bytearray, positi
             length = len(item.topics)
             _S_i.pack_into(buffer, position, length)
             position += 4
-            for element in item.topics:
-                position = _encode_metadata_request_topic_v0(element, buffer, position)
-            element = None
+            position = _encode_metadata_request_topic_v0_list(item.topics, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_request_v1(item: MetadataRequest) -> int:
     """Versions 1-3."""
     size = 4
-    element: Any = None
     at = ""
     try:
         at = "topics"
         if item.topics is not None:
-            for element in item.topics:
-                size += _size_metadata_request_topic_v0(element)
-            element = None
+            size += _size_metadata_request_topic_v0_list(item.topics)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_request_v4(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Versions 4-7."""
@@ -619,7 +631,6 @@ def _decode_metadata_request_v4(buffer: bytes, position: int, end: int) -> tuple
 
 def _encode_metadata_request_v4(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Versions 4-7."""
-    element: Any = None
     at = ""
     try:
         if item.include_cluster_authorized_operations:
@@ -640,32 +651,28 @@ def _encode_metadata_request_v4(item: MetadataRequest, buffer: bytearray, positi
             length = len(item.topics)
             _S_i.pack_into(buffer, position, length)
             position += 4
-            for element in item.topics:
-                position = _encode_metadata_request_topic_v0(element, buffer, position)
-            element = None
+            position = _encode_metadata_request_topic_v0_list(item.topics, buffer, position)
 
         at = "allow_auto_topic_creation:?"
         _S_b.pack_into(buffer, position, item.allow_auto_topic_creation)
         position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_request_v4(item: MetadataRequest) -> int:
     """Versions 4-7."""
     size = 5
-    element: Any = None
     at = ""
     try:
         at = "topics"
         if item.topics is not None:
-            for element in item.topics:
-                size += _size_metadata_request_topic_v0(element)
-            element = None
+            size += _size_metadata_request_topic_v0_list(item.topics)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_request_v8(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Version 8."""
@@ -701,7 +708,6 @@ def _decode_metadata_request_v8(buffer: bytes, position: int, end: int) -> tuple
 
 def _encode_metadata_request_v8(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Version 8."""
-    element: Any = None
     at = ""
     try:
         if item.unknown_tagged_fields:
@@ -716,9 +722,7 @@ def _encode_metadata_request_v8(item: MetadataRequest, buffer: bytearray, positi
             length = len(item.topics)
             _S_i.pack_into(buffer, position, length)
             position += 4
-            for element in item.topics:
-                position = _encode_metadata_request_topic_v0(element, buffer, position)
-            element = None
+            position = _encode_metadata_request_topic_v0_list(item.topics, buffer, position)
 
         at = "allow_auto_topic_creation:? include_cluster_authorized_operations:? include_topic_authorized_operations:?"
         _S_bbb.pack_into(
@@ -730,24 +734,22 @@ def _encode_metadata_request_v8(item: MetadataRequest, buffer: bytearray, positi
         )
         position += 3
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_request_v8(item: MetadataRequest) -> int:
     """Version 8."""
     size = 7
-    element: Any = None
     at = ""
     try:
         at = "topics"
         if item.topics is not None:
-            for element in item.topics:
-                size += _size_metadata_request_topic_v0(element)
-            element = None
+            size += _size_metadata_request_topic_v0_list(item.topics)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_request_v9(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Version 9."""
@@ -793,7 +795,6 @@ def _decode_metadata_request_v9(buffer: bytes, position: int, end: int) -> tuple
 
 def _encode_metadata_request_v9(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Version 9."""
-    element: Any = None
     at = ""
     try:
         at = "topics"
@@ -807,9 +808,7 @@ def _encode_metadata_request_v9(item: MetadataRequest, buffer: bytearray, positi
                 position += 1
             else:
                 position = write_uvarint(buffer, position, length + 1)
-            for element in item.topics:
-                position = _encode_metadata_request_topic_v9(element, buffer, position)
-            element = None
+            position = _encode_metadata_request_topic_v9_list(item.topics, buffer, position)
 
         at = "allow_auto_topic_creation:? include_cluster_authorized_operations:? include_topic_authorized_operations:?"
         _S_bbb.pack_into(
@@ -830,32 +829,30 @@ def _encode_metadata_request_v9(item: MetadataRequest, buffer: bytearray, positi
             buffer[position] = 0
             position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_request_v9(item: MetadataRequest) -> int:
     """Version 9."""
     size = 5
-    element: Any = None
     at = ""
     try:
         at = "topics"
         if item.topics is not None:
             length = len(item.topics)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
-            for element in item.topics:
-                size += _size_metadata_request_topic_v9(element)
-            element = None
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_metadata_request_topic_v9_list(item.topics)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
             size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_request_v10(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Version 10."""
@@ -901,7 +898,6 @@ def _decode_metadata_request_v10(buffer: bytes, position: int, end: int) -> tupl
 
 def _encode_metadata_request_v10(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Version 10."""
-    element: Any = None
     at = ""
     try:
         at = "topics"
@@ -915,9 +911,7 @@ def _encode_metadata_request_v10(item: MetadataRequest, buffer: bytearray, posit
                 position += 1
             else:
                 position = write_uvarint(buffer, position, length + 1)
-            for element in item.topics:
-                position = _encode_metadata_request_topic_v10(element, buffer, position)
-            element = None
+            position = _encode_metadata_request_topic_v10_list(item.topics, buffer, position)
 
         at = "allow_auto_topic_creation:? include_cluster_authorized_operations:? include_topic_authorized_operations:?"
         _S_bbb.pack_into(
@@ -938,32 +932,30 @@ def _encode_metadata_request_v10(item: MetadataRequest, buffer: bytearray, posit
             buffer[position] = 0
             position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_request_v10(item: MetadataRequest) -> int:
     """Version 10."""
     size = 5
-    element: Any = None
     at = ""
     try:
         at = "topics"
         if item.topics is not None:
             length = len(item.topics)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
-            for element in item.topics:
-                size += _size_metadata_request_topic_v10(element)
-            element = None
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_metadata_request_topic_v10_list(item.topics)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
             size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_request_v11(buffer: bytes, position: int, end: int) -> tuple[MetadataRequest, int]:
     """Versions 11-13."""
@@ -1009,7 +1001,6 @@ def _decode_metadata_request_v11(buffer: bytes, position: int, end: int) -> tupl
 
 def _encode_metadata_request_v11(item: MetadataRequest, buffer: bytearray, position: int) -> int:
     """Versions 11-13."""
-    element: Any = None
     at = ""
     try:
         if item.include_cluster_authorized_operations:
@@ -1027,9 +1018,7 @@ def _encode_metadata_request_v11(item: MetadataRequest, buffer: bytearray, posit
                 position += 1
             else:
                 position = write_uvarint(buffer, position, length + 1)
-            for element in item.topics:
-                position = _encode_metadata_request_topic_v10(element, buffer, position)
-            element = None
+            position = _encode_metadata_request_topic_v10_list(item.topics, buffer, position)
 
         at = "allow_auto_topic_creation:? include_topic_authorized_operations:?"
         _S_bb.pack_into(
@@ -1049,31 +1038,28 @@ def _encode_metadata_request_v11(item: MetadataRequest, buffer: bytearray, posit
             buffer[position] = 0
             position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_request_v11(item: MetadataRequest) -> int:
     """Versions 11-13."""
     size = 4
-    element: Any = None
     at = ""
     try:
         at = "topics"
         if item.topics is not None:
             length = len(item.topics)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
-            for element in item.topics:
-                size += _size_metadata_request_topic_v10(element)
-            element = None
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_metadata_request_topic_v10_list(item.topics)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
             size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
 
 

@@ -28,6 +28,7 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
+    element_failed,
     encode_failed,
     no_such_version,
     not_in_version,
@@ -335,50 +336,55 @@ def _decode_metadata_response_broker_v0_list(
     return position
 
 
-def _encode_metadata_response_broker_v0(
-    item: MetadataResponseBroker, buffer: bytearray, position: int
+def _encode_metadata_response_broker_v0_list(
+    items: list[MetadataResponseBroker], buffer: bytearray, position: int
 ) -> int:
     """Version 0."""
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "node_id:i"
-        _S_i.pack_into(buffer, position, item.node_id)
-        position += 4
+            at = "node_id:i"
+            _S_i.pack_into(buffer, position, item.node_id)
+            position += 4
 
-        at = "host"
-        data = item.host.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        _S_h.pack_into(buffer, position, length)
-        position += 2
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+            at = "host"
+            data = item.host.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "port:i"
-        _S_i.pack_into(buffer, position, item.port)
-        position += 4
+            at = "port:i"
+            _S_i.pack_into(buffer, position, item.port)
+            position += 4
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_broker_v0(item: MetadataResponseBroker) -> int:
+def _size_metadata_response_broker_v0_list(items: list[MetadataResponseBroker]) -> int:
     """Version 0."""
-    size = 10
+    size = 10 * len(items)
     at = ""
+    item = None
     try:
-        at = "host"
-        length = text_bytes(item.host)
-        size += length
+        for item in items:
+            at = "host"
+            length = text_bytes(item.host)
+            size += length
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_broker_v1_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseBroker]
@@ -421,41 +427,24 @@ def _decode_metadata_response_broker_v1_list(
     return position
 
 
-def _encode_metadata_response_broker_v1(
-    item: MetadataResponseBroker, buffer: bytearray, position: int
+def _encode_metadata_response_broker_v1_list(
+    items: list[MetadataResponseBroker], buffer: bytearray, position: int
 ) -> int:
     """Versions 1-8."""
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "node_id:i"
-        _S_i.pack_into(buffer, position, item.node_id)
-        position += 4
+            at = "node_id:i"
+            _S_i.pack_into(buffer, position, item.node_id)
+            position += 4
 
-        at = "host"
-        data = item.host.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        _S_h.pack_into(buffer, position, length)
-        position += 2
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
-
-        at = "port:i"
-        _S_i.pack_into(buffer, position, item.port)
-        position += 4
-
-        at = "rack"
-        if item.rack is None:
-            _S_h.pack_into(buffer, position, -1)
-            position += 2
-        else:
-            data = item.rack.encode()
+            at = "host"
+            data = item.host.encode()
             length = len(data)
             if length > MAX_STRING_BYTES:
                 raise string_too_long(length)
@@ -464,27 +453,49 @@ def _encode_metadata_response_broker_v1(
             stop = position + length
             buffer[position:stop] = data
             position = stop
+
+            at = "port:i"
+            _S_i.pack_into(buffer, position, item.port)
+            position += 4
+
+            at = "rack"
+            if item.rack is None:
+                _S_h.pack_into(buffer, position, -1)
+                position += 2
+            else:
+                data = item.rack.encode()
+                length = len(data)
+                if length > MAX_STRING_BYTES:
+                    raise string_too_long(length)
+                _S_h.pack_into(buffer, position, length)
+                position += 2
+                stop = position + length
+                buffer[position:stop] = data
+                position = stop
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_broker_v1(item: MetadataResponseBroker) -> int:
+def _size_metadata_response_broker_v1_list(items: list[MetadataResponseBroker]) -> int:
     """Versions 1-8."""
-    size = 12
+    size = 12 * len(items)
     at = ""
+    item = None
     try:
-        at = "host"
-        length = text_bytes(item.host)
-        size += length
-
-        at = "rack"
-        if item.rack is not None:
-            length = text_bytes(item.rack)
+        for item in items:
+            at = "host"
+            length = text_bytes(item.host)
             size += length
+
+            at = "rack"
+            if item.rack is not None:
+                length = text_bytes(item.rack)
+                size += length
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_broker_v9_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseBroker]
@@ -542,40 +553,20 @@ def _decode_metadata_response_broker_v9_list(
     return position
 
 
-def _encode_metadata_response_broker_v9(
-    item: MetadataResponseBroker, buffer: bytearray, position: int
+def _encode_metadata_response_broker_v9_list(
+    items: list[MetadataResponseBroker], buffer: bytearray, position: int
 ) -> int:
     """Versions 9-13."""
     at = ""
+    item = None
     try:
-        at = "node_id:i"
-        _S_i.pack_into(buffer, position, item.node_id)
-        position += 4
+        for item in items:
+            at = "node_id:i"
+            _S_i.pack_into(buffer, position, item.node_id)
+            position += 4
 
-        at = "host"
-        data = item.host.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
-
-        at = "port:i"
-        _S_i.pack_into(buffer, position, item.port)
-        position += 4
-
-        at = "rack"
-        if item.rack is None:
-            buffer[position] = 0
-            position += 1
-        else:
-            data = item.rack.encode()
+            at = "host"
+            data = item.host.encode()
             length = len(data)
             if length > MAX_STRING_BYTES:
                 raise string_too_long(length)
@@ -588,44 +579,69 @@ def _encode_metadata_response_broker_v9(
             buffer[position:stop] = data
             position = stop
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "port:i"
+            _S_i.pack_into(buffer, position, item.port)
+            position += 4
+
+            at = "rack"
+            if item.rack is None:
+                buffer[position] = 0
+                position += 1
+            else:
+                data = item.rack.encode()
+                length = len(data)
+                if length > MAX_STRING_BYTES:
+                    raise string_too_long(length)
+                if length < 127:
+                    buffer[position] = length + 1
+                    position += 1
+                else:
+                    position = write_uvarint(buffer, position, length + 1)
+                stop = position + length
+                buffer[position:stop] = data
+                position = stop
+
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_broker_v9(item: MetadataResponseBroker) -> int:
+def _size_metadata_response_broker_v9_list(items: list[MetadataResponseBroker]) -> int:
     """Versions 9-13."""
-    size = 11
+    size = 11 * len(items)
     at = ""
+    item = None
     try:
-        at = "host"
-        length = text_bytes(item.host)
-        size += length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
-
-        at = "rack"
-        if item.rack is not None:
-            length = text_bytes(item.rack)
+        for item in items:
+            at = "host"
+            length = text_bytes(item.host)
             size += length
             if length > 126:
-                size += uvarint_size(length + 1) - 1
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "rack"
+            if item.rack is not None:
+                length = text_bytes(item.rack)
+                size += length
+                if length > 126:
+                    size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_partition_v0_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponsePartition]
@@ -674,55 +690,60 @@ def _decode_metadata_response_partition_v0_list(
     return position
 
 
-def _encode_metadata_response_partition_v0(
-    item: MetadataResponsePartition, buffer: bytearray, position: int
+def _encode_metadata_response_partition_v0_list(
+    items: list[MetadataResponsePartition], buffer: bytearray, position: int
 ) -> int:
     """Versions 0-4."""
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "error_code:h partition_index:i leader_id:i"
-        _S_hii.pack_into(buffer, position, item.error_code, item.partition_index, item.leader_id)
-        position += 10
+            at = "error_code:h partition_index:i leader_id:i"
+            _S_hii.pack_into(buffer, position, item.error_code, item.partition_index, item.leader_id)
+            position += 10
 
-        at = "replica_nodes:[i]"
-        replica_nodes = item.replica_nodes
-        length = len(replica_nodes)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        INT32S[length].pack_into(buffer, position, *replica_nodes)
-        position += 4 * length
+            at = "replica_nodes:[i]"
+            replica_nodes = item.replica_nodes
+            length = len(replica_nodes)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            INT32S[length].pack_into(buffer, position, *replica_nodes)
+            position += 4 * length
 
-        at = "isr_nodes:[i]"
-        isr_nodes = item.isr_nodes
-        length = len(isr_nodes)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        INT32S[length].pack_into(buffer, position, *isr_nodes)
-        position += 4 * length
+            at = "isr_nodes:[i]"
+            isr_nodes = item.isr_nodes
+            length = len(isr_nodes)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            INT32S[length].pack_into(buffer, position, *isr_nodes)
+            position += 4 * length
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_partition_v0(item: MetadataResponsePartition) -> int:
+def _size_metadata_response_partition_v0_list(items: list[MetadataResponsePartition]) -> int:
     """Versions 0-4."""
-    size = 18
+    size = 18 * len(items)
     at = ""
+    item = None
     try:
-        at = "replica_nodes"
-        length = len(item.replica_nodes)
-        size += 4 * length
+        for item in items:
+            at = "replica_nodes"
+            length = len(item.replica_nodes)
+            size += 4 * length
 
-        at = "isr_nodes"
-        length = len(item.isr_nodes)
-        size += 4 * length
+            at = "isr_nodes"
+            length = len(item.isr_nodes)
+            size += 4 * length
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_partition_v5_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponsePartition]
@@ -781,67 +802,72 @@ def _decode_metadata_response_partition_v5_list(
     return position
 
 
-def _encode_metadata_response_partition_v5(
-    item: MetadataResponsePartition, buffer: bytearray, position: int
+def _encode_metadata_response_partition_v5_list(
+    items: list[MetadataResponsePartition], buffer: bytearray, position: int
 ) -> int:
     """Versions 5-6."""
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "error_code:h partition_index:i leader_id:i"
-        _S_hii.pack_into(buffer, position, item.error_code, item.partition_index, item.leader_id)
-        position += 10
+            at = "error_code:h partition_index:i leader_id:i"
+            _S_hii.pack_into(buffer, position, item.error_code, item.partition_index, item.leader_id)
+            position += 10
 
-        at = "replica_nodes:[i]"
-        replica_nodes = item.replica_nodes
-        length = len(replica_nodes)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        INT32S[length].pack_into(buffer, position, *replica_nodes)
-        position += 4 * length
+            at = "replica_nodes:[i]"
+            replica_nodes = item.replica_nodes
+            length = len(replica_nodes)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            INT32S[length].pack_into(buffer, position, *replica_nodes)
+            position += 4 * length
 
-        at = "isr_nodes:[i]"
-        isr_nodes = item.isr_nodes
-        length = len(isr_nodes)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        INT32S[length].pack_into(buffer, position, *isr_nodes)
-        position += 4 * length
+            at = "isr_nodes:[i]"
+            isr_nodes = item.isr_nodes
+            length = len(isr_nodes)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            INT32S[length].pack_into(buffer, position, *isr_nodes)
+            position += 4 * length
 
-        at = "offline_replicas:[i]"
-        offline_replicas = item.offline_replicas
-        length = len(offline_replicas)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        INT32S[length].pack_into(buffer, position, *offline_replicas)
-        position += 4 * length
+            at = "offline_replicas:[i]"
+            offline_replicas = item.offline_replicas
+            length = len(offline_replicas)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            INT32S[length].pack_into(buffer, position, *offline_replicas)
+            position += 4 * length
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_partition_v5(item: MetadataResponsePartition) -> int:
+def _size_metadata_response_partition_v5_list(items: list[MetadataResponsePartition]) -> int:
     """Versions 5-6."""
-    size = 22
+    size = 22 * len(items)
     at = ""
+    item = None
     try:
-        at = "replica_nodes"
-        length = len(item.replica_nodes)
-        size += 4 * length
+        for item in items:
+            at = "replica_nodes"
+            length = len(item.replica_nodes)
+            size += 4 * length
 
-        at = "isr_nodes"
-        length = len(item.isr_nodes)
-        size += 4 * length
+            at = "isr_nodes"
+            length = len(item.isr_nodes)
+            size += 4 * length
 
-        at = "offline_replicas"
-        length = len(item.offline_replicas)
-        size += 4 * length
+            at = "offline_replicas"
+            length = len(item.offline_replicas)
+            size += 4 * length
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_partition_v7_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponsePartition]
@@ -900,74 +926,79 @@ def _decode_metadata_response_partition_v7_list(
     return position
 
 
-def _encode_metadata_response_partition_v7(
-    item: MetadataResponsePartition, buffer: bytearray, position: int
+def _encode_metadata_response_partition_v7_list(
+    items: list[MetadataResponsePartition], buffer: bytearray, position: int
 ) -> int:
     """Versions 7-8."""
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "error_code:h partition_index:i leader_id:i leader_epoch:i"
-        _S_hiii.pack_into(
-            buffer,
-            position,
-            item.error_code,
-            item.partition_index,
-            item.leader_id,
-            item.leader_epoch,
-        )
-        position += 14
+            at = "error_code:h partition_index:i leader_id:i leader_epoch:i"
+            _S_hiii.pack_into(
+                buffer,
+                position,
+                item.error_code,
+                item.partition_index,
+                item.leader_id,
+                item.leader_epoch,
+            )
+            position += 14
 
-        at = "replica_nodes:[i]"
-        replica_nodes = item.replica_nodes
-        length = len(replica_nodes)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        INT32S[length].pack_into(buffer, position, *replica_nodes)
-        position += 4 * length
+            at = "replica_nodes:[i]"
+            replica_nodes = item.replica_nodes
+            length = len(replica_nodes)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            INT32S[length].pack_into(buffer, position, *replica_nodes)
+            position += 4 * length
 
-        at = "isr_nodes:[i]"
-        isr_nodes = item.isr_nodes
-        length = len(isr_nodes)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        INT32S[length].pack_into(buffer, position, *isr_nodes)
-        position += 4 * length
+            at = "isr_nodes:[i]"
+            isr_nodes = item.isr_nodes
+            length = len(isr_nodes)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            INT32S[length].pack_into(buffer, position, *isr_nodes)
+            position += 4 * length
 
-        at = "offline_replicas:[i]"
-        offline_replicas = item.offline_replicas
-        length = len(offline_replicas)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        INT32S[length].pack_into(buffer, position, *offline_replicas)
-        position += 4 * length
+            at = "offline_replicas:[i]"
+            offline_replicas = item.offline_replicas
+            length = len(offline_replicas)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            INT32S[length].pack_into(buffer, position, *offline_replicas)
+            position += 4 * length
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_partition_v7(item: MetadataResponsePartition) -> int:
+def _size_metadata_response_partition_v7_list(items: list[MetadataResponsePartition]) -> int:
     """Versions 7-8."""
-    size = 26
+    size = 26 * len(items)
     at = ""
+    item = None
     try:
-        at = "replica_nodes"
-        length = len(item.replica_nodes)
-        size += 4 * length
+        for item in items:
+            at = "replica_nodes"
+            length = len(item.replica_nodes)
+            size += 4 * length
 
-        at = "isr_nodes"
-        length = len(item.isr_nodes)
-        size += 4 * length
+            at = "isr_nodes"
+            length = len(item.isr_nodes)
+            size += 4 * length
 
-        at = "offline_replicas"
-        length = len(item.offline_replicas)
-        size += 4 * length
+            at = "offline_replicas"
+            length = len(item.offline_replicas)
+            size += 4 * length
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_partition_v9_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponsePartition]
@@ -1041,99 +1072,104 @@ def _decode_metadata_response_partition_v9_list(
     return position
 
 
-def _encode_metadata_response_partition_v9(
-    item: MetadataResponsePartition, buffer: bytearray, position: int
+def _encode_metadata_response_partition_v9_list(
+    items: list[MetadataResponsePartition], buffer: bytearray, position: int
 ) -> int:
     """Versions 9-13."""
     at = ""
+    item = None
     try:
-        at = "error_code:h partition_index:i leader_id:i leader_epoch:i"
-        _S_hiii.pack_into(
-            buffer,
-            position,
-            item.error_code,
-            item.partition_index,
-            item.leader_id,
-            item.leader_epoch,
-        )
-        position += 14
+        for item in items:
+            at = "error_code:h partition_index:i leader_id:i leader_epoch:i"
+            _S_hiii.pack_into(
+                buffer,
+                position,
+                item.error_code,
+                item.partition_index,
+                item.leader_id,
+                item.leader_epoch,
+            )
+            position += 14
 
-        at = "replica_nodes:[i]"
-        replica_nodes = item.replica_nodes
-        length = len(replica_nodes)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        INT32S[length].pack_into(buffer, position, *replica_nodes)
-        position += 4 * length
+            at = "replica_nodes:[i]"
+            replica_nodes = item.replica_nodes
+            length = len(replica_nodes)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            INT32S[length].pack_into(buffer, position, *replica_nodes)
+            position += 4 * length
 
-        at = "isr_nodes:[i]"
-        isr_nodes = item.isr_nodes
-        length = len(isr_nodes)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        INT32S[length].pack_into(buffer, position, *isr_nodes)
-        position += 4 * length
+            at = "isr_nodes:[i]"
+            isr_nodes = item.isr_nodes
+            length = len(isr_nodes)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            INT32S[length].pack_into(buffer, position, *isr_nodes)
+            position += 4 * length
 
-        at = "offline_replicas:[i]"
-        offline_replicas = item.offline_replicas
-        length = len(offline_replicas)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        INT32S[length].pack_into(buffer, position, *offline_replicas)
-        position += 4 * length
+            at = "offline_replicas:[i]"
+            offline_replicas = item.offline_replicas
+            length = len(offline_replicas)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            INT32S[length].pack_into(buffer, position, *offline_replicas)
+            position += 4 * length
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_partition_v9(item: MetadataResponsePartition) -> int:
+def _size_metadata_response_partition_v9_list(items: list[MetadataResponsePartition]) -> int:
     """Versions 9-13."""
-    size = 18
+    size = 18 * len(items)
     at = ""
+    item = None
     try:
-        at = "replica_nodes"
-        length = len(item.replica_nodes)
-        size += 4 * length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
+        for item in items:
+            at = "replica_nodes"
+            length = len(item.replica_nodes)
+            size += 4 * length
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "isr_nodes"
-        length = len(item.isr_nodes)
-        size += 4 * length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
+            at = "isr_nodes"
+            length = len(item.isr_nodes)
+            size += 4 * length
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "offline_replicas"
-        length = len(item.offline_replicas)
-        size += 4 * length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
+            at = "offline_replicas"
+            length = len(item.offline_replicas)
+            size += 4 * length
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_topic_v0_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
@@ -1174,66 +1210,67 @@ def _decode_metadata_response_topic_v0_list(
     return position
 
 
-def _encode_metadata_response_topic_v0(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+def _encode_metadata_response_topic_v0_list(
+    items: list[MetadataResponseTopic], buffer: bytearray, position: int
+) -> int:
     """Version 0."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        if item.topic_authorized_operations != -2147483648:
-            at = "topic_authorized_operations"
-            raise not_in_version(item.topic_authorized_operations, "8-13")
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.topic_authorized_operations != -2147483648:
+                at = "topic_authorized_operations"
+                raise not_in_version(item.topic_authorized_operations, "8-13")
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "error_code:h"
-        _S_h.pack_into(buffer, position, item.error_code)
-        position += 2
+            at = "error_code:h"
+            _S_h.pack_into(buffer, position, item.error_code)
+            position += 2
 
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        _S_h.pack_into(buffer, position, length)
-        position += 2
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "partitions"
-        length = len(item.partitions)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        for element in item.partitions:
-            position = _encode_metadata_response_partition_v0(element, buffer, position)
-        element = None
+            at = "partitions"
+            length = len(item.partitions)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            position = _encode_metadata_response_partition_v0_list(item.partitions, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_topic_v0(item: MetadataResponseTopic) -> int:
+def _size_metadata_response_topic_v0_list(items: list[MetadataResponseTopic]) -> int:
     """Version 0."""
-    size = 8
-    element: Any = None
+    size = 8 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        length = text_bytes(item.name)
-        size += length
+        for item in items:
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            length = text_bytes(item.name)
+            size += length
 
-        at = "partitions"
-        for element in item.partitions:
-            size += _size_metadata_response_partition_v0(element)
-        element = None
+            at = "partitions"
+            size += _size_metadata_response_partition_v0_list(item.partitions)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_topic_v1_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
@@ -1275,70 +1312,71 @@ def _decode_metadata_response_topic_v1_list(
     return position
 
 
-def _encode_metadata_response_topic_v1(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+def _encode_metadata_response_topic_v1_list(
+    items: list[MetadataResponseTopic], buffer: bytearray, position: int
+) -> int:
     """Versions 1-4."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        if item.topic_authorized_operations != -2147483648:
-            at = "topic_authorized_operations"
-            raise not_in_version(item.topic_authorized_operations, "8-13")
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.topic_authorized_operations != -2147483648:
+                at = "topic_authorized_operations"
+                raise not_in_version(item.topic_authorized_operations, "8-13")
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "error_code:h"
-        _S_h.pack_into(buffer, position, item.error_code)
-        position += 2
+            at = "error_code:h"
+            _S_h.pack_into(buffer, position, item.error_code)
+            position += 2
 
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        _S_h.pack_into(buffer, position, length)
-        position += 2
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "is_internal:?"
-        _S_b.pack_into(buffer, position, item.is_internal)
-        position += 1
+            at = "is_internal:?"
+            _S_b.pack_into(buffer, position, item.is_internal)
+            position += 1
 
-        at = "partitions"
-        length = len(item.partitions)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        for element in item.partitions:
-            position = _encode_metadata_response_partition_v0(element, buffer, position)
-        element = None
+            at = "partitions"
+            length = len(item.partitions)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            position = _encode_metadata_response_partition_v0_list(item.partitions, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_topic_v1(item: MetadataResponseTopic) -> int:
+def _size_metadata_response_topic_v1_list(items: list[MetadataResponseTopic]) -> int:
     """Versions 1-4."""
-    size = 9
-    element: Any = None
+    size = 9 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        length = text_bytes(item.name)
-        size += length
+        for item in items:
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            length = text_bytes(item.name)
+            size += length
 
-        at = "partitions"
-        for element in item.partitions:
-            size += _size_metadata_response_partition_v0(element)
-        element = None
+            at = "partitions"
+            size += _size_metadata_response_partition_v0_list(item.partitions)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_topic_v5_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
@@ -1380,70 +1418,71 @@ def _decode_metadata_response_topic_v5_list(
     return position
 
 
-def _encode_metadata_response_topic_v5(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+def _encode_metadata_response_topic_v5_list(
+    items: list[MetadataResponseTopic], buffer: bytearray, position: int
+) -> int:
     """Versions 5-6."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        if item.topic_authorized_operations != -2147483648:
-            at = "topic_authorized_operations"
-            raise not_in_version(item.topic_authorized_operations, "8-13")
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.topic_authorized_operations != -2147483648:
+                at = "topic_authorized_operations"
+                raise not_in_version(item.topic_authorized_operations, "8-13")
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "error_code:h"
-        _S_h.pack_into(buffer, position, item.error_code)
-        position += 2
+            at = "error_code:h"
+            _S_h.pack_into(buffer, position, item.error_code)
+            position += 2
 
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        _S_h.pack_into(buffer, position, length)
-        position += 2
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "is_internal:?"
-        _S_b.pack_into(buffer, position, item.is_internal)
-        position += 1
+            at = "is_internal:?"
+            _S_b.pack_into(buffer, position, item.is_internal)
+            position += 1
 
-        at = "partitions"
-        length = len(item.partitions)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        for element in item.partitions:
-            position = _encode_metadata_response_partition_v5(element, buffer, position)
-        element = None
+            at = "partitions"
+            length = len(item.partitions)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            position = _encode_metadata_response_partition_v5_list(item.partitions, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_topic_v5(item: MetadataResponseTopic) -> int:
+def _size_metadata_response_topic_v5_list(items: list[MetadataResponseTopic]) -> int:
     """Versions 5-6."""
-    size = 9
-    element: Any = None
+    size = 9 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        length = text_bytes(item.name)
-        size += length
+        for item in items:
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            length = text_bytes(item.name)
+            size += length
 
-        at = "partitions"
-        for element in item.partitions:
-            size += _size_metadata_response_partition_v5(element)
-        element = None
+            at = "partitions"
+            size += _size_metadata_response_partition_v5_list(item.partitions)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_topic_v7_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
@@ -1485,70 +1524,71 @@ def _decode_metadata_response_topic_v7_list(
     return position
 
 
-def _encode_metadata_response_topic_v7(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+def _encode_metadata_response_topic_v7_list(
+    items: list[MetadataResponseTopic], buffer: bytearray, position: int
+) -> int:
     """Version 7."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        if item.topic_authorized_operations != -2147483648:
-            at = "topic_authorized_operations"
-            raise not_in_version(item.topic_authorized_operations, "8-13")
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.topic_authorized_operations != -2147483648:
+                at = "topic_authorized_operations"
+                raise not_in_version(item.topic_authorized_operations, "8-13")
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "error_code:h"
-        _S_h.pack_into(buffer, position, item.error_code)
-        position += 2
+            at = "error_code:h"
+            _S_h.pack_into(buffer, position, item.error_code)
+            position += 2
 
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        _S_h.pack_into(buffer, position, length)
-        position += 2
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "is_internal:?"
-        _S_b.pack_into(buffer, position, item.is_internal)
-        position += 1
+            at = "is_internal:?"
+            _S_b.pack_into(buffer, position, item.is_internal)
+            position += 1
 
-        at = "partitions"
-        length = len(item.partitions)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        for element in item.partitions:
-            position = _encode_metadata_response_partition_v7(element, buffer, position)
-        element = None
+            at = "partitions"
+            length = len(item.partitions)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            position = _encode_metadata_response_partition_v7_list(item.partitions, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_topic_v7(item: MetadataResponseTopic) -> int:
+def _size_metadata_response_topic_v7_list(items: list[MetadataResponseTopic]) -> int:
     """Version 7."""
-    size = 9
-    element: Any = None
+    size = 9 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        length = text_bytes(item.name)
-        size += length
+        for item in items:
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            length = text_bytes(item.name)
+            size += length
 
-        at = "partitions"
-        for element in item.partitions:
-            size += _size_metadata_response_partition_v7(element)
-        element = None
+            at = "partitions"
+            size += _size_metadata_response_partition_v7_list(item.partitions)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_topic_v8_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
@@ -1593,71 +1633,72 @@ def _decode_metadata_response_topic_v8_list(
     return position
 
 
-def _encode_metadata_response_topic_v8(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+def _encode_metadata_response_topic_v8_list(
+    items: list[MetadataResponseTopic], buffer: bytearray, position: int
+) -> int:
     """Version 8."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "error_code:h"
-        _S_h.pack_into(buffer, position, item.error_code)
-        position += 2
+            at = "error_code:h"
+            _S_h.pack_into(buffer, position, item.error_code)
+            position += 2
 
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        _S_h.pack_into(buffer, position, length)
-        position += 2
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "is_internal:?"
-        _S_b.pack_into(buffer, position, item.is_internal)
-        position += 1
+            at = "is_internal:?"
+            _S_b.pack_into(buffer, position, item.is_internal)
+            position += 1
 
-        at = "partitions"
-        length = len(item.partitions)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        for element in item.partitions:
-            position = _encode_metadata_response_partition_v7(element, buffer, position)
-        element = None
+            at = "partitions"
+            length = len(item.partitions)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            position = _encode_metadata_response_partition_v7_list(item.partitions, buffer, position)
 
-        at = "topic_authorized_operations:i"
-        _S_i.pack_into(buffer, position, item.topic_authorized_operations)
-        position += 4
+            at = "topic_authorized_operations:i"
+            _S_i.pack_into(buffer, position, item.topic_authorized_operations)
+            position += 4
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_topic_v8(item: MetadataResponseTopic) -> int:
+def _size_metadata_response_topic_v8_list(items: list[MetadataResponseTopic]) -> int:
     """Version 8."""
-    size = 13
-    element: Any = None
+    size = 13 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        length = text_bytes(item.name)
-        size += length
+        for item in items:
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            length = text_bytes(item.name)
+            size += length
 
-        at = "partitions"
-        for element in item.partitions:
-            size += _size_metadata_response_partition_v7(element)
-        element = None
+            at = "partitions"
+            size += _size_metadata_response_partition_v7_list(item.partitions)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_topic_v9_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
@@ -1714,92 +1755,93 @@ def _decode_metadata_response_topic_v9_list(
     return position
 
 
-def _encode_metadata_response_topic_v9(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+def _encode_metadata_response_topic_v9_list(
+    items: list[MetadataResponseTopic], buffer: bytearray, position: int
+) -> int:
     """Version 9."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        at = "error_code:h"
-        _S_h.pack_into(buffer, position, item.error_code)
-        position += 2
+        for item in items:
+            at = "error_code:h"
+            _S_h.pack_into(buffer, position, item.error_code)
+            position += 2
 
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        if length < 127:
-            buffer[position] = length + 1
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+            at = "is_internal:?"
+            _S_b.pack_into(buffer, position, item.is_internal)
             position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
 
-        at = "is_internal:?"
-        _S_b.pack_into(buffer, position, item.is_internal)
-        position += 1
+            at = "partitions"
+            length = len(item.partitions)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            position = _encode_metadata_response_partition_v9_list(item.partitions, buffer, position)
 
-        at = "partitions"
-        length = len(item.partitions)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        for element in item.partitions:
-            position = _encode_metadata_response_partition_v9(element, buffer, position)
-        element = None
+            at = "topic_authorized_operations:i"
+            _S_i.pack_into(buffer, position, item.topic_authorized_operations)
+            position += 4
 
-        at = "topic_authorized_operations:i"
-        _S_i.pack_into(buffer, position, item.topic_authorized_operations)
-        position += 4
-
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_topic_v9(item: MetadataResponseTopic) -> int:
+def _size_metadata_response_topic_v9_list(items: list[MetadataResponseTopic]) -> int:
     """Version 9."""
-    size = 10
-    element: Any = None
+    size = 10 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        length = text_bytes(item.name)
-        size += length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
+        for item in items:
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            length = text_bytes(item.name)
+            size += length
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "partitions"
-        length = len(item.partitions)
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.partitions:
-            size += _size_metadata_response_partition_v9(element)
-        element = None
+            at = "partitions"
+            length = len(item.partitions)
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_metadata_response_partition_v9_list(item.partitions)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_topic_v10_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
@@ -1856,92 +1898,93 @@ def _decode_metadata_response_topic_v10_list(
     return position
 
 
-def _encode_metadata_response_topic_v10(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+def _encode_metadata_response_topic_v10_list(
+    items: list[MetadataResponseTopic], buffer: bytearray, position: int
+) -> int:
     """Versions 10-11."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        at = "error_code:h"
-        _S_h.pack_into(buffer, position, item.error_code)
-        position += 2
+        for item in items:
+            at = "error_code:h"
+            _S_h.pack_into(buffer, position, item.error_code)
+            position += 2
 
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "topic_id:16s is_internal:?"
-        _S_16sb.pack_into(buffer, position, item.topic_id.bytes, item.is_internal)
-        position += 17
+            at = "topic_id:16s is_internal:?"
+            _S_16sb.pack_into(buffer, position, item.topic_id.bytes, item.is_internal)
+            position += 17
 
-        at = "partitions"
-        length = len(item.partitions)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        for element in item.partitions:
-            position = _encode_metadata_response_partition_v9(element, buffer, position)
-        element = None
+            at = "partitions"
+            length = len(item.partitions)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            position = _encode_metadata_response_partition_v9_list(item.partitions, buffer, position)
 
-        at = "topic_authorized_operations:i"
-        _S_i.pack_into(buffer, position, item.topic_authorized_operations)
-        position += 4
+            at = "topic_authorized_operations:i"
+            _S_i.pack_into(buffer, position, item.topic_authorized_operations)
+            position += 4
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_topic_v10(item: MetadataResponseTopic) -> int:
+def _size_metadata_response_topic_v10_list(items: list[MetadataResponseTopic]) -> int:
     """Versions 10-11."""
-    size = 26
-    element: Any = None
+    size = 26 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        if item.name is None:
-            raise null_value()
-        length = text_bytes(item.name)
-        size += length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
+        for item in items:
+            at = "name"
+            if item.name is None:
+                raise null_value()
+            length = text_bytes(item.name)
+            size += length
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "partitions"
-        length = len(item.partitions)
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.partitions:
-            size += _size_metadata_response_partition_v9(element)
-        element = None
+            at = "partitions"
+            length = len(item.partitions)
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_metadata_response_partition_v9_list(item.partitions)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_topic_v12_list(
     buffer: bytes, position: int, end: int, count: int, items: list[MetadataResponseTopic]
@@ -2001,93 +2044,94 @@ def _decode_metadata_response_topic_v12_list(
     return position
 
 
-def _encode_metadata_response_topic_v12(item: MetadataResponseTopic, buffer: bytearray, position: int) -> int:
+def _encode_metadata_response_topic_v12_list(
+    items: list[MetadataResponseTopic], buffer: bytearray, position: int
+) -> int:
     """Versions 12-13."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        at = "error_code:h"
-        _S_h.pack_into(buffer, position, item.error_code)
-        position += 2
+        for item in items:
+            at = "error_code:h"
+            _S_h.pack_into(buffer, position, item.error_code)
+            position += 2
 
-        at = "name"
-        if item.name is None:
-            buffer[position] = 0
-            position += 1
-        else:
-            data = item.name.encode()
-            length = len(data)
-            if length > MAX_STRING_BYTES:
-                raise string_too_long(length)
+            at = "name"
+            if item.name is None:
+                buffer[position] = 0
+                position += 1
+            else:
+                data = item.name.encode()
+                length = len(data)
+                if length > MAX_STRING_BYTES:
+                    raise string_too_long(length)
+                if length < 127:
+                    buffer[position] = length + 1
+                    position += 1
+                else:
+                    position = write_uvarint(buffer, position, length + 1)
+                stop = position + length
+                buffer[position:stop] = data
+                position = stop
+
+            at = "topic_id:16s is_internal:?"
+            _S_16sb.pack_into(buffer, position, item.topic_id.bytes, item.is_internal)
+            position += 17
+
+            at = "partitions"
+            length = len(item.partitions)
             if length < 127:
                 buffer[position] = length + 1
                 position += 1
             else:
                 position = write_uvarint(buffer, position, length + 1)
-            stop = position + length
-            buffer[position:stop] = data
-            position = stop
+            position = _encode_metadata_response_partition_v9_list(item.partitions, buffer, position)
 
-        at = "topic_id:16s is_internal:?"
-        _S_16sb.pack_into(buffer, position, item.topic_id.bytes, item.is_internal)
-        position += 17
+            at = "topic_authorized_operations:i"
+            _S_i.pack_into(buffer, position, item.topic_authorized_operations)
+            position += 4
 
-        at = "partitions"
-        length = len(item.partitions)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        for element in item.partitions:
-            position = _encode_metadata_response_partition_v9(element, buffer, position)
-        element = None
-
-        at = "topic_authorized_operations:i"
-        _S_i.pack_into(buffer, position, item.topic_authorized_operations)
-        position += 4
-
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_metadata_response_topic_v12(item: MetadataResponseTopic) -> int:
+def _size_metadata_response_topic_v12_list(items: list[MetadataResponseTopic]) -> int:
     """Versions 12-13."""
-    size = 26
-    element: Any = None
+    size = 26 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        if item.name is not None:
-            length = text_bytes(item.name)
-            size += length
+        for item in items:
+            at = "name"
+            if item.name is not None:
+                length = text_bytes(item.name)
+                size += length
+                if length > 126:
+                    size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+
+            at = "partitions"
+            length = len(item.partitions)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_metadata_response_partition_v9_list(item.partitions)
 
-        at = "partitions"
-        length = len(item.partitions)
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.partitions:
-            size += _size_metadata_response_partition_v9(element)
-        element = None
-
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_metadata_response_v0(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 0."""
@@ -2126,7 +2170,6 @@ def _decode_metadata_response_v0(buffer: bytes, position: int, end: int) -> tupl
 
 def _encode_metadata_response_v0(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 0."""
-    element: Any = None
     at = ""
     try:
         if item.cluster_authorized_operations != -2147483648:
@@ -2140,40 +2183,32 @@ def _encode_metadata_response_v0(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.brokers)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.brokers:
-            position = _encode_metadata_response_broker_v0(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_broker_v0_list(item.brokers, buffer, position)
 
         at = "topics"
         length = len(item.topics)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.topics:
-            position = _encode_metadata_response_topic_v0(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_topic_v0_list(item.topics, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_response_v0(item: MetadataResponse) -> int:
     """Version 0."""
     size = 8
-    element: Any = None
     at = ""
     try:
         at = "brokers"
-        for element in item.brokers:
-            size += _size_metadata_response_broker_v0(element)
-        element = None
+        size += _size_metadata_response_broker_v0_list(item.brokers)
 
         at = "topics"
-        for element in item.topics:
-            size += _size_metadata_response_topic_v0(element)
-        element = None
+        size += _size_metadata_response_topic_v0_list(item.topics)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_response_v1(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 1."""
@@ -2213,7 +2248,6 @@ def _decode_metadata_response_v1(buffer: bytes, position: int, end: int) -> tupl
 
 def _encode_metadata_response_v1(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 1."""
-    element: Any = None
     at = ""
     try:
         if item.cluster_authorized_operations != -2147483648:
@@ -2227,9 +2261,7 @@ def _encode_metadata_response_v1(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.brokers)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.brokers:
-            position = _encode_metadata_response_broker_v1(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_broker_v1_list(item.brokers, buffer, position)
 
         at = "controller_id:i"
         _S_i.pack_into(buffer, position, item.controller_id)
@@ -2239,32 +2271,26 @@ def _encode_metadata_response_v1(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.topics)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.topics:
-            position = _encode_metadata_response_topic_v1(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_topic_v1_list(item.topics, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_response_v1(item: MetadataResponse) -> int:
     """Version 1."""
     size = 12
-    element: Any = None
     at = ""
     try:
         at = "brokers"
-        for element in item.brokers:
-            size += _size_metadata_response_broker_v1(element)
-        element = None
+        size += _size_metadata_response_broker_v1_list(item.brokers)
 
         at = "topics"
-        for element in item.topics:
-            size += _size_metadata_response_topic_v1(element)
-        element = None
+        size += _size_metadata_response_topic_v1_list(item.topics)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_response_v2(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 2."""
@@ -2315,7 +2341,6 @@ def _decode_metadata_response_v2(buffer: bytes, position: int, end: int) -> tupl
 
 def _encode_metadata_response_v2(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 2."""
-    element: Any = None
     at = ""
     try:
         if item.cluster_authorized_operations != -2147483648:
@@ -2329,9 +2354,7 @@ def _encode_metadata_response_v2(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.brokers)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.brokers:
-            position = _encode_metadata_response_broker_v1(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_broker_v1_list(item.brokers, buffer, position)
 
         at = "cluster_id"
         if item.cluster_id is None:
@@ -2356,24 +2379,19 @@ def _encode_metadata_response_v2(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.topics)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.topics:
-            position = _encode_metadata_response_topic_v1(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_topic_v1_list(item.topics, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_response_v2(item: MetadataResponse) -> int:
     """Version 2."""
     size = 14
-    element: Any = None
     at = ""
     try:
         at = "brokers"
-        for element in item.brokers:
-            size += _size_metadata_response_broker_v1(element)
-        element = None
+        size += _size_metadata_response_broker_v1_list(item.brokers)
 
         at = "cluster_id"
         if item.cluster_id is not None:
@@ -2381,12 +2399,11 @@ def _size_metadata_response_v2(item: MetadataResponse) -> int:
             size += length
 
         at = "topics"
-        for element in item.topics:
-            size += _size_metadata_response_topic_v1(element)
-        element = None
+        size += _size_metadata_response_topic_v1_list(item.topics)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_response_v3(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Versions 3-4."""
@@ -2438,7 +2455,6 @@ def _decode_metadata_response_v3(buffer: bytes, position: int, end: int) -> tupl
 
 def _encode_metadata_response_v3(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Versions 3-4."""
-    element: Any = None
     at = ""
     try:
         if item.cluster_authorized_operations != -2147483648:
@@ -2456,9 +2472,7 @@ def _encode_metadata_response_v3(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.brokers)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.brokers:
-            position = _encode_metadata_response_broker_v1(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_broker_v1_list(item.brokers, buffer, position)
 
         at = "cluster_id"
         if item.cluster_id is None:
@@ -2483,24 +2497,19 @@ def _encode_metadata_response_v3(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.topics)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.topics:
-            position = _encode_metadata_response_topic_v1(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_topic_v1_list(item.topics, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_response_v3(item: MetadataResponse) -> int:
     """Versions 3-4."""
     size = 18
-    element: Any = None
     at = ""
     try:
         at = "brokers"
-        for element in item.brokers:
-            size += _size_metadata_response_broker_v1(element)
-        element = None
+        size += _size_metadata_response_broker_v1_list(item.brokers)
 
         at = "cluster_id"
         if item.cluster_id is not None:
@@ -2508,12 +2517,11 @@ def _size_metadata_response_v3(item: MetadataResponse) -> int:
             size += length
 
         at = "topics"
-        for element in item.topics:
-            size += _size_metadata_response_topic_v1(element)
-        element = None
+        size += _size_metadata_response_topic_v1_list(item.topics)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_response_v5(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Versions 5-6."""
@@ -2565,7 +2573,6 @@ def _decode_metadata_response_v5(buffer: bytes, position: int, end: int) -> tupl
 
 def _encode_metadata_response_v5(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Versions 5-6."""
-    element: Any = None
     at = ""
     try:
         if item.cluster_authorized_operations != -2147483648:
@@ -2583,9 +2590,7 @@ def _encode_metadata_response_v5(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.brokers)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.brokers:
-            position = _encode_metadata_response_broker_v1(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_broker_v1_list(item.brokers, buffer, position)
 
         at = "cluster_id"
         if item.cluster_id is None:
@@ -2610,24 +2615,19 @@ def _encode_metadata_response_v5(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.topics)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.topics:
-            position = _encode_metadata_response_topic_v5(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_topic_v5_list(item.topics, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_response_v5(item: MetadataResponse) -> int:
     """Versions 5-6."""
     size = 18
-    element: Any = None
     at = ""
     try:
         at = "brokers"
-        for element in item.brokers:
-            size += _size_metadata_response_broker_v1(element)
-        element = None
+        size += _size_metadata_response_broker_v1_list(item.brokers)
 
         at = "cluster_id"
         if item.cluster_id is not None:
@@ -2635,12 +2635,11 @@ def _size_metadata_response_v5(item: MetadataResponse) -> int:
             size += length
 
         at = "topics"
-        for element in item.topics:
-            size += _size_metadata_response_topic_v5(element)
-        element = None
+        size += _size_metadata_response_topic_v5_list(item.topics)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_response_v7(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 7."""
@@ -2692,7 +2691,6 @@ def _decode_metadata_response_v7(buffer: bytes, position: int, end: int) -> tupl
 
 def _encode_metadata_response_v7(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 7."""
-    element: Any = None
     at = ""
     try:
         if item.cluster_authorized_operations != -2147483648:
@@ -2710,9 +2708,7 @@ def _encode_metadata_response_v7(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.brokers)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.brokers:
-            position = _encode_metadata_response_broker_v1(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_broker_v1_list(item.brokers, buffer, position)
 
         at = "cluster_id"
         if item.cluster_id is None:
@@ -2737,24 +2733,19 @@ def _encode_metadata_response_v7(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.topics)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.topics:
-            position = _encode_metadata_response_topic_v7(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_topic_v7_list(item.topics, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_response_v7(item: MetadataResponse) -> int:
     """Version 7."""
     size = 18
-    element: Any = None
     at = ""
     try:
         at = "brokers"
-        for element in item.brokers:
-            size += _size_metadata_response_broker_v1(element)
-        element = None
+        size += _size_metadata_response_broker_v1_list(item.brokers)
 
         at = "cluster_id"
         if item.cluster_id is not None:
@@ -2762,12 +2753,11 @@ def _size_metadata_response_v7(item: MetadataResponse) -> int:
             size += length
 
         at = "topics"
-        for element in item.topics:
-            size += _size_metadata_response_topic_v7(element)
-        element = None
+        size += _size_metadata_response_topic_v7_list(item.topics)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_response_v8(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 8."""
@@ -2822,7 +2812,6 @@ def _decode_metadata_response_v8(buffer: bytes, position: int, end: int) -> tupl
 
 def _encode_metadata_response_v8(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 8."""
-    element: Any = None
     at = ""
     try:
         if item.unknown_tagged_fields:
@@ -2837,9 +2826,7 @@ def _encode_metadata_response_v8(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.brokers)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.brokers:
-            position = _encode_metadata_response_broker_v1(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_broker_v1_list(item.brokers, buffer, position)
 
         at = "cluster_id"
         if item.cluster_id is None:
@@ -2864,28 +2851,23 @@ def _encode_metadata_response_v8(item: MetadataResponse, buffer: bytearray, posi
         length = len(item.topics)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.topics:
-            position = _encode_metadata_response_topic_v8(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_topic_v8_list(item.topics, buffer, position)
 
         at = "cluster_authorized_operations:i"
         _S_i.pack_into(buffer, position, item.cluster_authorized_operations)
         position += 4
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_response_v8(item: MetadataResponse) -> int:
     """Version 8."""
     size = 22
-    element: Any = None
     at = ""
     try:
         at = "brokers"
-        for element in item.brokers:
-            size += _size_metadata_response_broker_v1(element)
-        element = None
+        size += _size_metadata_response_broker_v1_list(item.brokers)
 
         at = "cluster_id"
         if item.cluster_id is not None:
@@ -2893,12 +2875,11 @@ def _size_metadata_response_v8(item: MetadataResponse) -> int:
             size += length
 
         at = "topics"
-        for element in item.topics:
-            size += _size_metadata_response_topic_v8(element)
-        element = None
+        size += _size_metadata_response_topic_v8_list(item.topics)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_response_v9(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 9."""
@@ -2968,7 +2949,6 @@ def _decode_metadata_response_v9(buffer: bytes, position: int, end: int) -> tupl
 
 def _encode_metadata_response_v9(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 9."""
-    element: Any = None
     at = ""
     try:
         at = "throttle_time_ms:i"
@@ -2982,9 +2962,7 @@ def _encode_metadata_response_v9(item: MetadataResponse, buffer: bytearray, posi
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.brokers:
-            position = _encode_metadata_response_broker_v9(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_broker_v9_list(item.brokers, buffer, position)
 
         at = "cluster_id"
         if item.cluster_id is None:
@@ -3015,9 +2993,7 @@ def _encode_metadata_response_v9(item: MetadataResponse, buffer: bytearray, posi
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.topics:
-            position = _encode_metadata_response_topic_v9(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_topic_v9_list(item.topics, buffer, position)
 
         at = "cluster_authorized_operations:i"
         _S_i.pack_into(buffer, position, item.cluster_authorized_operations)
@@ -3032,46 +3008,42 @@ def _encode_metadata_response_v9(item: MetadataResponse, buffer: bytearray, posi
             buffer[position] = 0
             position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_response_v9(item: MetadataResponse) -> int:
     """Version 9."""
     size = 16
-    element: Any = None
     at = ""
     try:
         at = "brokers"
         length = len(item.brokers)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.brokers:
-            size += _size_metadata_response_broker_v9(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_metadata_response_broker_v9_list(item.brokers)
 
         at = "cluster_id"
         if item.cluster_id is not None:
             length = text_bytes(item.cluster_id)
             size += length
             if length > 126:
-                size += uvarint_size(length + 1) - 1
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
         at = "topics"
         length = len(item.topics)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.topics:
-            size += _size_metadata_response_topic_v9(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_metadata_response_topic_v9_list(item.topics)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
             size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_response_v10(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 10."""
@@ -3141,7 +3113,6 @@ def _decode_metadata_response_v10(buffer: bytes, position: int, end: int) -> tup
 
 def _encode_metadata_response_v10(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 10."""
-    element: Any = None
     at = ""
     try:
         at = "throttle_time_ms:i"
@@ -3155,9 +3126,7 @@ def _encode_metadata_response_v10(item: MetadataResponse, buffer: bytearray, pos
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.brokers:
-            position = _encode_metadata_response_broker_v9(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_broker_v9_list(item.brokers, buffer, position)
 
         at = "cluster_id"
         if item.cluster_id is None:
@@ -3188,9 +3157,7 @@ def _encode_metadata_response_v10(item: MetadataResponse, buffer: bytearray, pos
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.topics:
-            position = _encode_metadata_response_topic_v10(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_topic_v10_list(item.topics, buffer, position)
 
         at = "cluster_authorized_operations:i"
         _S_i.pack_into(buffer, position, item.cluster_authorized_operations)
@@ -3205,46 +3172,42 @@ def _encode_metadata_response_v10(item: MetadataResponse, buffer: bytearray, pos
             buffer[position] = 0
             position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_response_v10(item: MetadataResponse) -> int:
     """Version 10."""
     size = 16
-    element: Any = None
     at = ""
     try:
         at = "brokers"
         length = len(item.brokers)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.brokers:
-            size += _size_metadata_response_broker_v9(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_metadata_response_broker_v9_list(item.brokers)
 
         at = "cluster_id"
         if item.cluster_id is not None:
             length = text_bytes(item.cluster_id)
             size += length
             if length > 126:
-                size += uvarint_size(length + 1) - 1
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
         at = "topics"
         length = len(item.topics)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.topics:
-            size += _size_metadata_response_topic_v10(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_metadata_response_topic_v10_list(item.topics)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
             size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_response_v11(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 11."""
@@ -3314,7 +3277,6 @@ def _decode_metadata_response_v11(buffer: bytes, position: int, end: int) -> tup
 
 def _encode_metadata_response_v11(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 11."""
-    element: Any = None
     at = ""
     try:
         if item.cluster_authorized_operations != -2147483648:
@@ -3332,9 +3294,7 @@ def _encode_metadata_response_v11(item: MetadataResponse, buffer: bytearray, pos
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.brokers:
-            position = _encode_metadata_response_broker_v9(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_broker_v9_list(item.brokers, buffer, position)
 
         at = "cluster_id"
         if item.cluster_id is None:
@@ -3365,9 +3325,7 @@ def _encode_metadata_response_v11(item: MetadataResponse, buffer: bytearray, pos
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.topics:
-            position = _encode_metadata_response_topic_v10(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_topic_v10_list(item.topics, buffer, position)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
@@ -3378,46 +3336,42 @@ def _encode_metadata_response_v11(item: MetadataResponse, buffer: bytearray, pos
             buffer[position] = 0
             position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_response_v11(item: MetadataResponse) -> int:
     """Version 11."""
     size = 12
-    element: Any = None
     at = ""
     try:
         at = "brokers"
         length = len(item.brokers)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.brokers:
-            size += _size_metadata_response_broker_v9(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_metadata_response_broker_v9_list(item.brokers)
 
         at = "cluster_id"
         if item.cluster_id is not None:
             length = text_bytes(item.cluster_id)
             size += length
             if length > 126:
-                size += uvarint_size(length + 1) - 1
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
         at = "topics"
         length = len(item.topics)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.topics:
-            size += _size_metadata_response_topic_v10(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_metadata_response_topic_v10_list(item.topics)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
             size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_response_v12(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 12."""
@@ -3487,7 +3441,6 @@ def _decode_metadata_response_v12(buffer: bytes, position: int, end: int) -> tup
 
 def _encode_metadata_response_v12(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 12."""
-    element: Any = None
     at = ""
     try:
         if item.cluster_authorized_operations != -2147483648:
@@ -3505,9 +3458,7 @@ def _encode_metadata_response_v12(item: MetadataResponse, buffer: bytearray, pos
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.brokers:
-            position = _encode_metadata_response_broker_v9(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_broker_v9_list(item.brokers, buffer, position)
 
         at = "cluster_id"
         if item.cluster_id is None:
@@ -3538,9 +3489,7 @@ def _encode_metadata_response_v12(item: MetadataResponse, buffer: bytearray, pos
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.topics:
-            position = _encode_metadata_response_topic_v12(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_topic_v12_list(item.topics, buffer, position)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
@@ -3551,46 +3500,42 @@ def _encode_metadata_response_v12(item: MetadataResponse, buffer: bytearray, pos
             buffer[position] = 0
             position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_response_v12(item: MetadataResponse) -> int:
     """Version 12."""
     size = 12
-    element: Any = None
     at = ""
     try:
         at = "brokers"
         length = len(item.brokers)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.brokers:
-            size += _size_metadata_response_broker_v9(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_metadata_response_broker_v9_list(item.brokers)
 
         at = "cluster_id"
         if item.cluster_id is not None:
             length = text_bytes(item.cluster_id)
             size += length
             if length > 126:
-                size += uvarint_size(length + 1) - 1
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
         at = "topics"
         length = len(item.topics)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.topics:
-            size += _size_metadata_response_topic_v12(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_metadata_response_topic_v12_list(item.topics)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
             size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_metadata_response_v13(buffer: bytes, position: int, end: int) -> tuple[MetadataResponse, int]:
     """Version 13."""
@@ -3660,7 +3605,6 @@ def _decode_metadata_response_v13(buffer: bytes, position: int, end: int) -> tup
 
 def _encode_metadata_response_v13(item: MetadataResponse, buffer: bytearray, position: int) -> int:
     """Version 13."""
-    element: Any = None
     at = ""
     try:
         if item.cluster_authorized_operations != -2147483648:
@@ -3678,9 +3622,7 @@ def _encode_metadata_response_v13(item: MetadataResponse, buffer: bytearray, pos
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.brokers:
-            position = _encode_metadata_response_broker_v9(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_broker_v9_list(item.brokers, buffer, position)
 
         at = "cluster_id"
         if item.cluster_id is None:
@@ -3711,9 +3653,7 @@ def _encode_metadata_response_v13(item: MetadataResponse, buffer: bytearray, pos
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.topics:
-            position = _encode_metadata_response_topic_v12(element, buffer, position)
-        element = None
+        position = _encode_metadata_response_topic_v12_list(item.topics, buffer, position)
 
         at = "error_code:h"
         _S_h.pack_into(buffer, position, item.error_code)
@@ -3728,45 +3668,40 @@ def _encode_metadata_response_v13(item: MetadataResponse, buffer: bytearray, pos
             buffer[position] = 0
             position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_metadata_response_v13(item: MetadataResponse) -> int:
     """Version 13."""
     size = 14
-    element: Any = None
     at = ""
     try:
         at = "brokers"
         length = len(item.brokers)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.brokers:
-            size += _size_metadata_response_broker_v9(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_metadata_response_broker_v9_list(item.brokers)
 
         at = "cluster_id"
         if item.cluster_id is not None:
             length = text_bytes(item.cluster_id)
             size += length
             if length > 126:
-                size += uvarint_size(length + 1) - 1
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
         at = "topics"
         length = len(item.topics)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.topics:
-            size += _size_metadata_response_topic_v12(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_metadata_response_topic_v12_list(item.topics)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
             size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
 
 

@@ -28,6 +28,7 @@ from ._wire import (
     byte_view,
     check_unknown_tags,
     decode_failed,
+    element_failed,
     encode_failed,
     no_such_version,
     not_in_version,
@@ -252,50 +253,56 @@ def _decode_partition_produce_data_v3_list(
     return position
 
 
-def _encode_partition_produce_data_v3(
-    item: PartitionProduceData, buffer: bytearray, position: int, gather: Gather | None
+def _encode_partition_produce_data_v3_list(
+    items: list[PartitionProduceData], buffer: bytearray, position: int, gather: Gather | None
 ) -> int:
     """Versions 3-8."""
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "index:i"
-        _S_i.pack_into(buffer, position, item.index)
-        position += 4
+            at = "index:i"
+            _S_i.pack_into(buffer, position, item.index)
+            position += 4
 
-        at = "records"
-        if item.records is None:
-            _S_i.pack_into(buffer, position, -1)
-            position += 4
-        else:
-            length = byte_length(item.records)
-            _S_i.pack_into(buffer, position, length)
-            position += 4
-            if gather is None:
-                stop = position + length
-                buffer[position:stop] = byte_view(item.records)
-                position = stop
+            at = "records"
+            if item.records is None:
+                _S_i.pack_into(buffer, position, -1)
+                position += 4
             else:
-                gather.append((position, item.records))
+                data = item.records
+                length = data.nbytes if type(data) is memoryview else len(data)
+                _S_i.pack_into(buffer, position, length)
+                position += 4
+                if gather is None:
+                    stop = position + length
+                    buffer[position:stop] = data if type(data) is bytes else byte_view(data)
+                    position = stop
+                else:
+                    gather.append((position, data))
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_partition_produce_data_v3(item: PartitionProduceData) -> int:
+def _size_partition_produce_data_v3_list(items: list[PartitionProduceData]) -> int:
     """Versions 3-8."""
-    size = 8
+    size = 8 * len(items)
     at = ""
+    item = None
     try:
-        at = "records"
-        if item.records is not None:
-            length = byte_length(item.records)
-            size += length
+        for item in items:
+            at = "records"
+            if item.records is not None:
+                data = item.records
+                length = data.nbytes if type(data) is memoryview else len(data)
+                size += length
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
 
 
@@ -348,65 +355,71 @@ def _decode_partition_produce_data_v9_list(
     return position
 
 
-def _encode_partition_produce_data_v9(
-    item: PartitionProduceData, buffer: bytearray, position: int, gather: Gather | None
+def _encode_partition_produce_data_v9_list(
+    items: list[PartitionProduceData], buffer: bytearray, position: int, gather: Gather | None
 ) -> int:
     """Versions 9-13."""
     at = ""
+    item = None
     try:
-        at = "index:i"
-        _S_i.pack_into(buffer, position, item.index)
-        position += 4
+        for item in items:
+            at = "index:i"
+            _S_i.pack_into(buffer, position, item.index)
+            position += 4
 
-        at = "records"
-        if item.records is None:
-            buffer[position] = 0
-            position += 1
-        else:
-            length = byte_length(item.records)
-            if length < 127:
-                buffer[position] = length + 1
+            at = "records"
+            if item.records is None:
+                buffer[position] = 0
                 position += 1
             else:
-                position = write_uvarint(buffer, position, length + 1)
-            if gather is None:
-                stop = position + length
-                buffer[position:stop] = byte_view(item.records)
-                position = stop
-            else:
-                gather.append((position, item.records))
+                data = item.records
+                length = data.nbytes if type(data) is memoryview else len(data)
+                if length < 127:
+                    buffer[position] = length + 1
+                    position += 1
+                else:
+                    position = write_uvarint(buffer, position, length + 1)
+                if gather is None:
+                    stop = position + length
+                    buffer[position:stop] = data if type(data) is bytes else byte_view(data)
+                    position = stop
+                else:
+                    gather.append((position, data))
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_partition_produce_data_v9(item: PartitionProduceData) -> int:
+def _size_partition_produce_data_v9_list(items: list[PartitionProduceData]) -> int:
     """Versions 9-13."""
-    size = 6
+    size = 6 * len(items)
     at = ""
+    item = None
     try:
-        at = "records"
-        if item.records is not None:
-            length = byte_length(item.records)
-            size += length
-            if length > 126:
-                size += uvarint_size(length + 1) - 1
+        for item in items:
+            at = "records"
+            if item.records is not None:
+                data = item.records
+                length = data.nbytes if type(data) is memoryview else len(data)
+                size += length
+                if length > 126:
+                    size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
 
 
@@ -452,56 +465,54 @@ def _decode_topic_produce_data_v3_list(
     return position
 
 
-def _encode_topic_produce_data_v3(
-    item: TopicProduceData, buffer: bytearray, position: int, gather: Gather | None
+def _encode_topic_produce_data_v3_list(
+    items: list[TopicProduceData], buffer: bytearray, position: int, gather: Gather | None
 ) -> int:
     """Versions 3-8."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "name"
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        _S_h.pack_into(buffer, position, length)
-        position += 2
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+            at = "name"
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "partition_data"
-        length = len(item.partition_data)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        for element in item.partition_data:
-            position = _encode_partition_produce_data_v3(element, buffer, position, gather)
-        element = None
+            at = "partition_data"
+            length = len(item.partition_data)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            position = _encode_partition_produce_data_v3_list(item.partition_data, buffer, position, gather)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_topic_produce_data_v3(item: TopicProduceData) -> int:
+def _size_topic_produce_data_v3_list(items: list[TopicProduceData]) -> int:
     """Versions 3-8."""
-    size = 6
-    element: Any = None
+    size = 6 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        length = text_bytes(item.name)
-        size += length
+        for item in items:
+            at = "name"
+            length = text_bytes(item.name)
+            size += length
 
-        at = "partition_data"
-        for element in item.partition_data:
-            size += _size_partition_produce_data_v3(element)
-        element = None
+            at = "partition_data"
+            size += _size_partition_produce_data_v3_list(item.partition_data)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
 
 
@@ -562,77 +573,75 @@ def _decode_topic_produce_data_v9_list(
     return position
 
 
-def _encode_topic_produce_data_v9(
-    item: TopicProduceData, buffer: bytearray, position: int, gather: Gather | None
+def _encode_topic_produce_data_v9_list(
+    items: list[TopicProduceData], buffer: bytearray, position: int, gather: Gather | None
 ) -> int:
     """Versions 9-12."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        at = "name"
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+        for item in items:
+            at = "name"
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "partition_data"
-        length = len(item.partition_data)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        for element in item.partition_data:
-            position = _encode_partition_produce_data_v9(element, buffer, position, gather)
-        element = None
+            at = "partition_data"
+            length = len(item.partition_data)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            position = _encode_partition_produce_data_v9_list(item.partition_data, buffer, position, gather)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_topic_produce_data_v9(item: TopicProduceData) -> int:
+def _size_topic_produce_data_v9_list(items: list[TopicProduceData]) -> int:
     """Versions 9-12."""
-    size = 3
-    element: Any = None
+    size = 3 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        length = text_bytes(item.name)
-        size += length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
+        for item in items:
+            at = "name"
+            length = text_bytes(item.name)
+            size += length
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "partition_data"
-        length = len(item.partition_data)
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.partition_data:
-            size += _size_partition_produce_data_v9(element)
-        element = None
+            at = "partition_data"
+            length = len(item.partition_data)
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_partition_produce_data_v9_list(item.partition_data)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
 
 
@@ -684,61 +693,59 @@ def _decode_topic_produce_data_v13_list(
     return position
 
 
-def _encode_topic_produce_data_v13(
-    item: TopicProduceData, buffer: bytearray, position: int, gather: Gather | None
+def _encode_topic_produce_data_v13_list(
+    items: list[TopicProduceData], buffer: bytearray, position: int, gather: Gather | None
 ) -> int:
     """Version 13."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        at = "topic_id:16s"
-        _S_16s.pack_into(buffer, position, item.topic_id.bytes)
-        position += 16
+        for item in items:
+            at = "topic_id:16s"
+            _S_16s.pack_into(buffer, position, item.topic_id.bytes)
+            position += 16
 
-        at = "partition_data"
-        length = len(item.partition_data)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        for element in item.partition_data:
-            position = _encode_partition_produce_data_v9(element, buffer, position, gather)
-        element = None
+            at = "partition_data"
+            length = len(item.partition_data)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            position = _encode_partition_produce_data_v9_list(item.partition_data, buffer, position, gather)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_topic_produce_data_v13(item: TopicProduceData) -> int:
+def _size_topic_produce_data_v13_list(items: list[TopicProduceData]) -> int:
     """Version 13."""
-    size = 18
-    element: Any = None
+    size = 18 * len(items)
     at = ""
+    item = None
     try:
-        at = "partition_data"
-        length = len(item.partition_data)
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.partition_data:
-            size += _size_partition_produce_data_v9(element)
-        element = None
+        for item in items:
+            at = "partition_data"
+            length = len(item.partition_data)
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_partition_produce_data_v9_list(item.partition_data)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
 
 
@@ -788,7 +795,6 @@ def _encode_produce_request_v3(
     item: ProduceRequest, buffer: bytearray, position: int, gather: Gather | None
 ) -> int:
     """Versions 3-8."""
-    element: Any = None
     at = ""
     try:
         if item.unknown_tagged_fields:
@@ -818,18 +824,15 @@ def _encode_produce_request_v3(
         length = len(item.topic_data)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.topic_data:
-            position = _encode_topic_produce_data_v3(element, buffer, position, gather)
-        element = None
+        position = _encode_topic_produce_data_v3_list(item.topic_data, buffer, position, gather)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_produce_request_v3(item: ProduceRequest) -> int:
     """Versions 3-8."""
     size = 12
-    element: Any = None
     at = ""
     try:
         at = "transactional_id"
@@ -838,11 +841,9 @@ def _size_produce_request_v3(item: ProduceRequest) -> int:
             size += length
 
         at = "topic_data"
-        for element in item.topic_data:
-            size += _size_topic_produce_data_v3(element)
-        element = None
+        size += _size_topic_produce_data_v3_list(item.topic_data)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
 
 
@@ -907,7 +908,6 @@ def _encode_produce_request_v9(
     item: ProduceRequest, buffer: bytearray, position: int, gather: Gather | None
 ) -> int:
     """Versions 9-12."""
-    element: Any = None
     at = ""
     try:
         at = "transactional_id"
@@ -939,9 +939,7 @@ def _encode_produce_request_v9(
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.topic_data:
-            position = _encode_topic_produce_data_v9(element, buffer, position, gather)
-        element = None
+        position = _encode_topic_produce_data_v9_list(item.topic_data, buffer, position, gather)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
@@ -952,14 +950,13 @@ def _encode_produce_request_v9(
             buffer[position] = 0
             position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_produce_request_v9(item: ProduceRequest) -> int:
     """Versions 9-12."""
     size = 9
-    element: Any = None
     at = ""
     try:
         at = "transactional_id"
@@ -967,22 +964,20 @@ def _size_produce_request_v9(item: ProduceRequest) -> int:
             length = text_bytes(item.transactional_id)
             size += length
             if length > 126:
-                size += uvarint_size(length + 1) - 1
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
         at = "topic_data"
         length = len(item.topic_data)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.topic_data:
-            size += _size_topic_produce_data_v9(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_topic_produce_data_v9_list(item.topic_data)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
             size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
 
 
@@ -1047,7 +1042,6 @@ def _encode_produce_request_v13(
     item: ProduceRequest, buffer: bytearray, position: int, gather: Gather | None
 ) -> int:
     """Version 13."""
-    element: Any = None
     at = ""
     try:
         at = "transactional_id"
@@ -1079,9 +1073,7 @@ def _encode_produce_request_v13(
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.topic_data:
-            position = _encode_topic_produce_data_v13(element, buffer, position, gather)
-        element = None
+        position = _encode_topic_produce_data_v13_list(item.topic_data, buffer, position, gather)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
@@ -1092,14 +1084,13 @@ def _encode_produce_request_v13(
             buffer[position] = 0
             position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_produce_request_v13(item: ProduceRequest) -> int:
     """Version 13."""
     size = 9
-    element: Any = None
     at = ""
     try:
         at = "transactional_id"
@@ -1107,22 +1098,20 @@ def _size_produce_request_v13(item: ProduceRequest) -> int:
             length = text_bytes(item.transactional_id)
             size += length
             if length > 126:
-                size += uvarint_size(length + 1) - 1
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
         at = "topic_data"
         length = len(item.topic_data)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.topic_data:
-            size += _size_topic_produce_data_v13(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_topic_produce_data_v13_list(item.topic_data)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
             size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
 
 

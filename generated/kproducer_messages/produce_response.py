@@ -26,6 +26,7 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
+    element_failed,
     encode_failed,
     no_such_version,
     not_in_version,
@@ -346,51 +347,56 @@ def _decode_batch_index_and_error_message_v8_list(
     return position
 
 
-def _encode_batch_index_and_error_message_v8(
-    item: BatchIndexAndErrorMessage, buffer: bytearray, position: int
+def _encode_batch_index_and_error_message_v8_list(
+    items: list[BatchIndexAndErrorMessage], buffer: bytearray, position: int
 ) -> int:
     """Version 8."""
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "batch_index:i"
-        _S_i.pack_into(buffer, position, item.batch_index)
-        position += 4
+            at = "batch_index:i"
+            _S_i.pack_into(buffer, position, item.batch_index)
+            position += 4
 
-        at = "batch_index_error_message"
-        if item.batch_index_error_message is None:
-            _S_h.pack_into(buffer, position, -1)
-            position += 2
-        else:
-            data = item.batch_index_error_message.encode()
-            length = len(data)
-            if length > MAX_STRING_BYTES:
-                raise string_too_long(length)
-            _S_h.pack_into(buffer, position, length)
-            position += 2
-            stop = position + length
-            buffer[position:stop] = data
-            position = stop
+            at = "batch_index_error_message"
+            if item.batch_index_error_message is None:
+                _S_h.pack_into(buffer, position, -1)
+                position += 2
+            else:
+                data = item.batch_index_error_message.encode()
+                length = len(data)
+                if length > MAX_STRING_BYTES:
+                    raise string_too_long(length)
+                _S_h.pack_into(buffer, position, length)
+                position += 2
+                stop = position + length
+                buffer[position:stop] = data
+                position = stop
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_batch_index_and_error_message_v8(item: BatchIndexAndErrorMessage) -> int:
+def _size_batch_index_and_error_message_v8_list(items: list[BatchIndexAndErrorMessage]) -> int:
     """Version 8."""
-    size = 6
+    size = 6 * len(items)
     at = ""
+    item = None
     try:
-        at = "batch_index_error_message"
-        if item.batch_index_error_message is not None:
-            length = text_bytes(item.batch_index_error_message)
-            size += length
+        for item in items:
+            at = "batch_index_error_message"
+            if item.batch_index_error_message is not None:
+                length = text_bytes(item.batch_index_error_message)
+                size += length
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_batch_index_and_error_message_v9_list(
     buffer: bytes, position: int, end: int, count: int, items: list[BatchIndexAndErrorMessage]
@@ -434,66 +440,71 @@ def _decode_batch_index_and_error_message_v9_list(
     return position
 
 
-def _encode_batch_index_and_error_message_v9(
-    item: BatchIndexAndErrorMessage, buffer: bytearray, position: int
+def _encode_batch_index_and_error_message_v9_list(
+    items: list[BatchIndexAndErrorMessage], buffer: bytearray, position: int
 ) -> int:
     """Versions 9-13."""
     at = ""
+    item = None
     try:
-        at = "batch_index:i"
-        _S_i.pack_into(buffer, position, item.batch_index)
-        position += 4
+        for item in items:
+            at = "batch_index:i"
+            _S_i.pack_into(buffer, position, item.batch_index)
+            position += 4
 
-        at = "batch_index_error_message"
-        if item.batch_index_error_message is None:
-            buffer[position] = 0
-            position += 1
-        else:
-            data = item.batch_index_error_message.encode()
-            length = len(data)
-            if length > MAX_STRING_BYTES:
-                raise string_too_long(length)
-            if length < 127:
-                buffer[position] = length + 1
+            at = "batch_index_error_message"
+            if item.batch_index_error_message is None:
+                buffer[position] = 0
                 position += 1
             else:
-                position = write_uvarint(buffer, position, length + 1)
-            stop = position + length
-            buffer[position:stop] = data
-            position = stop
+                data = item.batch_index_error_message.encode()
+                length = len(data)
+                if length > MAX_STRING_BYTES:
+                    raise string_too_long(length)
+                if length < 127:
+                    buffer[position] = length + 1
+                    position += 1
+                else:
+                    position = write_uvarint(buffer, position, length + 1)
+                stop = position + length
+                buffer[position:stop] = data
+                position = stop
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_batch_index_and_error_message_v9(item: BatchIndexAndErrorMessage) -> int:
+def _size_batch_index_and_error_message_v9_list(items: list[BatchIndexAndErrorMessage]) -> int:
     """Versions 9-13."""
-    size = 6
+    size = 6 * len(items)
     at = ""
+    item = None
     try:
-        at = "batch_index_error_message"
-        if item.batch_index_error_message is not None:
-            length = text_bytes(item.batch_index_error_message)
-            size += length
-            if length > 126:
-                size += uvarint_size(length + 1) - 1
+        for item in items:
+            at = "batch_index_error_message"
+            if item.batch_index_error_message is not None:
+                length = text_bytes(item.batch_index_error_message)
+                size += length
+                if length > 126:
+                    size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_leader_id_and_epoch_v10(buffer: bytes, position: int, end: int) -> tuple[LeaderIdAndEpoch, int]:
     """Versions 10-13."""
@@ -551,6 +562,7 @@ def _size_leader_id_and_epoch_v10(item: LeaderIdAndEpoch) -> int:
         raise encode_failed(error, item, at) from None
     return size
 
+
 def _decode_partition_produce_response_v3_list(
     buffer: bytes, position: int, end: int, count: int, items: list[PartitionProduceResponse]
 ) -> int:
@@ -580,37 +592,41 @@ def _decode_partition_produce_response_v3_list(
     return position
 
 
-def _encode_partition_produce_response_v3(
-    item: PartitionProduceResponse, buffer: bytearray, position: int
+def _encode_partition_produce_response_v3_list(
+    items: list[PartitionProduceResponse], buffer: bytearray, position: int
 ) -> int:
     """Versions 3-4."""
     at = ""
+    item = None
     try:
-        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
-            at = "current_leader"
-            raise not_in_version(item.current_leader, "10-13")
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+                at = "current_leader"
+                raise not_in_version(item.current_leader, "10-13")
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "index:i error_code:h base_offset:q log_append_time_ms:q"
-        _S_ihqq.pack_into(
-            buffer,
-            position,
-            item.index,
-            item.error_code,
-            item.base_offset,
-            item.log_append_time_ms,
-        )
-        position += 22
+            at = "index:i error_code:h base_offset:q log_append_time_ms:q"
+            _S_ihqq.pack_into(
+                buffer,
+                position,
+                item.index,
+                item.error_code,
+                item.base_offset,
+                item.log_append_time_ms,
+            )
+            position += 22
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_partition_produce_response_v3(item: PartitionProduceResponse) -> int:
+def _size_partition_produce_response_v3_list(items: list[PartitionProduceResponse]) -> int:
     """Versions 3-4."""
-    return 22
+    size = 22 * len(items)
+    return size
+
 
 def _decode_partition_produce_response_v5_list(
     buffer: bytes, position: int, end: int, count: int, items: list[PartitionProduceResponse]
@@ -641,38 +657,42 @@ def _decode_partition_produce_response_v5_list(
     return position
 
 
-def _encode_partition_produce_response_v5(
-    item: PartitionProduceResponse, buffer: bytearray, position: int
+def _encode_partition_produce_response_v5_list(
+    items: list[PartitionProduceResponse], buffer: bytearray, position: int
 ) -> int:
     """Versions 5-7."""
     at = ""
+    item = None
     try:
-        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
-            at = "current_leader"
-            raise not_in_version(item.current_leader, "10-13")
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+                at = "current_leader"
+                raise not_in_version(item.current_leader, "10-13")
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
-        _S_ihqqq.pack_into(
-            buffer,
-            position,
-            item.index,
-            item.error_code,
-            item.base_offset,
-            item.log_append_time_ms,
-            item.log_start_offset,
-        )
-        position += 30
+            at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
+            _S_ihqqq.pack_into(
+                buffer,
+                position,
+                item.index,
+                item.error_code,
+                item.base_offset,
+                item.log_append_time_ms,
+                item.log_start_offset,
+            )
+            position += 30
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_partition_produce_response_v5(item: PartitionProduceResponse) -> int:
+def _size_partition_produce_response_v5_list(items: list[PartitionProduceResponse]) -> int:
     """Versions 5-7."""
-    return 30
+    size = 30 * len(items)
+    return size
+
 
 def _decode_partition_produce_response_v8_list(
     buffer: bytes, position: int, end: int, count: int, items: list[PartitionProduceResponse]
@@ -721,77 +741,76 @@ def _decode_partition_produce_response_v8_list(
     return position
 
 
-def _encode_partition_produce_response_v8(
-    item: PartitionProduceResponse, buffer: bytearray, position: int
+def _encode_partition_produce_response_v8_list(
+    items: list[PartitionProduceResponse], buffer: bytearray, position: int
 ) -> int:
     """Version 8."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
-            at = "current_leader"
-            raise not_in_version(item.current_leader, "10-13")
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+                at = "current_leader"
+                raise not_in_version(item.current_leader, "10-13")
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
-        _S_ihqqq.pack_into(
-            buffer,
-            position,
-            item.index,
-            item.error_code,
-            item.base_offset,
-            item.log_append_time_ms,
-            item.log_start_offset,
-        )
-        position += 30
+            at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
+            _S_ihqqq.pack_into(
+                buffer,
+                position,
+                item.index,
+                item.error_code,
+                item.base_offset,
+                item.log_append_time_ms,
+                item.log_start_offset,
+            )
+            position += 30
 
-        at = "record_errors"
-        length = len(item.record_errors)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        for element in item.record_errors:
-            position = _encode_batch_index_and_error_message_v8(element, buffer, position)
-        element = None
+            at = "record_errors"
+            length = len(item.record_errors)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            position = _encode_batch_index_and_error_message_v8_list(item.record_errors, buffer, position)
 
-        at = "error_message"
-        if item.error_message is None:
-            _S_h.pack_into(buffer, position, -1)
-            position += 2
-        else:
-            data = item.error_message.encode()
-            length = len(data)
-            if length > MAX_STRING_BYTES:
-                raise string_too_long(length)
-            _S_h.pack_into(buffer, position, length)
-            position += 2
-            stop = position + length
-            buffer[position:stop] = data
-            position = stop
+            at = "error_message"
+            if item.error_message is None:
+                _S_h.pack_into(buffer, position, -1)
+                position += 2
+            else:
+                data = item.error_message.encode()
+                length = len(data)
+                if length > MAX_STRING_BYTES:
+                    raise string_too_long(length)
+                _S_h.pack_into(buffer, position, length)
+                position += 2
+                stop = position + length
+                buffer[position:stop] = data
+                position = stop
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_partition_produce_response_v8(item: PartitionProduceResponse) -> int:
+def _size_partition_produce_response_v8_list(items: list[PartitionProduceResponse]) -> int:
     """Version 8."""
-    size = 36
-    element: Any = None
+    size = 36 * len(items)
     at = ""
+    item = None
     try:
-        at = "record_errors"
-        for element in item.record_errors:
-            size += _size_batch_index_and_error_message_v8(element)
-        element = None
+        for item in items:
+            at = "record_errors"
+            size += _size_batch_index_and_error_message_v8_list(item.record_errors)
 
-        at = "error_message"
-        if item.error_message is not None:
-            length = text_bytes(item.error_message)
-            size += length
+            at = "error_message"
+            if item.error_message is not None:
+                length = text_bytes(item.error_message)
+                size += length
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_partition_produce_response_v9_list(
     buffer: bytes, position: int, end: int, count: int, items: list[PartitionProduceResponse]
@@ -855,99 +874,98 @@ def _decode_partition_produce_response_v9_list(
     return position
 
 
-def _encode_partition_produce_response_v9(
-    item: PartitionProduceResponse, buffer: bytearray, position: int
+def _encode_partition_produce_response_v9_list(
+    items: list[PartitionProduceResponse], buffer: bytearray, position: int
 ) -> int:
     """Version 9."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
-            at = "current_leader"
-            raise not_in_version(item.current_leader, "10-13")
+        for item in items:
+            if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+                at = "current_leader"
+                raise not_in_version(item.current_leader, "10-13")
 
-        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
-        _S_ihqqq.pack_into(
-            buffer,
-            position,
-            item.index,
-            item.error_code,
-            item.base_offset,
-            item.log_append_time_ms,
-            item.log_start_offset,
-        )
-        position += 30
+            at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
+            _S_ihqqq.pack_into(
+                buffer,
+                position,
+                item.index,
+                item.error_code,
+                item.base_offset,
+                item.log_append_time_ms,
+                item.log_start_offset,
+            )
+            position += 30
 
-        at = "record_errors"
-        length = len(item.record_errors)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        for element in item.record_errors:
-            position = _encode_batch_index_and_error_message_v9(element, buffer, position)
-        element = None
-
-        at = "error_message"
-        if item.error_message is None:
-            buffer[position] = 0
-            position += 1
-        else:
-            data = item.error_message.encode()
-            length = len(data)
-            if length > MAX_STRING_BYTES:
-                raise string_too_long(length)
+            at = "record_errors"
+            length = len(item.record_errors)
             if length < 127:
                 buffer[position] = length + 1
                 position += 1
             else:
                 position = write_uvarint(buffer, position, length + 1)
-            stop = position + length
-            buffer[position:stop] = data
-            position = stop
+            position = _encode_batch_index_and_error_message_v9_list(item.record_errors, buffer, position)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, (0,)))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "error_message"
+            if item.error_message is None:
+                buffer[position] = 0
+                position += 1
+            else:
+                data = item.error_message.encode()
+                length = len(data)
+                if length > MAX_STRING_BYTES:
+                    raise string_too_long(length)
+                if length < 127:
+                    buffer[position] = length + 1
+                    position += 1
+                else:
+                    position = write_uvarint(buffer, position, length + 1)
+                stop = position + length
+                buffer[position:stop] = data
+                position = stop
+
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, (0,)))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_partition_produce_response_v9(item: PartitionProduceResponse) -> int:
+def _size_partition_produce_response_v9_list(items: list[PartitionProduceResponse]) -> int:
     """Version 9."""
-    size = 33
-    element: Any = None
+    size = 33 * len(items)
     at = ""
+    item = None
     try:
-        at = "record_errors"
-        length = len(item.record_errors)
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.record_errors:
-            size += _size_batch_index_and_error_message_v9(element)
-        element = None
-
-        at = "error_message"
-        if item.error_message is not None:
-            length = text_bytes(item.error_message)
-            size += length
+        for item in items:
+            at = "record_errors"
+            length = len(item.record_errors)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_batch_index_and_error_message_v9_list(item.record_errors)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "error_message"
+            if item.error_message is not None:
+                length = text_bytes(item.error_message)
+                size += length
+                if length > 126:
+                    size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_partition_produce_response_v10_list(
     buffer: bytes, position: int, end: int, count: int, items: list[PartitionProduceResponse]
@@ -1023,119 +1041,118 @@ def _decode_partition_produce_response_v10_list(
     return position
 
 
-def _encode_partition_produce_response_v10(
-    item: PartitionProduceResponse, buffer: bytearray, position: int
+def _encode_partition_produce_response_v10_list(
+    items: list[PartitionProduceResponse], buffer: bytearray, position: int
 ) -> int:
     """Versions 10-13."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
-        _S_ihqqq.pack_into(
-            buffer,
-            position,
-            item.index,
-            item.error_code,
-            item.base_offset,
-            item.log_append_time_ms,
-            item.log_start_offset,
-        )
-        position += 30
+        for item in items:
+            at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q"
+            _S_ihqqq.pack_into(
+                buffer,
+                position,
+                item.index,
+                item.error_code,
+                item.base_offset,
+                item.log_append_time_ms,
+                item.log_start_offset,
+            )
+            position += 30
 
-        at = "record_errors"
-        length = len(item.record_errors)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        for element in item.record_errors:
-            position = _encode_batch_index_and_error_message_v9(element, buffer, position)
-        element = None
-
-        at = "error_message"
-        if item.error_message is None:
-            buffer[position] = 0
-            position += 1
-        else:
-            data = item.error_message.encode()
-            length = len(data)
-            if length > MAX_STRING_BYTES:
-                raise string_too_long(length)
+            at = "record_errors"
+            length = len(item.record_errors)
             if length < 127:
                 buffer[position] = length + 1
                 position += 1
             else:
                 position = write_uvarint(buffer, position, length + 1)
-            stop = position + length
-            buffer[position:stop] = data
-            position = stop
+            position = _encode_batch_index_and_error_message_v9_list(item.record_errors, buffer, position)
 
-        at = "tagged_fields"
-        tag_count = 0
-        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
-            tag_count += 1
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            tag_count += check_unknown_tags(unknown, (0,))
-        position = write_uvarint(buffer, position, tag_count)
-        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
-            at = "current_leader"
-            size = 0
-            size += _size_leader_id_and_epoch_v10(item.current_leader)
-            position = write_uvarint(buffer, position, 0)
-            position = write_uvarint(buffer, position, size)
-            at = "current_leader"
-            position = _encode_leader_id_and_epoch_v10(item.current_leader, buffer, position)
-        if unknown:
+            at = "error_message"
+            if item.error_message is None:
+                buffer[position] = 0
+                position += 1
+            else:
+                data = item.error_message.encode()
+                length = len(data)
+                if length > MAX_STRING_BYTES:
+                    raise string_too_long(length)
+                if length < 127:
+                    buffer[position] = length + 1
+                    position += 1
+                else:
+                    position = write_uvarint(buffer, position, length + 1)
+                stop = position + length
+                buffer[position:stop] = data
+                position = stop
+
             at = "tagged_fields"
-            position = write_unknown_tags(buffer, position, unknown, 1)
+            tag_count = 0
+            if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+                tag_count += 1
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                tag_count += check_unknown_tags(unknown, (0,))
+            position = write_uvarint(buffer, position, tag_count)
+            if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+                at = "current_leader"
+                size = 0
+                size += _size_leader_id_and_epoch_v10(item.current_leader)
+                position = write_uvarint(buffer, position, 0)
+                position = write_uvarint(buffer, position, size)
+                at = "current_leader"
+                position = _encode_leader_id_and_epoch_v10(item.current_leader, buffer, position)
+            if unknown:
+                at = "tagged_fields"
+                position = write_unknown_tags(buffer, position, unknown, 1)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_partition_produce_response_v10(item: PartitionProduceResponse) -> int:
+def _size_partition_produce_response_v10_list(items: list[PartitionProduceResponse]) -> int:
     """Versions 10-13."""
-    size = 33
-    element: Any = None
+    size = 33 * len(items)
     at = ""
+    item = None
     try:
-        at = "record_errors"
-        length = len(item.record_errors)
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.record_errors:
-            size += _size_batch_index_and_error_message_v9(element)
-        element = None
-
-        at = "error_message"
-        if item.error_message is not None:
-            length = text_bytes(item.error_message)
-            size += length
+        for item in items:
+            at = "record_errors"
+            length = len(item.record_errors)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_batch_index_and_error_message_v9_list(item.record_errors)
 
-        at = "tagged_fields"
-        tag_count = 0
-        if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
-            at = "current_leader"
-            tag_count += 1
-            total = size
-            size = 0
-            size += _size_leader_id_and_epoch_v10(item.current_leader)
-            size += total + uvarint_size(size) + 1
+            at = "error_message"
+            if item.error_message is not None:
+                length = text_bytes(item.error_message)
+                size += length
+                if length > 126:
+                    size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            tag_count += len(unknown)
-            size += unknown_tags_size(unknown)
-        if tag_count > 127:
-            size += uvarint_size(tag_count) - 1
+            at = "tagged_fields"
+            tag_count = 0
+            if item.current_leader != _DEFAULT_LEADER_ID_AND_EPOCH:
+                at = "current_leader"
+                tag_count += 1
+                total = size
+                size = 0
+                size += _size_leader_id_and_epoch_v10(item.current_leader)
+                size += total + uvarint_size(size) + 1
+
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                tag_count += len(unknown)
+                size += unknown_tags_size(unknown)
+            if tag_count > 127:
+                size += uvarint_size(tag_count) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_topic_produce_response_v3_list(
     buffer: bytes, position: int, end: int, count: int, items: list[TopicProduceResponse]
@@ -1172,55 +1189,56 @@ def _decode_topic_produce_response_v3_list(
     return position
 
 
-def _encode_topic_produce_response_v3(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
+def _encode_topic_produce_response_v3_list(
+    items: list[TopicProduceResponse], buffer: bytearray, position: int
+) -> int:
     """Versions 3-4."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "name"
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        _S_h.pack_into(buffer, position, length)
-        position += 2
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+            at = "name"
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "partition_responses"
-        length = len(item.partition_responses)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        for element in item.partition_responses:
-            position = _encode_partition_produce_response_v3(element, buffer, position)
-        element = None
+            at = "partition_responses"
+            length = len(item.partition_responses)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            position = _encode_partition_produce_response_v3_list(item.partition_responses, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_topic_produce_response_v3(item: TopicProduceResponse) -> int:
+def _size_topic_produce_response_v3_list(items: list[TopicProduceResponse]) -> int:
     """Versions 3-4."""
-    size = 6
-    element: Any = None
+    size = 6 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        length = text_bytes(item.name)
-        size += length
+        for item in items:
+            at = "name"
+            length = text_bytes(item.name)
+            size += length
 
-        at = "partition_responses"
-        for element in item.partition_responses:
-            size += _size_partition_produce_response_v3(element)
-        element = None
+            at = "partition_responses"
+            size += _size_partition_produce_response_v3_list(item.partition_responses)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_topic_produce_response_v5_list(
     buffer: bytes, position: int, end: int, count: int, items: list[TopicProduceResponse]
@@ -1257,55 +1275,56 @@ def _decode_topic_produce_response_v5_list(
     return position
 
 
-def _encode_topic_produce_response_v5(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
+def _encode_topic_produce_response_v5_list(
+    items: list[TopicProduceResponse], buffer: bytearray, position: int
+) -> int:
     """Versions 5-7."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "name"
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        _S_h.pack_into(buffer, position, length)
-        position += 2
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+            at = "name"
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "partition_responses"
-        length = len(item.partition_responses)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        for element in item.partition_responses:
-            position = _encode_partition_produce_response_v5(element, buffer, position)
-        element = None
+            at = "partition_responses"
+            length = len(item.partition_responses)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            position = _encode_partition_produce_response_v5_list(item.partition_responses, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_topic_produce_response_v5(item: TopicProduceResponse) -> int:
+def _size_topic_produce_response_v5_list(items: list[TopicProduceResponse]) -> int:
     """Versions 5-7."""
-    size = 6
-    element: Any = None
+    size = 6 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        length = text_bytes(item.name)
-        size += length
+        for item in items:
+            at = "name"
+            length = text_bytes(item.name)
+            size += length
 
-        at = "partition_responses"
-        for element in item.partition_responses:
-            size += _size_partition_produce_response_v5(element)
-        element = None
+            at = "partition_responses"
+            size += _size_partition_produce_response_v5_list(item.partition_responses)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_topic_produce_response_v8_list(
     buffer: bytes, position: int, end: int, count: int, items: list[TopicProduceResponse]
@@ -1342,55 +1361,56 @@ def _decode_topic_produce_response_v8_list(
     return position
 
 
-def _encode_topic_produce_response_v8(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
+def _encode_topic_produce_response_v8_list(
+    items: list[TopicProduceResponse], buffer: bytearray, position: int
+) -> int:
     """Version 8."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        if item.unknown_tagged_fields:
-            at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "9-13")
+        for item in items:
+            if item.unknown_tagged_fields:
+                at = "unknown_tagged_fields"
+                raise not_in_version(item.unknown_tagged_fields, "9-13")
 
-        at = "name"
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        _S_h.pack_into(buffer, position, length)
-        position += 2
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+            at = "name"
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            _S_h.pack_into(buffer, position, length)
+            position += 2
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "partition_responses"
-        length = len(item.partition_responses)
-        _S_i.pack_into(buffer, position, length)
-        position += 4
-        for element in item.partition_responses:
-            position = _encode_partition_produce_response_v8(element, buffer, position)
-        element = None
+            at = "partition_responses"
+            length = len(item.partition_responses)
+            _S_i.pack_into(buffer, position, length)
+            position += 4
+            position = _encode_partition_produce_response_v8_list(item.partition_responses, buffer, position)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_topic_produce_response_v8(item: TopicProduceResponse) -> int:
+def _size_topic_produce_response_v8_list(items: list[TopicProduceResponse]) -> int:
     """Version 8."""
-    size = 6
-    element: Any = None
+    size = 6 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        length = text_bytes(item.name)
-        size += length
+        for item in items:
+            at = "name"
+            length = text_bytes(item.name)
+            size += length
 
-        at = "partition_responses"
-        for element in item.partition_responses:
-            size += _size_partition_produce_response_v8(element)
-        element = None
+            at = "partition_responses"
+            size += _size_partition_produce_response_v8_list(item.partition_responses)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_topic_produce_response_v9_list(
     buffer: bytes, position: int, end: int, count: int, items: list[TopicProduceResponse]
@@ -1442,76 +1462,77 @@ def _decode_topic_produce_response_v9_list(
     return position
 
 
-def _encode_topic_produce_response_v9(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
+def _encode_topic_produce_response_v9_list(
+    items: list[TopicProduceResponse], buffer: bytearray, position: int
+) -> int:
     """Version 9."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        at = "name"
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+        for item in items:
+            at = "name"
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "partition_responses"
-        length = len(item.partition_responses)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        for element in item.partition_responses:
-            position = _encode_partition_produce_response_v9(element, buffer, position)
-        element = None
+            at = "partition_responses"
+            length = len(item.partition_responses)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            position = _encode_partition_produce_response_v9_list(item.partition_responses, buffer, position)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_topic_produce_response_v9(item: TopicProduceResponse) -> int:
+def _size_topic_produce_response_v9_list(items: list[TopicProduceResponse]) -> int:
     """Version 9."""
-    size = 3
-    element: Any = None
+    size = 3 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        length = text_bytes(item.name)
-        size += length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
+        for item in items:
+            at = "name"
+            length = text_bytes(item.name)
+            size += length
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "partition_responses"
-        length = len(item.partition_responses)
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.partition_responses:
-            size += _size_partition_produce_response_v9(element)
-        element = None
+            at = "partition_responses"
+            length = len(item.partition_responses)
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_partition_produce_response_v9_list(item.partition_responses)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_topic_produce_response_v10_list(
     buffer: bytes, position: int, end: int, count: int, items: list[TopicProduceResponse]
@@ -1563,76 +1584,77 @@ def _decode_topic_produce_response_v10_list(
     return position
 
 
-def _encode_topic_produce_response_v10(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
+def _encode_topic_produce_response_v10_list(
+    items: list[TopicProduceResponse], buffer: bytearray, position: int
+) -> int:
     """Versions 10-12."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        at = "name"
-        data = item.name.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
+        for item in items:
+            at = "name"
+            data = item.name.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
 
-        at = "partition_responses"
-        length = len(item.partition_responses)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        for element in item.partition_responses:
-            position = _encode_partition_produce_response_v10(element, buffer, position)
-        element = None
+            at = "partition_responses"
+            length = len(item.partition_responses)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            position = _encode_partition_produce_response_v10_list(item.partition_responses, buffer, position)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_topic_produce_response_v10(item: TopicProduceResponse) -> int:
+def _size_topic_produce_response_v10_list(items: list[TopicProduceResponse]) -> int:
     """Versions 10-12."""
-    size = 3
-    element: Any = None
+    size = 3 * len(items)
     at = ""
+    item = None
     try:
-        at = "name"
-        length = text_bytes(item.name)
-        size += length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
+        for item in items:
+            at = "name"
+            length = text_bytes(item.name)
+            size += length
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "partition_responses"
-        length = len(item.partition_responses)
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.partition_responses:
-            size += _size_partition_produce_response_v10(element)
-        element = None
+            at = "partition_responses"
+            length = len(item.partition_responses)
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_partition_produce_response_v10_list(item.partition_responses)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_topic_produce_response_v13_list(
     buffer: bytes, position: int, end: int, count: int, items: list[TopicProduceResponse]
@@ -1675,60 +1697,61 @@ def _decode_topic_produce_response_v13_list(
     return position
 
 
-def _encode_topic_produce_response_v13(item: TopicProduceResponse, buffer: bytearray, position: int) -> int:
+def _encode_topic_produce_response_v13_list(
+    items: list[TopicProduceResponse], buffer: bytearray, position: int
+) -> int:
     """Version 13."""
-    element: Any = None
     at = ""
+    item = None
     try:
-        at = "topic_id:16s"
-        _S_16s.pack_into(buffer, position, item.topic_id.bytes)
-        position += 16
+        for item in items:
+            at = "topic_id:16s"
+            _S_16s.pack_into(buffer, position, item.topic_id.bytes)
+            position += 16
 
-        at = "partition_responses"
-        length = len(item.partition_responses)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        for element in item.partition_responses:
-            position = _encode_partition_produce_response_v10(element, buffer, position)
-        element = None
+            at = "partition_responses"
+            length = len(item.partition_responses)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            position = _encode_partition_produce_response_v10_list(item.partition_responses, buffer, position)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_topic_produce_response_v13(item: TopicProduceResponse) -> int:
+def _size_topic_produce_response_v13_list(items: list[TopicProduceResponse]) -> int:
     """Version 13."""
-    size = 18
-    element: Any = None
+    size = 18 * len(items)
     at = ""
+    item = None
     try:
-        at = "partition_responses"
-        length = len(item.partition_responses)
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.partition_responses:
-            size += _size_partition_produce_response_v10(element)
-        element = None
+        for item in items:
+            at = "partition_responses"
+            length = len(item.partition_responses)
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_partition_produce_response_v10_list(item.partition_responses)
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_node_endpoint_v10_list(
     buffer: bytes, position: int, end: int, count: int, items: list[NodeEndpoint]
@@ -1786,38 +1809,18 @@ def _decode_node_endpoint_v10_list(
     return position
 
 
-def _encode_node_endpoint_v10(item: NodeEndpoint, buffer: bytearray, position: int) -> int:
+def _encode_node_endpoint_v10_list(items: list[NodeEndpoint], buffer: bytearray, position: int) -> int:
     """Versions 10-13."""
     at = ""
+    item = None
     try:
-        at = "node_id:i"
-        _S_i.pack_into(buffer, position, item.node_id)
-        position += 4
+        for item in items:
+            at = "node_id:i"
+            _S_i.pack_into(buffer, position, item.node_id)
+            position += 4
 
-        at = "host"
-        data = item.host.encode()
-        length = len(data)
-        if length > MAX_STRING_BYTES:
-            raise string_too_long(length)
-        if length < 127:
-            buffer[position] = length + 1
-            position += 1
-        else:
-            position = write_uvarint(buffer, position, length + 1)
-        stop = position + length
-        buffer[position:stop] = data
-        position = stop
-
-        at = "port:i"
-        _S_i.pack_into(buffer, position, item.port)
-        position += 4
-
-        at = "rack"
-        if item.rack is None:
-            buffer[position] = 0
-            position += 1
-        else:
-            data = item.rack.encode()
+            at = "host"
+            data = item.host.encode()
             length = len(data)
             if length > MAX_STRING_BYTES:
                 raise string_too_long(length)
@@ -1830,44 +1833,69 @@ def _encode_node_endpoint_v10(item: NodeEndpoint, buffer: bytearray, position: i
             buffer[position:stop] = data
             position = stop
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
-            position = write_unknown_tags(buffer, position, unknown)
-        else:
-            buffer[position] = 0
-            position += 1
+            at = "port:i"
+            _S_i.pack_into(buffer, position, item.port)
+            position += 4
+
+            at = "rack"
+            if item.rack is None:
+                buffer[position] = 0
+                position += 1
+            else:
+                data = item.rack.encode()
+                length = len(data)
+                if length > MAX_STRING_BYTES:
+                    raise string_too_long(length)
+                if length < 127:
+                    buffer[position] = length + 1
+                    position += 1
+                else:
+                    position = write_uvarint(buffer, position, length + 1)
+                stop = position + length
+                buffer[position:stop] = data
+                position = stop
+
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+                position = write_unknown_tags(buffer, position, unknown)
+            else:
+                buffer[position] = 0
+                position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return position
 
 
-def _size_node_endpoint_v10(item: NodeEndpoint) -> int:
+def _size_node_endpoint_v10_list(items: list[NodeEndpoint]) -> int:
     """Versions 10-13."""
-    size = 11
+    size = 11 * len(items)
     at = ""
+    item = None
     try:
-        at = "host"
-        length = text_bytes(item.host)
-        size += length
-        if length > 126:
-            size += uvarint_size(length + 1) - 1
-
-        at = "rack"
-        if item.rack is not None:
-            length = text_bytes(item.rack)
+        for item in items:
+            at = "host"
+            length = text_bytes(item.host)
             size += length
             if length > 126:
-                size += uvarint_size(length + 1) - 1
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
 
-        at = "tagged_fields"
-        unknown = item.unknown_tagged_fields
-        if unknown:
-            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+            at = "rack"
+            if item.rack is not None:
+                length = text_bytes(item.rack)
+                size += length
+                if length > 126:
+                    size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+
+            at = "tagged_fields"
+            unknown = item.unknown_tagged_fields
+            if unknown:
+                size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at) from None
+        raise element_failed(error, items, item, at) from None
     return size
+
 
 def _decode_produce_response_v3(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
     """Versions 3-4."""
@@ -1897,7 +1925,6 @@ def _decode_produce_response_v3(buffer: bytes, position: int, end: int) -> tuple
 
 def _encode_produce_response_v3(item: ProduceResponse, buffer: bytearray, position: int) -> int:
     """Versions 3-4."""
-    element: Any = None
     at = ""
     try:
         if (item.node_endpoints is None or len(item.node_endpoints) > 0):
@@ -1911,31 +1938,27 @@ def _encode_produce_response_v3(item: ProduceResponse, buffer: bytearray, positi
         length = len(item.responses)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.responses:
-            position = _encode_topic_produce_response_v3(element, buffer, position)
-        element = None
+        position = _encode_topic_produce_response_v3_list(item.responses, buffer, position)
 
         at = "throttle_time_ms:i"
         _S_i.pack_into(buffer, position, item.throttle_time_ms)
         position += 4
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_produce_response_v3(item: ProduceResponse) -> int:
     """Versions 3-4."""
     size = 8
-    element: Any = None
     at = ""
     try:
         at = "responses"
-        for element in item.responses:
-            size += _size_topic_produce_response_v3(element)
-        element = None
+        size += _size_topic_produce_response_v3_list(item.responses)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_produce_response_v5(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
     """Versions 5-7."""
@@ -1965,7 +1988,6 @@ def _decode_produce_response_v5(buffer: bytes, position: int, end: int) -> tuple
 
 def _encode_produce_response_v5(item: ProduceResponse, buffer: bytearray, position: int) -> int:
     """Versions 5-7."""
-    element: Any = None
     at = ""
     try:
         if (item.node_endpoints is None or len(item.node_endpoints) > 0):
@@ -1979,31 +2001,27 @@ def _encode_produce_response_v5(item: ProduceResponse, buffer: bytearray, positi
         length = len(item.responses)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.responses:
-            position = _encode_topic_produce_response_v5(element, buffer, position)
-        element = None
+        position = _encode_topic_produce_response_v5_list(item.responses, buffer, position)
 
         at = "throttle_time_ms:i"
         _S_i.pack_into(buffer, position, item.throttle_time_ms)
         position += 4
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_produce_response_v5(item: ProduceResponse) -> int:
     """Versions 5-7."""
     size = 8
-    element: Any = None
     at = ""
     try:
         at = "responses"
-        for element in item.responses:
-            size += _size_topic_produce_response_v5(element)
-        element = None
+        size += _size_topic_produce_response_v5_list(item.responses)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_produce_response_v8(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
     """Version 8."""
@@ -2033,7 +2051,6 @@ def _decode_produce_response_v8(buffer: bytes, position: int, end: int) -> tuple
 
 def _encode_produce_response_v8(item: ProduceResponse, buffer: bytearray, position: int) -> int:
     """Version 8."""
-    element: Any = None
     at = ""
     try:
         if (item.node_endpoints is None or len(item.node_endpoints) > 0):
@@ -2047,31 +2064,27 @@ def _encode_produce_response_v8(item: ProduceResponse, buffer: bytearray, positi
         length = len(item.responses)
         _S_i.pack_into(buffer, position, length)
         position += 4
-        for element in item.responses:
-            position = _encode_topic_produce_response_v8(element, buffer, position)
-        element = None
+        position = _encode_topic_produce_response_v8_list(item.responses, buffer, position)
 
         at = "throttle_time_ms:i"
         _S_i.pack_into(buffer, position, item.throttle_time_ms)
         position += 4
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_produce_response_v8(item: ProduceResponse) -> int:
     """Version 8."""
     size = 8
-    element: Any = None
     at = ""
     try:
         at = "responses"
-        for element in item.responses:
-            size += _size_topic_produce_response_v8(element)
-        element = None
+        size += _size_topic_produce_response_v8_list(item.responses)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_produce_response_v9(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
     """Version 9."""
@@ -2110,7 +2123,6 @@ def _decode_produce_response_v9(buffer: bytes, position: int, end: int) -> tuple
 
 def _encode_produce_response_v9(item: ProduceResponse, buffer: bytearray, position: int) -> int:
     """Version 9."""
-    element: Any = None
     at = ""
     try:
         if (item.node_endpoints is None or len(item.node_endpoints) > 0):
@@ -2124,9 +2136,7 @@ def _encode_produce_response_v9(item: ProduceResponse, buffer: bytearray, positi
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.responses:
-            position = _encode_topic_produce_response_v9(element, buffer, position)
-        element = None
+        position = _encode_topic_produce_response_v9_list(item.responses, buffer, position)
 
         at = "throttle_time_ms:i"
         _S_i.pack_into(buffer, position, item.throttle_time_ms)
@@ -2141,31 +2151,29 @@ def _encode_produce_response_v9(item: ProduceResponse, buffer: bytearray, positi
             buffer[position] = 0
             position += 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_produce_response_v9(item: ProduceResponse) -> int:
     """Version 9."""
     size = 6
-    element: Any = None
     at = ""
     try:
         at = "responses"
         length = len(item.responses)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.responses:
-            size += _size_topic_produce_response_v9(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_topic_produce_response_v9_list(item.responses)
 
         at = "tagged_fields"
         unknown = item.unknown_tagged_fields
         if unknown:
             size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_produce_response_v10(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
     """Versions 10-12."""
@@ -2225,7 +2233,6 @@ def _decode_produce_response_v10(buffer: bytes, position: int, end: int) -> tupl
 
 def _encode_produce_response_v10(item: ProduceResponse, buffer: bytearray, position: int) -> int:
     """Versions 10-12."""
-    element: Any = None
     at = ""
     try:
         at = "responses"
@@ -2235,9 +2242,7 @@ def _encode_produce_response_v10(item: ProduceResponse, buffer: bytearray, posit
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.responses:
-            position = _encode_topic_produce_response_v10(element, buffer, position)
-        element = None
+        position = _encode_topic_produce_response_v10_list(item.responses, buffer, position)
 
         at = "throttle_time_ms:i"
         _S_i.pack_into(buffer, position, item.throttle_time_ms)
@@ -2256,10 +2261,8 @@ def _encode_produce_response_v10(item: ProduceResponse, buffer: bytearray, posit
             size = 1
             length = len(item.node_endpoints)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
-            for element in item.node_endpoints:
-                size += _size_node_endpoint_v10(element)
-            element = None
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_node_endpoint_v10_list(item.node_endpoints)
             position = write_uvarint(buffer, position, 0)
             position = write_uvarint(buffer, position, size)
             at = "node_endpoints"
@@ -2269,30 +2272,25 @@ def _encode_produce_response_v10(item: ProduceResponse, buffer: bytearray, posit
                 position += 1
             else:
                 position = write_uvarint(buffer, position, length + 1)
-            for element in item.node_endpoints:
-                position = _encode_node_endpoint_v10(element, buffer, position)
-            element = None
+            position = _encode_node_endpoint_v10_list(item.node_endpoints, buffer, position)
         if unknown:
             at = "tagged_fields"
             position = write_unknown_tags(buffer, position, unknown, 1)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_produce_response_v10(item: ProduceResponse) -> int:
     """Versions 10-12."""
     size = 6
-    element: Any = None
     at = ""
     try:
         at = "responses"
         length = len(item.responses)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.responses:
-            size += _size_topic_produce_response_v10(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_topic_produce_response_v10_list(item.responses)
 
         at = "tagged_fields"
         tag_count = 0
@@ -2303,10 +2301,8 @@ def _size_produce_response_v10(item: ProduceResponse) -> int:
             size = 1
             length = len(item.node_endpoints)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
-            for element in item.node_endpoints:
-                size += _size_node_endpoint_v10(element)
-            element = None
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_node_endpoint_v10_list(item.node_endpoints)
             size += total + uvarint_size(size) + 1
 
         at = "tagged_fields"
@@ -2317,8 +2313,9 @@ def _size_produce_response_v10(item: ProduceResponse) -> int:
         if tag_count > 127:
             size += uvarint_size(tag_count) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
+
 
 def _decode_produce_response_v13(buffer: bytes, position: int, end: int) -> tuple[ProduceResponse, int]:
     """Version 13."""
@@ -2378,7 +2375,6 @@ def _decode_produce_response_v13(buffer: bytes, position: int, end: int) -> tupl
 
 def _encode_produce_response_v13(item: ProduceResponse, buffer: bytearray, position: int) -> int:
     """Version 13."""
-    element: Any = None
     at = ""
     try:
         at = "responses"
@@ -2388,9 +2384,7 @@ def _encode_produce_response_v13(item: ProduceResponse, buffer: bytearray, posit
             position += 1
         else:
             position = write_uvarint(buffer, position, length + 1)
-        for element in item.responses:
-            position = _encode_topic_produce_response_v13(element, buffer, position)
-        element = None
+        position = _encode_topic_produce_response_v13_list(item.responses, buffer, position)
 
         at = "throttle_time_ms:i"
         _S_i.pack_into(buffer, position, item.throttle_time_ms)
@@ -2409,10 +2403,8 @@ def _encode_produce_response_v13(item: ProduceResponse, buffer: bytearray, posit
             size = 1
             length = len(item.node_endpoints)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
-            for element in item.node_endpoints:
-                size += _size_node_endpoint_v10(element)
-            element = None
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_node_endpoint_v10_list(item.node_endpoints)
             position = write_uvarint(buffer, position, 0)
             position = write_uvarint(buffer, position, size)
             at = "node_endpoints"
@@ -2422,30 +2414,25 @@ def _encode_produce_response_v13(item: ProduceResponse, buffer: bytearray, posit
                 position += 1
             else:
                 position = write_uvarint(buffer, position, length + 1)
-            for element in item.node_endpoints:
-                position = _encode_node_endpoint_v10(element, buffer, position)
-            element = None
+            position = _encode_node_endpoint_v10_list(item.node_endpoints, buffer, position)
         if unknown:
             at = "tagged_fields"
             position = write_unknown_tags(buffer, position, unknown, 1)
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return position
 
 
 def _size_produce_response_v13(item: ProduceResponse) -> int:
     """Version 13."""
     size = 6
-    element: Any = None
     at = ""
     try:
         at = "responses"
         length = len(item.responses)
         if length > 126:
-            size += uvarint_size(length + 1) - 1
-        for element in item.responses:
-            size += _size_topic_produce_response_v13(element)
-        element = None
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+        size += _size_topic_produce_response_v13_list(item.responses)
 
         at = "tagged_fields"
         tag_count = 0
@@ -2456,10 +2443,8 @@ def _size_produce_response_v13(item: ProduceResponse) -> int:
             size = 1
             length = len(item.node_endpoints)
             if length > 126:
-                size += uvarint_size(length + 1) - 1
-            for element in item.node_endpoints:
-                size += _size_node_endpoint_v10(element)
-            element = None
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+            size += _size_node_endpoint_v10_list(item.node_endpoints)
             size += total + uvarint_size(size) + 1
 
         at = "tagged_fields"
@@ -2470,7 +2455,7 @@ def _size_produce_response_v13(item: ProduceResponse) -> int:
         if tag_count > 127:
             size += uvarint_size(tag_count) - 1
     except ENCODE_FAILURES as error:
-        raise encode_failed(error, item, at, element) from None
+        raise encode_failed(error, item, at) from None
     return size
 
 

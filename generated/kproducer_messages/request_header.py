@@ -219,6 +219,7 @@ def _size_request_header_v1(item: RequestHeader) -> int:
         raise encode_failed(error, item, at) from None
     return size
 
+
 def _decode_request_header_v2(buffer: bytes, position: int, end: int) -> tuple[RequestHeader, int]:
     """Version 2."""
     at = ""

@@ -163,6 +163,7 @@ def _size_response_header_v0(item: ResponseHeader) -> int:
     """Version 0."""
     return 4
 
+
 def _decode_response_header_v1(buffer: bytes, position: int, end: int) -> tuple[ResponseHeader, int]:
     """Version 1."""
     at = ""

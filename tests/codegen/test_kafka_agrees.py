@@ -8,13 +8,15 @@ Kafka does is right by definition.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from tests.codegen import kafka_oracle
 from tests.codegen.compiled import CORPUS
-from tests.codegen.kafka_oracle import KafkaOracle, kafka_json
+from tests.codegen.kafka_oracle import KafkaOracle, OracleError, kafka_json
 from tests.codegen.message_strategies import messages, without_unknown_tags
 from tests.support.maven_artifacts import KafkaUnavailableError
 
@@ -66,3 +68,43 @@ def test_kafka_reads_and_writes_the_same(oracle, case):
         assert answer.from_values == without_unknown_tags(message).encode(case.version)
 
     check()
+
+
+def test_the_oracle_notices_what_is_wrong(oracle):
+    """The comparison itself: other values, a cut message and bytes left over are all noticed."""
+    case = next(case for case in CORPUS if str(case) == "MetadataRequest-v9")
+    message = case.message_class(allow_auto_topic_creation=False)
+    data = message.encode(9)
+    other = kafka_json(case.message_class(), case.spec, 9, for_reading=True)
+    answer = oracle.ask(case.spec, 9, other, data)
+    assert answer.written_again == data
+    assert answer.from_values != data
+    assert answer.values != other
+    for wrong in (data[:-1], data + b"\0"):
+        with pytest.raises(OracleError):
+            oracle.ask(case.spec, 9, other, wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "tags"),
+    [("FetchResponse", 14, {0: b""}), ("HeartbeatRequest", 4, {2**31 - 1: b""})],
+)
+def test_kafka_refuses_the_tags_that_we_refuse(oracle, name, version, tags):
+    """The tag of a field that is not tagged in the version, and the highest number of all."""
+    case = next(case for case in CORPUS if str(case) == f"{name}-v{version}")
+    values = kafka_json(case.message_class(), case.spec, version, for_reading=True)
+    with pytest.raises(case.load().EncodeError):
+        case.message_class(unknown_tagged_fields=tags).encode(version)
+    ((tag, _),) = tags.items()
+    data = case.message_class(unknown_tagged_fields={99: b""}).encode(version)
+    assert data.endswith(b"\x01\x63\x00")
+    buffer = bytearray(8)
+    end = importlib.import_module("corpus_messages._wire").write_uvarint(buffer, 0, tag)
+    with pytest.raises(OracleError, match=f"(?i)tag {tag}"):
+        oracle.ask(case.spec, version, values, data[:-2] + buffer[:end] + b"\0")
+
+
+def test_a_java_that_cannot_compile_is_named(monkeypatch):
+    monkeypatch.setattr(kafka_oracle, "java_command", lambda: "/bin/false")
+    with pytest.raises(KafkaUnavailableError, match="jdk"):
+        KafkaOracle()

@@ -93,10 +93,20 @@ def test_an_unknown_tag_that_clashes_with_a_known_one_is_refused(tag):
         ApiVersionsResponse(unknown_tagged_fields={tag: b"x"}).encode(3)
 
 
-@pytest.mark.parametrize("tag", [-1, 2**31])
+@pytest.mark.parametrize("tag", [-1, 2**31 - 1, 2**31])
 def test_an_unknown_tag_outside_the_range_is_refused(tag):
     with pytest.raises(EncodeError, match=f"tag {tag} is outside"):
         ResponseHeader(unknown_tagged_fields={tag: b""}).encode(1)
+
+
+def test_the_tag_of_a_field_that_is_tagged_in_later_versions_only_is_refused():
+    """node_endpoints has tag 0 from version 10 on; Kafka refuses the tag in version 9, both ways."""
+    with pytest.raises(EncodeError, match="unknown tagged field 0 clashes"):
+        ProduceResponse(unknown_tagged_fields={0: b""}).encode(9)
+    data = ProduceResponse().encode(9)
+    assert data.endswith(b"\0")
+    with pytest.raises(DecodeError, match=r"tagged_fields, .*tag 0 belongs to a field that is not tagged"):
+        ProduceResponse.decode(data[:-1] + b"\x01\x00\x00", 9)
 
 
 def test_unknown_tags_are_refused_in_versions_without_tags():
