@@ -16,9 +16,11 @@ from kproducer.client.api_versions import ApiVersions, NegotiatedVersions, NodeA
 from kproducer.client.api_versions_exchange import ApiVersionsExchange, ApiVersionsRequestBuilder
 from kproducer.client.client_request import ClientRequest, ClientResponse, RequestBuilder
 from kproducer.client.cluster_connection_states import FOREVER_MS, ClusterConnectionStates, ConnectionState
+from kproducer.client.connection_troubles import ConnectionTroubles
 from kproducer.client.in_flight_requests import InFlightRequest, InFlightRequests
 from kproducer.client.metadata_updater import MetadataUpdater
 from kproducer.client.node_choice import choose_least_loaded
+from kproducer.client.response_correlation import ResponseCorrelation
 from kproducer.client.selectable import Selectable
 from kproducer.client.throttling import throttle_to_honour_ms
 from kproducer.client.unanswered_requests import UnansweredRequests
@@ -34,12 +36,10 @@ from kproducer.errors import (
     RemoteProtocolError,
     RequestTimeoutError,
 )
-from kproducer.log_repeats import LogRepeats
 from kproducer.network.host_resolver import HostResolver, resolve_host
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.protocol.registry import ApiKey, api_name
-from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
 from kproducer.protocol.send_builder import build_request
 from kproducer.types import Node
 
@@ -48,9 +48,6 @@ _log = logging.getLogger(__name__)
 _CORRELATION_ID_LIMIT = 2**31
 
 SOFTWARE_NAME = "kproducer"
-
-#: A broker that is down is tried every second or so; the log hears of it once a minute.
-_QUIET_MS = 60_000
 
 
 class NetworkClient:
@@ -105,10 +102,8 @@ class NetworkClient:
         self._correlation_id = 0
         self._aborted: list[ClientResponse] = []  # ended outside of poll; handed out by the next one
         self._unanswered = UnansweredRequests()
-        self._brokers: dict[str, str] = {}  # connection id to words
-        self._repeats = LogRepeats(_QUIET_MS)
-        # written by the I/O thread, read by any; each write is one atomic dictionary operation
-        self._last_errors: dict[str, str] = {}
+        self._correlation = ResponseCorrelation(self._in_flight, self._unanswered)
+        self._troubles = ConnectionTroubles(self._states, self._in_flight, config.request_timeout_ms)
         # any thread
         self._closing = False
         self._closed = False
@@ -163,25 +158,11 @@ class NetworkClient:
 
     def last_error(self, node_id: int | str) -> str | None:
         """How the last connection to the node ended, in words; None while all is well. Any thread."""
-        return self._last_errors.get(str(node_id))
+        return self._troubles.last_error(str(node_id))
 
     def last_errors(self) -> list[str]:
         """For every node known at present its ``last_error``, or what it is waited for. Any thread."""
-        nodes = self._metadata_updater.fetch_nodes()
-        troubles = (self.last_error(node.id) or self._waits_for(str(node.id)) for node in nodes)
-        return [trouble for trouble in troubles if trouble is not None]
-
-    def _waits_for(self, node_id: str) -> str | None:
-        """What a connection without error waits for. A peer that keeps silent has no error for long."""
-        state = self._states.state(node_id)
-        broker = self._broker(node_id)
-        if state is ConnectionState.CONNECTING:
-            return f"still connecting to {broker} (socket_connection_setup_timeout_ms)"
-        limit = f"(request_timeout_ms={self._request_timeout_ms})"
-        if state is ConnectionState.CHECKING_API_VERSIONS:
-            return f"{broker} accepted the connection and has not answered ApiVersions yet {limit}"
-        unanswered = self._in_flight.count_of(node_id)
-        return f"{broker} has not answered {unanswered} request(s) yet {limit}" if unanswered else None
+        return self._troubles.of_all(self._metadata_updater.fetch_nodes())
 
     def least_loaded_node(self, now_ms: int) -> Node | None:
         """The node best suited for a request now; see ``node_choice``. None when there is none at present."""
@@ -431,31 +412,18 @@ class NetworkClient:
         return error
 
     def _handle_receive(self, receive: NetworkReceive, responses: list[ClientResponse], now_ms: int) -> None:
-        node_id, payload = receive
-        pending = self._in_flight.oldest(node_id)
-        if pending is None or not pending.request.expect_response:
-            if self._unanswered.take(node_id, payload):
-                return
-            raise RemoteProtocolError(
-                f"{self._broker(node_id)} sent a response of {len(payload)} bytes that nothing asked for"
-            )
-        if not pending.send.completed:
-            # Taking it would give the record buffers away while the rest of them still has to be written.
-            raise RemoteProtocolError(
-                f"{self._broker(node_id)} answered a request of which {pending.send.remaining_bytes} bytes"
-                " were not sent yet"
-            )
+        node_id = receive.source
+        pending = self._correlation.request_of(receive, self._broker(node_id))
+        if pending is None:
+            return
         request, version = pending.request, pending.api_version
         api_key = request.builder.api_key
         if api_key == ApiKey.API_VERSIONS and pending.is_internal:
-            self._handle_versions_answer(node_id, pending, payload, responses, now_ms)
+            self._handle_versions_answer(node_id, pending, receive.payload, responses, now_ms)
             return
-        try:
-            body = parse_response(api_key, version, request.correlation_id, payload)
-        except CorrelationIdMismatchError:
-            if self._unanswered.take(node_id, payload):
-                return
-            raise
+        body = self._correlation.parse(receive, pending)
+        if body is None:
+            return
         self._in_flight.complete_oldest(node_id)
         if not pending.is_internal:
             # At once: in flight no more and not yet in here it would never end if something failed.
@@ -488,7 +456,7 @@ class NetworkClient:
         elif answer.response is not None:
             self.api_versions.update(node_id, NodeApiVersions.from_response(broker, answer.response))
             self._states.ready(node_id)
-            self._last_errors.pop(node_id, None)
+            self._troubles.over(node_id)
             self._maybe_throttle(node_id, ApiKey.API_VERSIONS, version, answer.response, now_ms)
             _log.debug("Connection to %s is ready", broker)
         else:
@@ -551,7 +519,7 @@ class NetworkClient:
     # -- connections beginning and ending --------------------------------------------------------------
 
     def _initiate_connect(self, node_id: str, node: Node, now_ms: int) -> None:
-        self._brokers[node_id] = f"{node.host}:{node.port} (bootstrap)" if node.id < 0 else str(node)
+        self._troubles.connecting(node_id, node)
         try:
             resolved = self._states.connecting(node_id, now_ms, node.host, node.port)
             self._selector.connect(node_id, resolved.address, resolved.family)
@@ -582,19 +550,11 @@ class NetworkClient:
             self._states.authentication_failed(node_id, now_ms, error)
         else:
             self._states.disconnected(node_id, now_ms)
-        self._last_errors[node_id] = str(error)
-        self._log_end(broker, state, error, now_ms)
+        self._troubles.connection_ended(node_id, state, error, now_ms)
+        if state is not ConnectionState.READY and self.are_all_nodes_unreachable():
+            self._troubles.no_broker_reachable(self._metadata_updater.fetch_nodes(), now_ms)
         self._cancel_in_flight(node_id, now_ms, error, responses, timed_out=timed_out)
         self._metadata_updater.handle_server_disconnect(now_ms, node_id, error)
-
-    def _log_end(self, broker: str, state: ConnectionState, error: KafkaError, now_ms: int) -> None:
-        suffix = self._repeats.suffix((broker, state, type(error).__name__), now_ms)
-        level = logging.DEBUG if suffix is None else logging.INFO
-        _log.log(level, "Connection to %s ended while %s: %s%s", broker, state.value, error, suffix or "")
-        if state is not ConnectionState.READY and self.are_all_nodes_unreachable():
-            suffix = self._repeats.suffix("no broker", now_ms)
-            if suffix is not None:
-                _log.warning("No broker can be reached, trying on: %s", "; ".join(self.last_errors()))
 
     def _cancel_in_flight(
         self,
@@ -627,7 +587,7 @@ class NetworkClient:
     # -- small things ----------------------------------------------------------------------------------
 
     def _broker(self, node_id: str) -> str:
-        return self._brokers.get(node_id, f"node {node_id}")
+        return self._troubles.broker(node_id)
 
     def _maybe_throttle(self, node_id: str, api_key: int, version: int, body: object, now_ms: int) -> None:
         throttle_ms = throttle_to_honour_ms(api_key, version, body)
