@@ -6,6 +6,7 @@ last one. Source: Kafka classes ``ApiVersions`` and ``NodeApiVersions``; KIP-35,
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 
@@ -13,7 +14,10 @@ import attrs
 from kproducer_messages import ApiVersionsResponse
 
 from kproducer.broker_errors import UnsupportedVersionError
-from kproducer.protocol.registry import ApiKey, api_name
+from kproducer.errors import RemoteProtocolError
+from kproducer.protocol.registry import ApiKey, api_name, supported_api_keys
+
+_log = logging.getLogger(__name__)
 
 
 def _range_text(first: int, last: int) -> str:
@@ -38,10 +42,26 @@ class NodeApiVersions:
 
     @classmethod
     def from_response(cls, broker: str, response: ApiVersionsResponse) -> NodeApiVersions:
-        """Read an answer without error."""
+        """Read an answer without error. A range upside down of an API that we have no use for is left out.
+
+        Raises RemoteProtocolError for such a range of an API that we speak. To believe that the broker lacks
+        the API would fail records for as long as the connection lasts; the next one may be to a sane broker.
+        """
+        ranges: dict[int, tuple[int, int]] = {}
+        for api in response.api_keys:
+            if api.min_version <= api.max_version:
+                ranges[api.api_key] = (api.min_version, api.max_version)
+                continue
+            complaint = (
+                f"ApiVersions: broker {broker} claims to speak {api_name(api.api_key)} from version"
+                f" {api.min_version} to {api.max_version}, which is no range"
+            )
+            if api.api_key in supported_api_keys():
+                raise RemoteProtocolError(complaint)
+            _log.warning("%s; ignored, for this client does not use it", complaint)
         return cls(
             broker,
-            {api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
+            ranges,
             {feature.name: feature.max_version_level for feature in response.finalized_features},
             response.finalized_features_epoch,
         )

@@ -9,6 +9,7 @@ import pytest
 from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.client.api_versions import ApiVersions, NegotiatedVersions, NodeApiVersions
 from kproducer.client.throttling import throttle_to_honour_ms
+from kproducer.errors import RemoteProtocolError
 from kproducer.protocol.registry import ApiKey
 from tests.support.client_harness import api_versions_response
 
@@ -51,6 +52,18 @@ def test_a_table_is_read_from_an_answer_with_its_features() -> None:
     read = NodeApiVersions.from_response("b", response)
     assert read.ranges == {0: (0, 9), 999: (0, 1)}
     assert read.finalized_features_epoch == 7
+
+
+@pytest.mark.parametrize("api_key", [ApiKey.PRODUCE, ApiKey.METADATA])
+def test_a_range_upside_down_of_an_api_we_speak_is_a_protocol_error(api_key: ApiKey) -> None:
+    with pytest.raises(RemoteProtocolError, match="from version 9 to 5, which is no range"):
+        NodeApiVersions.from_response("b", api_versions_response({1: (0, 9), int(api_key): (9, 5)}))
+
+
+def test_a_range_upside_down_of_any_other_api_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    read = NodeApiVersions.from_response("b", api_versions_response({0: (0, 9), 999: (1, 0)}))
+    assert read.ranges == {0: (0, 9)}
+    assert "API 999 from version 1 to 0" in caplog.text
 
 
 def test_tables_are_kept_by_connection() -> None:

@@ -8,7 +8,7 @@ import pytest
 from kproducer_messages import ProduceResponse
 
 from kproducer.errors import IllegalStateError
-from tests.support.client_harness import NODES, Harness
+from tests.support.client_harness import ALL_APIS, NODES, Harness, api_versions_response
 
 NODE, OTHER = NODES[0], NODES[1]
 ID, OTHER_ID = str(NODE.id), str(OTHER.id)
@@ -33,6 +33,25 @@ def test_an_answer_to_a_request_that_is_half_written_ends_the_connection() -> No
     assert response.error is not None
     assert "not sent yet" in str(response.error)
     assert harness.selector.closed == [ID]
+
+
+def test_a_version_range_upside_down_ends_the_connection_and_the_next_one_is_asked_afresh() -> None:
+    harness = Harness()
+    harness.connect()
+    for attempt in range(1, 4):
+        question = harness.selector.last_request()
+        harness.selector.respond(question, api_versions_response({**ALL_APIS, 0: (9, 5)}))
+        harness.poll()
+        assert harness.selector.closed == [ID] * attempt
+        assert "Produce from version 9 to 5" in str(harness.client.last_error(ID))
+        delay_ms = harness.client.connection_delay_ms(NODE, harness.clock.now_ms)
+        assert delay_ms > 0
+        harness.clock.advance(delay_ms)
+        harness.connect()
+    harness.selector.respond(harness.selector.last_request(), api_versions_response(ALL_APIS))
+    harness.poll()
+    assert harness.client.can_send(NODE, harness.clock.now_ms)
+    assert harness.client.last_error(ID) is None
 
 
 def test_a_bug_met_in_one_answer_ends_that_connection_and_no_other_request(
