@@ -116,10 +116,16 @@ class InFlightRequests:
         self.count -= len(queue)
         return list(queue)
 
-    def delay_expiry(self, node_id: str, throttle_ms: int) -> None:
-        """Give the node's requests more time: the broker holds them back on purpose (KIP-219)."""
+    def delay_expiry(self, node_id: str, throttle_ms: int, most_ms: int) -> None:
+        """Give the node's requests more time: the broker holds them back on purpose (KIP-219).
+
+        Args:
+            throttle_ms: how much.
+            most_ms: no request gets more than this in all, however many answers ask for it.
+        """
         for request in self._queues.get(node_id, ()):
-            request.expires_ms += throttle_ms
+            latest_ms = request.sent_ms + request.request.request_timeout_ms + most_ms
+            request.expires_ms = min(request.expires_ms + throttle_ms, latest_ms)
 
     def expired(self, now_ms: int) -> Iterator[InFlightRequest]:
         """For each node with a request past its timeout, the first such request."""

@@ -22,7 +22,7 @@ from kproducer.client.metadata_updater import MetadataUpdater
 from kproducer.client.node_choice import choose_least_loaded
 from kproducer.client.response_correlation import ResponseCorrelation
 from kproducer.client.selectable import Selectable
-from kproducer.client.throttling import throttle_to_honour_ms
+from kproducer.client.throttling import Throttling
 from kproducer.client.unanswered_requests import UnansweredRequests
 from kproducer.clock import Clock
 from kproducer.config import ProducerConfig
@@ -102,6 +102,7 @@ class NetworkClient:
         self._correlation_id = 0
         self._aborted: list[ClientResponse] = []  # ended outside of poll; handed out by the next one
         self._unanswered = UnansweredRequests()
+        self._throttling = Throttling(self._states, self._in_flight)
         self._correlation = ResponseCorrelation(self._in_flight, self._unanswered)
         self._troubles = ConnectionTroubles(self._states, self._in_flight, config.request_timeout_ms)
         # any thread
@@ -590,7 +591,4 @@ class NetworkClient:
         return self._troubles.broker(node_id)
 
     def _maybe_throttle(self, node_id: str, api_key: int, version: int, body: object, now_ms: int) -> None:
-        throttle_ms = throttle_to_honour_ms(api_key, version, body)
-        if throttle_ms > 0:
-            self._states.throttle(node_id, now_ms + throttle_ms)
-            self._in_flight.delay_expiry(node_id, throttle_ms)
+        self._throttling.honour(node_id, self._broker(node_id), api_key, version, body, now_ms)

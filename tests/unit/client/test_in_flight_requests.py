@@ -81,9 +81,18 @@ def test_timeouts_count_from_the_sending_of_each_request() -> None:
 def test_throttling_gives_more_time() -> None:
     queues = InFlightRequests(5)
     queues.add(make(timeout_ms=100))
-    queues.delay_expiry("0", 50)
+    queues.delay_expiry("0", 50, 1000)
     assert list(queues.expired(NOW + 150)) == []
     assert len(list(queues.expired(NOW + 151))) == 1
+
+
+def test_throttling_over_and_over_does_not_keep_a_request_for_ever() -> None:
+    queues = InFlightRequests(5)
+    queues.add(make(timeout_ms=100))
+    for _ in range(9):
+        queues.delay_expiry("0", 50, 70)
+    assert list(queues.expired(NOW + 170)) == []
+    assert len(list(queues.expired(NOW + 171))) == 1
 
 
 def test_nothing_in_flight_never_expires() -> None:

@@ -12,6 +12,7 @@ from kproducer_messages import MetadataResponse, ProduceResponse
 from kproducer_messages.metadata_response import MetadataResponseBroker
 
 from kproducer.client.client_request import ClientResponse
+from kproducer.client.throttling import LONGEST_THROTTLE_MS
 from kproducer.errors import DisconnectedError, IllegalStateError, LocalProtocolError, RequestTimeoutError
 from kproducer.protocol.registry import ApiKey
 from tests.support.client_harness import (
@@ -263,6 +264,26 @@ def test_throttling_makes_one_node_unready_and_gives_its_requests_more_time() ->
     assert harness.poll() == []
     assert harness.client.ready(NODE, harness.clock.now_ms)
     harness.clock.advance(500)
+    assert harness.poll()[0].timed_out
+
+
+def test_a_throttle_time_beyond_reason_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+    """One broken answer would otherwise shut the node out for 24 days, and keep its requests as long."""
+    harness = Harness(request_timeout_ms=1000, delivery_timeout_ms=5000)
+    harness.make_ready()
+    for _ in range(3):
+        harness.request()
+    for sent in harness.selector.requests[-3:-1]:
+        harness.selector.respond(sent, ProduceResponse(throttle_time_ms=2**31 - 1))
+    harness.poll()
+    assert harness.client.poll_delay_ms(NODE, harness.clock.now_ms) == LONGEST_THROTTLE_MS
+    assert [r.levelname for r in caplog.records] == ["WARNING"]
+    assert "asks in its Produce response for a pause of 2147483647 ms" in caplog.text
+    harness.clock.advance(LONGEST_THROTTLE_MS)
+    assert harness.client.ready(NODE, harness.clock.now_ms)
+    harness.clock.advance(1000)
+    assert harness.poll() == []
+    harness.clock.advance(1)
     assert harness.poll()[0].timed_out
 
 
