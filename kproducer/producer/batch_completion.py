@@ -7,6 +7,7 @@ Source: Kafka's ``Sender`` (completeBatch, canRetry, failBatch); KIP-91, KIP-467
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,25 +43,42 @@ _NEWEST_KNOWN_CODE = 133
 _QUIET_MS = 10_000
 
 
+class Ending(enum.Enum):
+    """How far an attempt to send a batch got."""
+
+    ANSWERED = "answered"
+    NO_ANSWER = "no answer"
+    NEVER_SENT = "never sent"
+
+
 class Attempt(NamedTuple):
-    """Where a batch was sent, for error messages.
+    """Where a batch was sent, or was to be sent, for error messages.
 
     Attributes:
         node: the broker, in words.
-        api_version: of the Produce request; -1 when it was never chosen.
+        api_version: of the Produce request; means nothing when it was never sent.
         latency_ms: from sending to the answer, or to the loss of it.
+        ending: which of these.
     """
 
     node: str
     api_version: int
     latency_ms: int
+    ending: Ending
 
     def describe(self, batch: ProducerBatch, now_ms: int) -> str:
         """The context that every delivery error carries."""
-        version = f"Produce v{self.api_version}" if self.api_version >= 0 else "Produce"
+        request = f"Produce v{self.api_version}"
+        if self.ending is Ending.ANSWERED:
+            how = f"answered after {self.latency_ms} ms"
+        elif self.ending is Ending.NO_ANSWER:
+            how = f"given up without an answer after {self.latency_ms} ms"
+        else:
+            # The version that comes with an unsent request is not one that anybody agreed on.
+            request, how = "Produce", "never sent"
         return (
-            f"{batch.topic_partition}, {version} to {self.node}, attempt {batch.attempts + 1}, "
-            f"answered after {self.latency_ms} ms, {now_ms - batch.created_ms} ms after the batch was begun"
+            f"{batch.topic_partition}, {request} to {self.node}, attempt {batch.attempts + 1}, {how}, "
+            f"{now_ms - batch.created_ms} ms after the batch was begun"
         )
 
 

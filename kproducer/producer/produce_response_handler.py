@@ -22,7 +22,7 @@ from kproducer.errors import (
     Outcome,
     RequestTimeoutError,
 )
-from kproducer.producer.batch_completion import Attempt, BatchCompletion
+from kproducer.producer.batch_completion import Attempt, BatchCompletion, Ending
 from kproducer.producer.metrics import ProducerMetrics
 from kproducer.producer.produce_request_builder import FIRST_VERSION_WITH_TOPIC_IDS, FIRST_VERSION_WITH_ZSTD
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP, Node, TopicPartition
@@ -79,7 +79,7 @@ class ProduceResponseHandler:
             response: the answer, or how it failed.
             now_ms: monotonic.
         """
-        attempt = Attempt(str(node), response.api_version, response.latency_ms)
+        attempt = Attempt(str(node), response.api_version, response.latency_ms, _ending(response))
         waiting = {batch.topic_partition: batch for batch in batches}
         try:
             failure = self._request_failure(response)
@@ -212,6 +212,12 @@ class ProduceResponseHandler:
         updated = self._metadata.update_partition_leadership(leaders, nodes)
         if updated:
             _log.debug("Learnt new leaders from a Produce response: %s", leaders)
+
+
+def _ending(response: ClientResponse) -> Ending:
+    if not response.was_sent or response.unsupported_version is not None:
+        return Ending.NEVER_SENT
+    return Ending.NO_ANSWER if response.body is None else Ending.ANSWERED
 
 
 def _taken(waiting: dict[TopicPartition, ProducerBatch]) -> list[ProducerBatch]:

@@ -12,6 +12,7 @@ from kproducer import (
     RequestTimeoutError,
 )
 from kproducer.broker_errors import ERRORS_BY_CODE
+from kproducer.errors import LocalProtocolError
 from tests.support.scripted_client import result
 from tests.support.sender_bench import Bench, error_of
 
@@ -71,6 +72,37 @@ def test_a_failure_says_where_when_and_at_which_attempt() -> None:
     ):
         assert words in str(error)
     assert error.broker_message == "too few"  # type: ignore[attr-defined]
+
+
+def test_a_failure_says_whether_there_was_an_answer_and_whether_anything_was_sent() -> None:
+    """An answer that never came is not "answered", and what was not sent has no version."""
+    texts = {}
+    for how in ("answered", "timed out", "disconnected", "no version", "not encoded"):
+        bench = Bench(retries=0)
+        future = bench.send()
+        sent = bench.step_one()
+        now_ms = bench.clock.advance(7)
+        if how == "answered":
+            bench.client.answer_all(sent, now_ms, 19)
+        elif how == "timed out":
+            bench.client.answer_with(sent, now_ms, disconnected=True, timed_out=True)
+        elif how == "disconnected":
+            bench.client.disconnect(sent, now_ms, DisconnectedError("reset by peer"))
+        elif how == "no version":
+            bench.client.refuse_version(sent, now_ms)
+        else:
+            bench.client.answer_with(sent, now_ms, error=LocalProtocolError("does not fit"))
+        bench.step()
+        texts[how] = str(error_of(future))
+        bench.assert_clean()
+    assert "Produce v12 to b0:9092 (id 0), attempt 1, answered after 7 ms" in texts["answered"]
+    for how in ("timed out", "disconnected"):
+        assert "Produce v12 to b0:9092 (id 0), attempt 1, given up without an answer after 7 ms" in texts[how]
+        assert "answered" not in texts[how]
+    for how in ("no version", "not encoded"):
+        assert "Produce to b0:9092 (id 0), attempt 1, never sent" in texts[how]
+        assert "answer" not in texts[how]
+        assert "v12" not in texts[how]
 
 
 def test_no_retry_starts_before_its_backoff() -> None:
