@@ -79,18 +79,23 @@ class _Parser:
                 type_node, name, f"unknown message type {type_node.value!r}{near(type_node.value, kinds)}"
             )
         kind = kinds[type_node.value]
+        valid = self.versions(members, "validVersions", None, node, name)
+        # A message that may not be sent any more needs no fields, and no form that could be flexible.
+        retired = not valid and "fields" not in members
         return MessageSpec(
             path=self.path,
             sha256=sha256,
             name=name,
             type=kind,
             api_key=self.optional(members, "apiKey", int, None, name),
-            valid_versions=self.versions(members, "validVersions", None, node, name),
-            flexible_versions=self.versions(members, "flexibleVersions", None, node, name),
+            valid_versions=valid,
+            flexible_versions=self.versions(
+                members, "flexibleVersions", None if valid else Versions.NONE, node, name
+            ),
             deprecated_versions=self.versions(members, "deprecatedVersions", Versions.NONE, node, name),
             listeners=self.strings(members, "listeners", name),
             latest_version_unstable=self.optional(members, "latestVersionUnstable", bool, False, name),
-            fields=self.fields(self.required(members, "fields", list, node, name), name),
+            fields=() if retired else self.fields(self.required(members, "fields", list, node, name), name),
             common_structs=self.structs(members, name),
             line=node.line,
             lines={key: value.line for key, value in members.items()},
@@ -123,15 +128,16 @@ class _Parser:
         type_node = self.required(members, "type", str, node, subject)
         field_type = self.field_type(type_node, subject)
         nullable = self.versions(members, "nullableVersions", Versions.NONE, node, subject)
+        tagged = self.versions(members, "taggedVersions", Versions.NONE, node, subject)
         fields = members.get("fields")
         if fields is not None and not isinstance(fields.value, list):
             self.fail(fields, subject, '"fields" must be an array of fields')
         return FieldSpec(
             name=name,
             type=field_type,
-            versions=self.versions(members, "versions", None, node, subject),
+            versions=self.versions(members, "versions", tagged or None, node, subject),
             nullable_versions=nullable,
-            tagged_versions=self.versions(members, "taggedVersions", Versions.NONE, node, subject),
+            tagged_versions=tagged,
             tag=self.optional(members, "tag", int, None, subject),
             flexible_versions=(
                 self.versions(members, "flexibleVersions", None, node, subject)
@@ -172,6 +178,9 @@ class _Parser:
         if node is None or (node.value == "" and not (kind.name == "string" and not kind.is_array)):
             return zero_value(kind)
         value = node.value
+        if value is None and kind.can_be_null:
+            # Some of upstream's specs say so; Kafka reads it as if no default were given, not as null.
+            return zero_value(kind)
         if isinstance(value, (dict, list)) or value is None:
             self.fail(node, subject, 'a default is a number, true, false or a string; write "null" for null')
         if kind.can_be_null and value == "null":

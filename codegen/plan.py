@@ -91,6 +91,9 @@ class ModulePlan:
             groups = [step for step in codec.decode + codec.encode if isinstance(step, Group)]
             codes |= {group.code for group in groups} | {packing(group.code) for group in groups}
             codes |= {packing(f.value.code) for f in (codec.tags.fields if codec.tags else ())}
+        codes |= {
+            value.element.code for value in self._values() if value.element and value.element.kind == "uuid"
+        }
         return tuple((struct_name(code), code) for code in sorted(codes) if code != "?")
 
     @property
@@ -297,7 +300,7 @@ class _Planner:
         low = 0
         for field in fields:
             assert field.tag is not None
-            value = self.value(field, version)
+            value = attrs.evolve(self.value(field, version), tagged=True)
             known.append(
                 Tagged(
                     tag=field.tag,

@@ -46,6 +46,8 @@ class Value:
     #: What decoding starts an array with.
     empty: str = "[]"
     minimum: int = 1
+    #: A tagged field, whose null is 0 in every form; other structs say null with a byte of -1.
+    tagged: bool = False
     #: The attribute may be null in other versions, so this one must refuse null by itself.
     guarded: bool = False
 

@@ -25,6 +25,16 @@ import java.util.List;
 public final class KafkaOracle {
     private static final String COMMON = "org.apache.kafka.common.";
 
+    private static final String[] PACKAGES = {
+        "common.message.",
+        "common.metadata.",
+        "coordinator.group.generated.",
+        "coordinator.share.generated.",
+        "coordinator.transaction.generated.",
+        "raft.generated.",
+        "server.log.remote.metadata.storage.generated.",
+    };
+
     private final ClassLoader loader;
     private final Object mapper;
     private final Class<?> accessor;
@@ -45,7 +55,14 @@ public final class KafkaOracle {
     }
 
     private Class<?> message(String name) throws ClassNotFoundException {
-        return loader.loadClass(COMMON + "message." + name);
+        for (String where : PACKAGES) {
+            try {
+                return loader.loadClass("org.apache.kafka." + where + name);
+            } catch (ClassNotFoundException e) {
+                // Perhaps in the next one.
+            }
+        }
+        throw new ClassNotFoundException(name);
     }
 
     private short bound(String name, String which, int otherwise) throws Exception {

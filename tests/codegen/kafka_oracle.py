@@ -10,15 +10,17 @@ import base64
 import contextlib
 import json
 import math
+import re
 import struct
 import subprocess
 import sys
-from pathlib import Path
+import zipfile
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import attrs
 
-from codegen.model import FieldSpec, MessageSpec, StructSpec
+from codegen.model import FieldSpec, MessageSpec, MessageType, StructSpec
 from codegen.naming import attribute_name
 from codegen.versions import Versions
 from tests.support.maven_artifacts import KafkaUnavailableError, class_path, java_command
@@ -72,14 +74,14 @@ class KafkaOracle:
 
     def knows(self, spec: MessageSpec, version: int) -> str | None:
         """The Kafka version that is asked about this message, if any knows it."""
-        ranges = self._supported(f"{spec.name}Data" if spec.type.value != "data" else spec.name)
+        ranges = self._supported(_java_class(spec))
         return next((kafka for kafka, known in zip(KAFKAS, ranges, strict=True) if version in known), None)
 
     def ask(self, spec: MessageSpec, version: int, values: dict[str, Any], data: bytes) -> Answer:
         """Let Kafka encode the values, and decode and encode our bytes. Raises OracleError."""
         kafka = self.knows(spec, version)
         assert kafka is not None
-        name = f"{spec.name}Data" if spec.type.value != "data" else spec.name
+        name = _java_class(spec)
         text = json.dumps(values).encode()
         self._send(b"X" + bytes([KAFKAS.index(kafka)]) + _sized(name.encode()))
         self._send(struct.pack(">h", version) + _sized(text) + _sized(data), flush=True)
@@ -123,6 +125,11 @@ class KafkaOracle:
     def _read_sized(self) -> bytes:
         (size,) = struct.unpack(">i", self._read(4))
         return self._read(size)
+
+
+def _java_class(spec: MessageSpec) -> str:
+    suffixed = (MessageType.REQUEST, MessageType.RESPONSE, MessageType.HEADER)
+    return f"{spec.name}Data" if spec.type in suffixed else spec.name
 
 
 def _sized(data: bytes) -> bytes:
@@ -170,3 +177,19 @@ def kafka_json(message: Any, spec: MessageSpec, version: int, *, for_reading: bo
         return value
 
     return struct_values(message, root)
+
+
+def extract_specs(version: str, folder: Path) -> list[Path]:
+    """The specs that Kafka's jars bring: one folder below ``folder`` for each jar and kind."""
+    found: set[Path] = set()
+    for jar in sorted(Path(class_path(version)).parent.glob("kafka*.jar")):
+        with zipfile.ZipFile(jar) as archive:
+            for name in archive.namelist():
+                kind = PurePosixPath(name).parent.name
+                if name.endswith(".json") and kind in ("message", "metadata"):
+                    part = re.sub(r"\W", "_", f"{jar.stem}_{kind}")
+                    target = folder / part / PurePosixPath(name).name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(archive.read(name))
+                    found.add(target.parent)
+    return sorted(found)

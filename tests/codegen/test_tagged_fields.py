@@ -12,6 +12,8 @@ from kproducer_messages.produce_response import (
     TopicProduceResponse,
 )
 
+from tests.codegen.compiled import LANGUAGE
+
 #: ApiVersionsResponse v3 up to its tagged fields: no error, no keys, no throttling.
 EMPTY_V3 = b"\0\0" + b"\1" + bytes(4)
 
@@ -124,3 +126,19 @@ def test_many_unknown_tags_need_a_long_count():
     data = message.encode(3)
     assert len(data) == message.size(3)
     assert ApiVersionsResponse.decode(data, 3)[0] == message
+
+
+def test_a_tagged_struct_that_is_null_is_written_as_kafka_does():
+    """0 and not the -1 of structs that are not tagged: ConsumerGroupMemberMetadataValue has shown it."""
+    case = next(case for case in LANGUAGE if case.spec.name == "LenientRecord")
+    message = case.message_class(struct=None)
+    assert message.encode(0) == b"\x01\x01\x01\x00"
+    assert case.message_class.decode(b"\x01\x01\x01\x00", 0)[0] == message
+    assert case.message_class(struct=case.module.Part(number=5)).encode(0) == b"\x01\x01\x03\x01\x05\x00"
+
+
+def test_a_default_of_json_null_is_no_default_as_kafka_reads_it():
+    case = next(case for case in LANGUAGE if case.spec.name == "LenientRecord")
+    assert case.message_class().tagged == []
+    assert case.message_class().struct == case.module.Part()
+    assert str(case.spec.fields[0].versions) == "0+"
