@@ -52,7 +52,7 @@ def java_command() -> str:
     if found is None:
         raise KafkaUnavailableError(
             "Apache Kafka needs Java 17 or newer, and no `java` was found "
-            "(Debian: apt-get install openjdk-17-jre-headless maven)"
+            "(Debian: apt-get install openjdk-17-jdk-headless maven)"
         )
     return found
 
