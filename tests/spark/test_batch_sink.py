@@ -14,6 +14,7 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
+from pyspark.sql.tvf import TableValuedFunction
 
 from tests.support.reader import read_topic
 from tests.support.topics import create_topic
@@ -263,6 +264,9 @@ def test_options_do_not_show_in_the_plan(spark, mock_cluster, topic):
     assert not any("hunter2" in plan for plan in plans)
 
 
+@pytest.mark.skipif(
+    not hasattr(TableValuedFunction, "python_worker_logs"), reason="this Spark collects no workers' logs"
+)
 def test_rows_and_bytes_can_be_asked_for_after_the_write(spark, mock_cluster, topic):
     spark.conf.set("spark.sql.pyspark.worker.logging.enabled", "true")
     try:

@@ -2,7 +2,8 @@
 
 KIND is a master URL, or ``connect`` for a Spark Connect session. Written as a user would: no test code is
 used, nothing is registered. With a folder, the text files in it go to the same topic as a stream. The
-last line it prints is JSON: the session's class, the logs that Spark collected, and the answer to a mistake.
+last line it prints is JSON: the session's class, the logs that Spark collected (null where it collects none:
+before 4.1), and the answer to a mistake.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def main(kind: str, bootstrap_servers: str, topic: str, rows: int, folder: str =
         stream = stream.option("checkpointLocation", f"{folder}-checkpoint")
         query = stream.trigger(availableNow=True).start()
         query.awaitTermination(100)
-    logs = [row.asDict() for row in spark.tvf.python_worker_logs().select("msg", "context").collect()]
+    logs = None
+    if hasattr(spark.tvf, "python_worker_logs"):
+        logs = [row.asDict() for row in spark.tvf.python_worker_logs().select("msg", "context").collect()]
     answer = {"session": type(spark).__module__, "logs": logs, "mistake": mistake}
     spark.stop()
     print(json.dumps(answer))
