@@ -31,6 +31,7 @@ _TAKEN_BY_FUNCTIONS = frozenset(
     [
         *("item", "buffer", "position", "end", "at", "length", "stop", "size", "data", "present", "total"),
         *("items", "count", "element", "tag", "tag_count", "tag_end", "unknown", "gather", "error", "attrs"),
+        *("byte", "repeat"),
     ]
 )
 

@@ -46,6 +46,7 @@ _OPTIONAL = (
     ("UUID", "from uuid import UUID\n"),
     ("Any", "Any, "),
     ("KeyedList", "from ._keyed import KeyedList\n"),
+    ("repeat", "from itertools import repeat\n"),
     ("attrgetter", "from operator import attrgetter\n"),
 )
 

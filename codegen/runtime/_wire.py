@@ -215,6 +215,12 @@ def tag_overrun(position: int, tag_end: int) -> DecodeError:
     return DecodeError(f"the value is {position - tag_end} bytes longer than the tag's size says")
 
 
+def drop_unread(items: list[Any], item: object) -> None:
+    """Cut an array at the struct that could not be read; the length is then that struct's index."""
+    index = next((index for index, other in enumerate(items) if other is item), 0)
+    del items[index:]
+
+
 def decode_failed(error: Exception, item: object, at: str, position: int, end: int) -> DecodeError:
     """Turn a failure inside a generated function into a DecodeError with a field path.
 

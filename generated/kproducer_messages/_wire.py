@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_wire.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: d728ea769d9e878ceb16832ce0e8e61f0dae8bc20dc218dd03e93b7250a39d64
+# sha256 of the source: 4dea5c982dcb13d75b929a7f439c8fda470c4582243f2f048b82f5bf3299220d
 """What generated modules share: errors, varints, tagged fields, struct tables.
 
 Copied into every generated package, so that the package depends on nothing but attrs and the standard
@@ -215,6 +215,12 @@ def bad_length(length: int, position: int, end: int, unit: str) -> DecodeError:
 def tag_overrun(position: int, tag_end: int) -> DecodeError:
     """The error for a tagged field whose value is longer than the size in front of it says."""
     return DecodeError(f"the value is {position - tag_end} bytes longer than the tag's size says")
+
+
+def drop_unread(items: list[Any], item: object) -> None:
+    """Cut an array at the struct that could not be read; the length is then that struct's index."""
+    index = next((index for index, other in enumerate(items) if other is item), 0)
+    del items[index:]
 
 
 def decode_failed(error: Exception, item: object, at: str, position: int, end: int) -> DecodeError:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
+    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -293,15 +295,15 @@ def _decode_api_version_v0_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(ApiVersion)
+        items += map(_new, repeat(ApiVersion, count))
+        for item in items:
             item.unknown_tagged_fields = None
 
             at = "api_key:h min_version:h max_version:h"
             item.api_key, item.min_version, item.max_version = _S_hhh.unpack_from(buffer, position)
             position += 6
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -337,9 +339,8 @@ def _decode_api_version_v3_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(ApiVersion)
-
+        items += map(_new, repeat(ApiVersion, count))
+        for item in items:
             at = "api_key:h min_version:h max_version:h tagged_fields:B"
             item.api_key, item.min_version, item.max_version, length = _S_hhhB.unpack_from(buffer, position)
             position += 7
@@ -350,8 +351,8 @@ def _decode_api_version_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -402,9 +403,8 @@ def _decode_supported_feature_key_v3_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(SupportedFeatureKey)
-
+        items += map(_new, repeat(SupportedFeatureKey, count))
+        for item in items:
             at = "name"
             length = buffer[position]
             position += 1
@@ -427,8 +427,8 @@ def _decode_supported_feature_key_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -501,9 +501,8 @@ def _decode_finalized_feature_key_v3_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(FinalizedFeatureKey)
-
+        items += map(_new, repeat(FinalizedFeatureKey, count))
+        for item in items:
             at = "name"
             length = buffer[position]
             position += 1
@@ -526,8 +525,8 @@ def _decode_finalized_feature_key_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from struct import Struct
 from typing import Any, ClassVar
 from uuid import UUID
@@ -24,6 +25,7 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
+    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -188,8 +190,8 @@ def _decode_metadata_request_topic_v0_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataRequestTopic)
+        items += map(_new, repeat(MetadataRequestTopic, count))
+        for item in items:
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -201,8 +203,8 @@ def _decode_metadata_request_topic_v0_list(
                 raise bad_length(length, position, end, "bytes")
             item.name = str(buffer[position:stop], "utf-8")
             position = stop
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -260,8 +262,8 @@ def _decode_metadata_request_topic_v9_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataRequestTopic)
+        items += map(_new, repeat(MetadataRequestTopic, count))
+        for item in items:
             item.topic_id = ZERO_UUID
 
             at = "name"
@@ -285,8 +287,8 @@ def _decode_metadata_request_topic_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -359,9 +361,8 @@ def _decode_metadata_request_topic_v10_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataRequestTopic)
-
+        items += map(_new, repeat(MetadataRequestTopic, count))
+        for item in items:
             at = "topic_id:16s name:B"
             topic_id, length = _S_16sB.unpack_from(buffer, position)
             position += 17
@@ -375,7 +376,7 @@ def _decode_metadata_request_topic_v10_list(
                 item.name = None
             else:
                 stop = position + length
-                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                if stop > end or length > MAX_STRING_BYTES:
                     raise bad_length(length, position, end, "bytes")
                 item.name = str(buffer[position:stop], "utf-8")
                 position = stop
@@ -389,8 +390,8 @@ def _decode_metadata_request_topic_v10_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

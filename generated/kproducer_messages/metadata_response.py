@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
@@ -28,6 +29,7 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
+    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -311,8 +313,8 @@ def _decode_metadata_response_broker_v0_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponseBroker)
+        items += map(_new, repeat(MetadataResponseBroker, count))
+        for item in items:
             item.rack = None
             item.unknown_tagged_fields = None
 
@@ -330,8 +332,8 @@ def _decode_metadata_response_broker_v0_list(
             at = "port:i"
             (item.port,) = _S_i.unpack_from(buffer, position)
             position += 4
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -393,8 +395,8 @@ def _decode_metadata_response_broker_v1_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponseBroker)
+        items += map(_new, repeat(MetadataResponseBroker, count))
+        for item in items:
             item.unknown_tagged_fields = None
 
             at = "node_id:i host:h"
@@ -421,8 +423,8 @@ def _decode_metadata_response_broker_v1_list(
                     raise bad_length(length, position, end, "bytes")
                 item.rack = str(buffer[position:stop], "utf-8")
                 position = stop
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -504,9 +506,8 @@ def _decode_metadata_response_broker_v9_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponseBroker)
-
+        items += map(_new, repeat(MetadataResponseBroker, count))
+        for item in items:
             at = "node_id:i host:B"
             item.node_id, length = _S_iB.unpack_from(buffer, position)
             position += 5
@@ -533,7 +534,7 @@ def _decode_metadata_response_broker_v9_list(
                 item.rack = None
             else:
                 stop = position + length
-                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                if stop > end or length > MAX_STRING_BYTES:
                     raise bad_length(length, position, end, "bytes")
                 item.rack = str(buffer[position:stop], "utf-8")
                 position = stop
@@ -547,8 +548,8 @@ def _decode_metadata_response_broker_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -650,8 +651,8 @@ def _decode_metadata_response_partition_v0_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponsePartition)
+        items += map(_new, repeat(MetadataResponsePartition, count))
+        for item in items:
             item.leader_epoch = -1
             item.offline_replicas = []
             item.unknown_tagged_fields = None
@@ -684,8 +685,8 @@ def _decode_metadata_response_partition_v0_list(
                 position += 4 * length
             else:
                 item.isr_nodes, position = read_numbers(buffer, position, length, end, "i")
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -752,8 +753,8 @@ def _decode_metadata_response_partition_v5_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponsePartition)
+        items += map(_new, repeat(MetadataResponsePartition, count))
+        for item in items:
             item.leader_epoch = -1
             item.unknown_tagged_fields = None
 
@@ -796,8 +797,8 @@ def _decode_metadata_response_partition_v5_list(
                 position += 4 * length
             else:
                 item.offline_replicas, position = read_numbers(buffer, position, length, end, "i")
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -876,8 +877,8 @@ def _decode_metadata_response_partition_v7_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponsePartition)
+        items += map(_new, repeat(MetadataResponsePartition, count))
+        for item in items:
             item.unknown_tagged_fields = None
 
             at = "error_code:h partition_index:i leader_id:i leader_epoch:i replica_nodes:i"
@@ -920,8 +921,8 @@ def _decode_metadata_response_partition_v7_list(
                 position += 4 * length
             else:
                 item.offline_replicas, position = read_numbers(buffer, position, length, end, "i")
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1007,9 +1008,8 @@ def _decode_metadata_response_partition_v9_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponsePartition)
-
+        items += map(_new, repeat(MetadataResponsePartition, count))
+        for item in items:
             at = "error_code:h partition_index:i leader_id:i leader_epoch:i replica_nodes:B"
             (
                 item.error_code,
@@ -1066,8 +1066,8 @@ def _decode_metadata_response_partition_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1178,8 +1178,8 @@ def _decode_metadata_response_topic_v0_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponseTopic)
+        items += map(_new, repeat(MetadataResponseTopic, count))
+        for item in items:
             item.topic_id = ZERO_UUID
             item.is_internal = False
             item.topic_authorized_operations = -2147483648
@@ -1204,8 +1204,8 @@ def _decode_metadata_response_topic_v0_list(
             partitions: list[MetadataResponsePartition] = []
             item.partitions = partitions
             position = _decode_metadata_response_partition_v0_list(buffer, position, end, length, partitions)
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1279,8 +1279,8 @@ def _decode_metadata_response_topic_v1_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponseTopic)
+        items += map(_new, repeat(MetadataResponseTopic, count))
+        for item in items:
             item.topic_id = ZERO_UUID
             item.topic_authorized_operations = -2147483648
             item.unknown_tagged_fields = None
@@ -1306,8 +1306,8 @@ def _decode_metadata_response_topic_v1_list(
             partitions: list[MetadataResponsePartition] = []
             item.partitions = partitions
             position = _decode_metadata_response_partition_v0_list(buffer, position, end, length, partitions)
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1385,8 +1385,8 @@ def _decode_metadata_response_topic_v5_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponseTopic)
+        items += map(_new, repeat(MetadataResponseTopic, count))
+        for item in items:
             item.topic_id = ZERO_UUID
             item.topic_authorized_operations = -2147483648
             item.unknown_tagged_fields = None
@@ -1412,8 +1412,8 @@ def _decode_metadata_response_topic_v5_list(
             partitions: list[MetadataResponsePartition] = []
             item.partitions = partitions
             position = _decode_metadata_response_partition_v5_list(buffer, position, end, length, partitions)
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1491,8 +1491,8 @@ def _decode_metadata_response_topic_v7_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponseTopic)
+        items += map(_new, repeat(MetadataResponseTopic, count))
+        for item in items:
             item.topic_id = ZERO_UUID
             item.topic_authorized_operations = -2147483648
             item.unknown_tagged_fields = None
@@ -1518,8 +1518,8 @@ def _decode_metadata_response_topic_v7_list(
             partitions: list[MetadataResponsePartition] = []
             item.partitions = partitions
             position = _decode_metadata_response_partition_v7_list(buffer, position, end, length, partitions)
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1597,8 +1597,8 @@ def _decode_metadata_response_topic_v8_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponseTopic)
+        items += map(_new, repeat(MetadataResponseTopic, count))
+        for item in items:
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -1627,8 +1627,8 @@ def _decode_metadata_response_topic_v8_list(
             at = "topic_authorized_operations:i"
             (item.topic_authorized_operations,) = _S_i.unpack_from(buffer, position)
             position += 4
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1707,8 +1707,8 @@ def _decode_metadata_response_topic_v9_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponseTopic)
+        items += map(_new, repeat(MetadataResponseTopic, count))
+        for item in items:
             item.topic_id = ZERO_UUID
 
             at = "error_code:h name:B"
@@ -1749,8 +1749,8 @@ def _decode_metadata_response_topic_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1850,9 +1850,8 @@ def _decode_metadata_response_topic_v10_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponseTopic)
-
+        items += map(_new, repeat(MetadataResponseTopic, count))
+        for item in items:
             at = "error_code:h name:B"
             item.error_code, length = _S_hB.unpack_from(buffer, position)
             position += 3
@@ -1892,8 +1891,8 @@ def _decode_metadata_response_topic_v10_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1993,9 +1992,8 @@ def _decode_metadata_response_topic_v12_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(MetadataResponseTopic)
-
+        items += map(_new, repeat(MetadataResponseTopic, count))
+        for item in items:
             at = "error_code:h name:B"
             item.error_code, length = _S_hB.unpack_from(buffer, position)
             position += 3
@@ -2008,7 +2006,7 @@ def _decode_metadata_response_topic_v12_list(
                 item.name = None
             else:
                 stop = position + length
-                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                if stop > end or length > MAX_STRING_BYTES:
                     raise bad_length(length, position, end, "bytes")
                 item.name = str(buffer[position:stop], "utf-8")
                 position = stop
@@ -2038,8 +2036,8 @@ def _decode_metadata_response_topic_v12_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -2913,7 +2911,7 @@ def _decode_metadata_response_v9(buffer: bytes, position: int, end: int) -> tupl
             item.cluster_id = None
         else:
             stop = position + length
-            if not position <= stop <= end or length > MAX_STRING_BYTES:
+            if stop > end or length > MAX_STRING_BYTES:
                 raise bad_length(length, position, end, "bytes")
             item.cluster_id = str(buffer[position:stop], "utf-8")
             position = stop
@@ -3077,7 +3075,7 @@ def _decode_metadata_response_v10(buffer: bytes, position: int, end: int) -> tup
             item.cluster_id = None
         else:
             stop = position + length
-            if not position <= stop <= end or length > MAX_STRING_BYTES:
+            if stop > end or length > MAX_STRING_BYTES:
                 raise bad_length(length, position, end, "bytes")
             item.cluster_id = str(buffer[position:stop], "utf-8")
             position = stop
@@ -3242,7 +3240,7 @@ def _decode_metadata_response_v11(buffer: bytes, position: int, end: int) -> tup
             item.cluster_id = None
         else:
             stop = position + length
-            if not position <= stop <= end or length > MAX_STRING_BYTES:
+            if stop > end or length > MAX_STRING_BYTES:
                 raise bad_length(length, position, end, "bytes")
             item.cluster_id = str(buffer[position:stop], "utf-8")
             position = stop
@@ -3406,7 +3404,7 @@ def _decode_metadata_response_v12(buffer: bytes, position: int, end: int) -> tup
             item.cluster_id = None
         else:
             stop = position + length
-            if not position <= stop <= end or length > MAX_STRING_BYTES:
+            if stop > end or length > MAX_STRING_BYTES:
                 raise bad_length(length, position, end, "bytes")
             item.cluster_id = str(buffer[position:stop], "utf-8")
             position = stop
@@ -3569,7 +3567,7 @@ def _decode_metadata_response_v13(buffer: bytes, position: int, end: int) -> tup
             item.cluster_id = None
         else:
             stop = position + length
-            if not position <= stop <= end or length > MAX_STRING_BYTES:
+            if stop > end or length > MAX_STRING_BYTES:
                 raise bad_length(length, position, end, "bytes")
             item.cluster_id = str(buffer[position:stop], "utf-8")
             position = stop

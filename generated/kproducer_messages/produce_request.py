@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
@@ -28,6 +29,7 @@ from ._wire import (
     byte_view,
     check_unknown_tags,
     decode_failed,
+    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -230,8 +232,8 @@ def _decode_partition_produce_data_v3_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(PartitionProduceData)
+        items += map(_new, repeat(PartitionProduceData, count))
+        for item in items:
             item.unknown_tagged_fields = None
 
             at = "index:i records:i"
@@ -247,8 +249,8 @@ def _decode_partition_produce_data_v3_list(
                     raise bad_length(length, position, end, "bytes")
                 item.records = buffer[position:stop]
                 position = stop
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -320,22 +322,26 @@ def _decode_partition_produce_data_v9_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(PartitionProduceData)
-
+        items += map(_new, repeat(PartitionProduceData, count))
+        for item in items:
             at = "index:i records:B"
             item.index, length = _S_iB.unpack_from(buffer, position)
             position += 5
 
             at = "records"
             if length > 127:
-                length, position = read_uvarint_rest(buffer, position, length)
+                byte = buffer[position]
+                if byte < 128:
+                    length += (byte << 7) - 128
+                    position += 1
+                else:
+                    length, position = read_uvarint_rest(buffer, position, length)
             length -= 1
             if length == -1:
                 item.records = None
             else:
                 stop = position + length
-                if not position <= stop <= end:
+                if stop > end:
                     raise bad_length(length, position, end, "bytes")
                 item.records = buffer[position:stop]
                 position = stop
@@ -349,8 +355,8 @@ def _decode_partition_produce_data_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -437,8 +443,8 @@ def _decode_topic_produce_data_v3_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(TopicProduceData)
+        items += map(_new, repeat(TopicProduceData, count))
+        for item in items:
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -459,8 +465,8 @@ def _decode_topic_produce_data_v3_list(
             partition_data: list[PartitionProduceData] = []
             item.partition_data = partition_data
             position = _decode_partition_produce_data_v3_list(buffer, position, end, length, partition_data)
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -530,8 +536,8 @@ def _decode_topic_produce_data_v9_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(TopicProduceData)
+        items += map(_new, repeat(TopicProduceData, count))
+        for item in items:
             item.topic_id = ZERO_UUID
 
             at = "name"
@@ -567,8 +573,8 @@ def _decode_topic_produce_data_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -659,8 +665,8 @@ def _decode_topic_produce_data_v13_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(TopicProduceData)
+        items += map(_new, repeat(TopicProduceData, count))
+        for item in items:
             item.name = ""
 
             at = "topic_id:16s partition_data:B"
@@ -687,8 +693,8 @@ def _decode_topic_produce_data_v13_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -871,7 +877,7 @@ def _decode_produce_request_v9(buffer: memoryview, position: int, end: int) -> t
             item.transactional_id = None
         else:
             stop = position + length
-            if not position <= stop <= end or length > MAX_STRING_BYTES:
+            if stop > end or length > MAX_STRING_BYTES:
                 raise bad_length(length, position, end, "bytes")
             item.transactional_id = str(buffer[position:stop], "utf-8")
             position = stop
@@ -1005,7 +1011,7 @@ def _decode_produce_request_v13(buffer: memoryview, position: int, end: int) -> 
             item.transactional_id = None
         else:
             stop = position + length
-            if not position <= stop <= end or length > MAX_STRING_BYTES:
+            if stop > end or length > MAX_STRING_BYTES:
                 raise bad_length(length, position, end, "bytes")
             item.transactional_id = str(buffer[position:stop], "utf-8")
             position = stop

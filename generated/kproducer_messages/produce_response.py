@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
@@ -26,6 +27,7 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
+    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -324,8 +326,8 @@ def _decode_batch_index_and_error_message_v8_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(BatchIndexAndErrorMessage)
+        items += map(_new, repeat(BatchIndexAndErrorMessage, count))
+        for item in items:
             item.unknown_tagged_fields = None
 
             at = "batch_index:i batch_index_error_message:h"
@@ -341,8 +343,8 @@ def _decode_batch_index_and_error_message_v8_list(
                     raise bad_length(length, position, end, "bytes")
                 item.batch_index_error_message = str(buffer[position:stop], "utf-8")
                 position = stop
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -405,9 +407,8 @@ def _decode_batch_index_and_error_message_v9_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(BatchIndexAndErrorMessage)
-
+        items += map(_new, repeat(BatchIndexAndErrorMessage, count))
+        for item in items:
             at = "batch_index:i batch_index_error_message:B"
             item.batch_index, length = _S_iB.unpack_from(buffer, position)
             position += 5
@@ -420,7 +421,7 @@ def _decode_batch_index_and_error_message_v9_list(
                 item.batch_index_error_message = None
             else:
                 stop = position + length
-                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                if stop > end or length > MAX_STRING_BYTES:
                     raise bad_length(length, position, end, "bytes")
                 item.batch_index_error_message = str(buffer[position:stop], "utf-8")
                 position = stop
@@ -434,8 +435,8 @@ def _decode_batch_index_and_error_message_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -570,8 +571,8 @@ def _decode_partition_produce_response_v3_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(PartitionProduceResponse)
+        items += map(_new, repeat(PartitionProduceResponse, count))
+        for item in items:
             item.log_start_offset = -1
             item.record_errors = []
             item.error_message = None
@@ -586,8 +587,8 @@ def _decode_partition_produce_response_v3_list(
                 item.log_append_time_ms,
             ) = _S_ihqq.unpack_from(buffer, position)
             position += 22
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -635,8 +636,8 @@ def _decode_partition_produce_response_v5_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(PartitionProduceResponse)
+        items += map(_new, repeat(PartitionProduceResponse, count))
+        for item in items:
             item.record_errors = []
             item.error_message = None
             item.current_leader = LeaderIdAndEpoch()
@@ -651,8 +652,8 @@ def _decode_partition_produce_response_v5_list(
                 item.log_start_offset,
             ) = _S_ihqqq.unpack_from(buffer, position)
             position += 30
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -701,8 +702,8 @@ def _decode_partition_produce_response_v8_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(PartitionProduceResponse)
+        items += map(_new, repeat(PartitionProduceResponse, count))
+        for item in items:
             item.current_leader = LeaderIdAndEpoch()
             item.unknown_tagged_fields = None
 
@@ -735,8 +736,8 @@ def _decode_partition_produce_response_v8_list(
                     raise bad_length(length, position, end, "bytes")
                 item.error_message = str(buffer[position:stop], "utf-8")
                 position = stop
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -819,8 +820,8 @@ def _decode_partition_produce_response_v9_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(PartitionProduceResponse)
+        items += map(_new, repeat(PartitionProduceResponse, count))
+        for item in items:
             item.current_leader = LeaderIdAndEpoch()
 
             at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:B"
@@ -854,7 +855,7 @@ def _decode_partition_produce_response_v9_list(
                 item.error_message = None
             else:
                 stop = position + length
-                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                if stop > end or length > MAX_STRING_BYTES:
                     raise bad_length(length, position, end, "bytes")
                 item.error_message = str(buffer[position:stop], "utf-8")
                 position = stop
@@ -868,8 +869,8 @@ def _decode_partition_produce_response_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length, (0,))
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -974,9 +975,8 @@ def _decode_partition_produce_response_v10_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(PartitionProduceResponse)
-
+        items += map(_new, repeat(PartitionProduceResponse, count))
+        for item in items:
             at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:B"
             (
                 item.index,
@@ -1008,7 +1008,7 @@ def _decode_partition_produce_response_v10_list(
                 item.error_message = None
             else:
                 stop = position + length
-                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                if stop > end or length > MAX_STRING_BYTES:
                     raise bad_length(length, position, end, "bytes")
                 item.error_message = str(buffer[position:stop], "utf-8")
                 position = stop
@@ -1035,8 +1035,8 @@ def _decode_partition_produce_response_v10_list(
                     if position > tag_end:
                         raise tag_overrun(position, tag_end)
                     position = tag_end
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1161,8 +1161,8 @@ def _decode_topic_produce_response_v3_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(TopicProduceResponse)
+        items += map(_new, repeat(TopicProduceResponse, count))
+        for item in items:
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -1183,8 +1183,8 @@ def _decode_topic_produce_response_v3_list(
             partition_responses: list[PartitionProduceResponse] = []
             item.partition_responses = partition_responses
             position = _decode_partition_produce_response_v3_list(buffer, position, end, length, partition_responses)
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1247,8 +1247,8 @@ def _decode_topic_produce_response_v5_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(TopicProduceResponse)
+        items += map(_new, repeat(TopicProduceResponse, count))
+        for item in items:
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -1269,8 +1269,8 @@ def _decode_topic_produce_response_v5_list(
             partition_responses: list[PartitionProduceResponse] = []
             item.partition_responses = partition_responses
             position = _decode_partition_produce_response_v5_list(buffer, position, end, length, partition_responses)
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1333,8 +1333,8 @@ def _decode_topic_produce_response_v8_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(TopicProduceResponse)
+        items += map(_new, repeat(TopicProduceResponse, count))
+        for item in items:
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -1355,8 +1355,8 @@ def _decode_topic_produce_response_v8_list(
             partition_responses: list[PartitionProduceResponse] = []
             item.partition_responses = partition_responses
             position = _decode_partition_produce_response_v8_list(buffer, position, end, length, partition_responses)
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1419,8 +1419,8 @@ def _decode_topic_produce_response_v9_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(TopicProduceResponse)
+        items += map(_new, repeat(TopicProduceResponse, count))
+        for item in items:
             item.topic_id = ZERO_UUID
 
             at = "name"
@@ -1456,8 +1456,8 @@ def _decode_topic_produce_response_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1541,8 +1541,8 @@ def _decode_topic_produce_response_v10_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(TopicProduceResponse)
+        items += map(_new, repeat(TopicProduceResponse, count))
+        for item in items:
             item.topic_id = ZERO_UUID
 
             at = "name"
@@ -1578,8 +1578,8 @@ def _decode_topic_produce_response_v10_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1663,8 +1663,8 @@ def _decode_topic_produce_response_v13_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(TopicProduceResponse)
+        items += map(_new, repeat(TopicProduceResponse, count))
+        for item in items:
             item.name = ""
 
             at = "topic_id:16s partition_responses:B"
@@ -1691,8 +1691,8 @@ def _decode_topic_produce_response_v13_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1760,9 +1760,8 @@ def _decode_node_endpoint_v10_list(
     at = ""
     item = None
     try:
-        for _ in range(count):
-            item = _new(NodeEndpoint)
-
+        items += map(_new, repeat(NodeEndpoint, count))
+        for item in items:
             at = "node_id:i host:B"
             item.node_id, length = _S_iB.unpack_from(buffer, position)
             position += 5
@@ -1789,7 +1788,7 @@ def _decode_node_endpoint_v10_list(
                 item.rack = None
             else:
                 stop = position + length
-                if not position <= stop <= end or length > MAX_STRING_BYTES:
+                if stop > end or length > MAX_STRING_BYTES:
                     raise bad_length(length, position, end, "bytes")
                 item.rack = str(buffer[position:stop], "utf-8")
                 position = stop
@@ -1803,8 +1802,8 @@ def _decode_node_endpoint_v10_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
-            items.append(item)
     except DECODE_FAILURES as error:
+        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
