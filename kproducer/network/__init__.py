@@ -1,1 +1,5 @@
-"""TODO owner: describe."""
+"""Bytes in and out: Selector, channels, transports, frames. Knows no Kafka request, only size prefixes.
+
+The only package that touches sockets. I/O thread only, but for the Selector's ``wakeup``.
+Source: Kafka package ``org.apache.kafka.common.network``.
+"""
