@@ -16,7 +16,8 @@ from kproducer.client.default_metadata_updater import DefaultMetadataUpdater
 from kproducer.client.network_client import NetworkClient
 from kproducer.clock import Clock
 from kproducer.config import ProducerConfig
-from kproducer.errors import KafkaError, Outcome, ProducerClosedError
+from kproducer.errors import KafkaError, NetworkError, Outcome, ProducerClosedError
+from kproducer.network.host_resolver import canonical_addresses
 from kproducer.network.selector import Selector
 from kproducer.producer.buffer_pool import BufferPool
 from kproducer.producer.producer_metadata import ProducerMetadata
@@ -58,7 +59,7 @@ class ProducerEngine:
                 config.metadata_max_idle_ms,
             )
             undo.callback(self.metadata.close)
-            self.metadata.bootstrap(_addresses(config.bootstrap_servers))
+            self.metadata.bootstrap(_bootstrap_addresses(config))
             selector = Selector(
                 config.connections_max_idle_ms,
                 config.send_buffer_bytes,
@@ -184,11 +185,19 @@ class ProducerEngine:
         return "; ".join(dict.fromkeys(causes))
 
 
-def _addresses(servers: tuple[str, ...]) -> list[tuple[str, int]]:
-    addresses = []
-    for server in servers:
+def _bootstrap_addresses(config: ProducerConfig) -> list[tuple[str, int]]:
+    addresses: list[tuple[str, int]] = []
+    for server in config.bootstrap_servers:
         host, _, port = server.rpartition(":")
-        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
+        host = host.removeprefix("[").removesuffix("]")
+        if config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only":
+            try:
+                addresses.extend(canonical_addresses(host, int(port)))
+                continue
+            except NetworkError as error:
+                # As with any other name: the connection attempts to come tell, and try, again.
+                _log.warning("The canonical names of %s are not known: %s", server, error)
+        addresses.append((host, int(port)))
     return addresses
 
 

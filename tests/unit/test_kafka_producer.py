@@ -28,6 +28,7 @@ from kproducer import (
     KafkaProducer,
     KafkaTimeoutError,
     MetadataTimeoutError,
+    NetworkError,
     Outcome,
     ProducerConfig,
     ProducerRecord,
@@ -35,6 +36,7 @@ from kproducer import (
     RecordTooLargeError,
     SerializationError,
     process_lifecycle,
+    producer_engine,
 )
 from kproducer.broker_errors import InvalidTopicError
 from kproducer.producer.producer_batch import ProducerBatch
@@ -381,6 +383,29 @@ def test_what_send_raises_says_that_nothing_was_sent(make: MakeProducer) -> None
 def test_a_callback_that_cannot_be_called_is_refused_at_once(make: MakeProducer) -> None:
     with pytest.raises(InvalidArgumentError, match=r"on_delivery must be a function of .*, not str"):
         make().send("t", b"v", on_delivery="print")  # type: ignore[arg-type]
+
+
+def test_canonical_bootstrap_names_are_used_where_they_are_asked_for(
+    make: MakeProducer, mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, _, port = mock_cluster.bootstrap_servers.split(",")[0].rpartition(":")
+    monkeypatch.setattr(producer_engine, "canonical_addresses", lambda alias, port: [(host, port)])
+    producer = make(
+        bootstrap_servers=f"alias.invalid:{port}",
+        client_dns_lookup="resolve_canonical_bootstrap_servers_only",
+    )
+    assert producer.send("t", b"v").get(PATIENCE_S).offset == 0
+
+
+def test_a_bootstrap_name_without_canonical_names_stays_as_it_is(
+    make: MakeProducer, mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(alias: str, port: int) -> list[tuple[str, int]]:
+        raise NetworkError(f"{alias} cannot be resolved now")
+
+    monkeypatch.setattr(producer_engine, "canonical_addresses", fails)
+    producer = make(client_dns_lookup="resolve_canonical_bootstrap_servers_only")
+    assert producer.send("t", b"v").get(PATIENCE_S).offset == 0
 
 
 # -- other faces -----------------------------------------------------------------------------------------
