@@ -94,7 +94,7 @@ def show_in_demo(bootstrap_servers: str, console: Console, *, is_mock: bool) -> 
 def why_not() -> str | None:
     """What Spark lacks here, or ``None``."""
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
-        return "Spark needs Java 17 (Debian: apt-get install openjdk-17-jre-headless)"
+        return "Spark needs Java 17 (Debian: apt-get install openjdk-17-jdk-headless)"
     return None
 
 

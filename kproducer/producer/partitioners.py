@@ -77,7 +77,7 @@ class DefaultPartitioner:
     ) -> int:
         if key_bytes is None or self.ignore_keys:
             return UNKNOWN_PARTITION
-        return (murmur2(key_bytes) & 0x7FFFFFFF) % len(snapshot.topics[topic].partitions)
+        return partition_for_key(key_bytes, _count(topic, snapshot))
 
 
 class ConsistentRandomPartitioner:

@@ -77,7 +77,6 @@ class ProducerBatch:
         "in_flight",
         "is_open",
         "is_split",
-        "last_attempt_ms",
         "last_error",
         "order",
         "producer_epoch",
@@ -118,7 +117,6 @@ class ProducerBatch:
         self.send_count = 0
         self.in_flight = False
         self.release_pending = False
-        self.last_attempt_ms = created_ms
         self.retry_at_ms = created_ms
         self.drained_ms = created_ms
         self.last_error: KafkaError | None = None
@@ -209,7 +207,6 @@ class ProducerBatch:
     def reenqueued(self, now_ms: int, backoff_ms: int, error: KafkaError | None) -> None:
         """Note that it is to be sent again, not before ``backoff_ms`` from now unless the leader changes."""
         self.attempts += 1
-        self.last_attempt_ms = max(self.last_attempt_ms, now_ms)
         self.retry_at_ms = now_ms + backoff_ms
         self.in_flight = False
         if error is not None:
@@ -231,10 +228,6 @@ class ProducerBatch:
         return (
             self.attempts > 0 and now_ms < self.retry_at_ms and not self.has_leader_changed_for_ongoing_retry
         )
-
-    def waited_time_ms(self, now_ms: int) -> int:
-        """Since it was made, or last put back."""
-        return max(now_ms - self.last_attempt_ms, 0)
 
     def has_reached_delivery_timeout(self, delivery_timeout_ms: int, now_ms: int) -> bool:
         """Whether its time to be delivered is over."""

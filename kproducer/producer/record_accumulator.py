@@ -472,11 +472,6 @@ class RecordAccumulator:
         return bool(self._active)
 
     @property
-    def has_incomplete(self) -> bool:
-        """Whether any batch's memory is still in use."""
-        return len(self._incomplete) > 0
-
-    @property
     def has_unresolved(self) -> bool:
         """Whether any record's fate is still open."""
         return any(not batch.is_done for batch in self._incomplete.copy())
@@ -490,11 +485,6 @@ class RecordAccumulator:
     def incomplete_record_count(self) -> int:
         """Records that are neither acknowledged nor failed."""
         return sum(batch.record_count for batch in self._incomplete.copy() if not batch.is_done)
-
-    @property
-    def queued_batch_count(self) -> int:
-        """Batches that wait in queues. A hint."""
-        return sum(len(queue.batches) for queue in list(self._active))
 
     @property
     def flush_in_progress(self) -> bool:

@@ -92,11 +92,6 @@ class Sender:
 
     # -- any thread ------------------------------------------------------------------------------------
 
-    @property
-    def is_running(self) -> bool:
-        """Whether nobody has asked it to end."""
-        return self._running
-
     def wakeup(self) -> None:
         """Let the loop look at the accumulator again soon."""
         self._client.wakeup()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kafka_fixtures import _skip_or_fail
+from tests.support.kafka_fixtures import skip_or_fail
 from tests.support.maven_artifacts import KafkaUnavailableError, java_command
 
 _JOB = Path(__file__).with_name("write_job.py")
@@ -36,7 +36,7 @@ def require_java() -> None:
     try:
         java_command()
     except KafkaUnavailableError as error:
-        _skip_or_fail(f"Spark needs Java 17: {error}")
+        skip_or_fail(f"Spark needs Java 17: {error}")
 
 
 @pytest.fixture(scope="session")

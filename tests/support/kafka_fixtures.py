@@ -57,10 +57,10 @@ def resolve_for(session: pytest.Session) -> None:
 def skip_or_fail_without_kafka(item: pytest.Item) -> None:
     """For ``pytest_runtest_setup``: skips reported from there are folded into one line of the summary."""
     if item.get_closest_marker("kafka") is not None and _what_is_missing() is not None:
-        _skip_or_fail(str(_what_is_missing()))
+        skip_or_fail(str(_what_is_missing()))
 
 
-def _skip_or_fail(reason: str) -> NoReturn:
+def skip_or_fail(reason: str) -> NoReturn:
     if os.environ.get("KPRODUCER_REQUIRE_KAFKA") == "1":
         pytest.fail(f"KPRODUCER_REQUIRE_KAFKA=1, but: {reason}", pytrace=False)
     pytest.skip(f"tests against Apache Kafka were skipped: {reason}")
@@ -72,7 +72,7 @@ def start_or_skip(version: str, node_count: int = 1) -> KafkaCluster:
         return KafkaCluster(version, node_count)
     except KafkaUnavailableError as error:
         unavailable = str(error)
-    _skip_or_fail(unavailable)
+    skip_or_fail(unavailable)
 
 
 @pytest.fixture(scope="session", params=versions_under_test())

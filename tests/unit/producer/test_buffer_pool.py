@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kproducer.clock import SystemClock
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
 from kproducer.producer.buffer_pool import BufferPool
+from tests.support.waiting import wait_until
 
 CHUNK = 64
 
@@ -45,15 +46,6 @@ class Asker:
         self.thread.join(30)
         assert not self.thread.is_alive()
         return self
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(30_000):
-        if condition():
-            return
-        pause.wait(0.001)
-    raise AssertionError("condition not met")
 
 
 def test_pooled_size_is_reused_and_accounted_exactly() -> None:

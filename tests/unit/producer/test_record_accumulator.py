@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,16 +20,7 @@ from kproducer.producer import record_accumulator
 from kproducer.producer.future_record_metadata import FutureRecordMetadata
 from kproducer.records.record_batch import RecordBatch
 from tests.support.accumulator_kit import Kit, make_snapshot, partition_of
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(30_000):
-        if condition():
-            return
-        pause.wait(0.001)
-    raise AssertionError("condition not met")
-
+from tests.support.waiting import wait_until
 
 # -- appending ---------------------------------------------------------------------------------------------
 
