@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup generate generate-check lint types test demo broker bench check clean
+.PHONY: help setup native generate generate-check lint types test demo broker bench check clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -17,6 +17,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 setup: $(VENV)/.installed ## build the virtual environment (.venv) with everything in it
+
+native: setup ## compile the native core in place; only what changed
+	@$(PY) -W ignore native_build.py
 
 generate: setup ## compile specs/ into generated/
 	$(PY) -m codegen specs generated/kproducer_messages
@@ -49,3 +52,4 @@ bench: setup ## kproducer beside its peers on one cluster (BENCH_SECONDS=300, BE
 
 clean: ## remove what was built (not the cache of broker artifacts)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	find kproducer generated -name '*.so' -delete

@@ -1,0 +1,4 @@
+"""The compiled twin of ``kproducer.kernel.pure``: one ``.pyx`` for each room, with a ``.pyi`` for the type checker.
+
+Built when the package is installed and a C compiler is there (``native_build.py``); ``make native`` builds it in place.
+"""

@@ -1,0 +1,88 @@
+"""Compiles the optional native core: every ``.pyx`` file of the packages becomes a module beside it.
+
+setuptools asks for ``NativeBuild`` (``pyproject.toml``); ``python native_build.py`` builds in place, which is
+what ``make native`` does. Where a module cannot be compiled (no compiler, no headers), the installation goes
+on without it and the pure twin serves; with ``KPRODUCER_REQUIRE_NATIVE=1`` that is an error.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import setuptools
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import ExecError
+
+#: Where sources are looked for, and the folder that their dotted names start from.
+_SOURCES = {"kproducer": Path("."), "generated": Path("generated")}
+
+
+class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
+    """The usual command, over the sources that are there, and tolerant of what cannot be compiled."""
+
+    def initialize_options(self) -> None:
+        super().initialize_options()
+        self.cython_c_in_temp = True
+        self._broken: list[str] = []
+
+    def finalize_options(self) -> None:
+        # The list in pyproject.toml names one module, so that wheels are known to be for one platform.
+        self.distribution.ext_modules = _extensions()
+        super().finalize_options()
+
+    def build_extension(self, ext: setuptools.Extension) -> None:
+        """Compile one module; remember it when that fails, and go on with the next one."""
+        try:
+            super().build_extension(ext)
+        except Exception as error:  # whatever Cython or the compiler says
+            self._broken.append(ext.name)
+            self.warn(f"{ext.name} is left out, its pure twin serves instead: {error}")
+
+    def run(self) -> None:
+        """Compile all.
+
+        Raises:
+            ExecError: a module could not be compiled, and KPRODUCER_REQUIRE_NATIVE=1 wants them all.
+        """
+        super().run()
+        if self._broken and os.environ.get("KPRODUCER_REQUIRE_NATIVE") == "1":
+            raise ExecError(f"not compiled: {', '.join(self._broken)}")
+
+
+def _extensions() -> list[setuptools.Extension]:
+    """Return a module for each source; none where the core is of no use (PyPy, free-threaded builds)."""
+    if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return []
+    return [
+        setuptools.Extension(
+            ".".join(source.relative_to(root).with_suffix("").parts),
+            [str(source)],
+            depends=sorted(map(str, [*source.parent.glob("*.pxd"), *source.parent.glob("*.h")])),
+            include_dirs=[str(source.parent)],
+            # Nothing for one kind of processor: a wheel runs on machines that it was not built on.
+            extra_compile_args=[] if os.name == "nt" else ["-O3"],
+            optional=True,
+        )
+        for folder, root in _SOURCES.items()
+        for source in sorted(Path(folder).rglob("*.pyx"))
+    ]
+
+
+def main(arguments: list[str]) -> Any:
+    """Build in place; one build at a time, since two would write the same files."""
+    os.chdir(Path(__file__).parent)
+    os.environ["KPRODUCER_REQUIRE_NATIVE"] = "1"
+    Path("build").mkdir(exist_ok=True)
+    with open("build/.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return setuptools.setup(script_args=["--quiet", "build_ext", "--inplace", *arguments])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
