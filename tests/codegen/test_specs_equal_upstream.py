@@ -1,4 +1,5 @@
-"""Our specs say what upstream's say: field by field, against the definitions in the kafka-python wheel.
+"""Our specs say what upstream's say: field by field, against the definitions in the kafka-python wheel and,
+where Java and Maven are found, against those in the newest Kafka's own jars.
 
 ``about`` texts and comments are our own and are not compared. A difference that is meant stands in a table
 here, with its reason.
@@ -7,6 +8,7 @@ here, with its reason.
 from __future__ import annotations
 
 import importlib.resources
+import os
 
 import attrs
 import pytest
@@ -14,7 +16,9 @@ import pytest
 from codegen.model import MessageSpec
 from codegen.parser import parse
 from codegen.versions import Versions
+from tests.codegen.kafka_oracle import KAFKAS, extract_specs
 from tests.codegen.message_strategies import SPECS, version_id
+from tests.support.maven_artifacts import KafkaUnavailableError
 
 #: While it is imported, kafka-python reads its specs with functions the standard library has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
@@ -22,6 +26,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:D
 #: (message, key) -> (ours, upstream's): differences on purpose. None at present: upstream's own specs begin
 #: Produce at version 3 and RequestHeader at version 1, as ours do.
 MEANT_DIFFERENCES: dict[tuple[str, str], tuple[Versions, Versions]] = {}
+
+#: Messages of which Kafka knows a newer version than the wheel does: compared with Kafka's jars only.
+NEWER_THAN_THE_WHEEL = {"TxnOffsetCommitRequest", "TxnOffsetCommitResponse"}
+#: Kafka has a newer version that we do not speak (5: a broker checks whether it is the one meant, KIP-1242).
+BEHIND_KAFKA = {"ApiVersionsRequest", "ApiVersionsResponse"}
+_IN_THE_WHEEL = [spec for spec in SPECS if spec.name not in NEWER_THAN_THE_WHEEL]
 
 
 def upstream(name: str) -> MessageSpec:
@@ -53,9 +63,38 @@ def differences(ours, theirs, path=""):
         yield f"{path}: ours {ours!r}, upstream's {theirs!r}"
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=version_id)
+@pytest.fixture(scope="module")
+def kafkas(tmp_path_factory):
+    """The specs in Kafka's jars, by name."""
+    try:
+        folders = extract_specs(KAFKAS[0], tmp_path_factory.mktemp("kafka"))
+    except KafkaUnavailableError as error:
+        if os.environ.get("KPRODUCER_REQUIRE_KAFKA") == "1":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    return {path.stem: path for folder in folders for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("spec", _IN_THE_WHEEL, ids=version_id)
 def test_every_fact_equals_upstreams(spec):
-    ours, theirs = facts(spec), facts(upstream(spec.name))
+    compare(spec, upstream(spec.name))
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("spec", [s for s in SPECS if s.name not in BEHIND_KAFKA], ids=version_id)
+def test_every_fact_equals_kafkas(spec, kafkas):
+    path = kafkas[spec.name]
+    compare(spec, parse(path.name, path.read_bytes()))
+
+
+@pytest.mark.parametrize("name", sorted(NEWER_THAN_THE_WHEEL))
+def test_the_wheel_is_older_where_we_say_so(name):
+    ours = next(spec for spec in SPECS if spec.name == name)
+    assert upstream(name).valid_versions.highest < ours.valid_versions.highest
+
+
+def compare(spec, other_spec):
+    ours, theirs = facts(spec), facts(other_spec)
     for (name, key), (mine, other) in MEANT_DIFFERENCES.items():
         if name == spec.name:
             assert (ours.pop(key), theirs.pop(key)) == (mine, other)
@@ -85,14 +124,18 @@ def test_a_changed_fact_would_be_noticed():
 
 
 def test_the_versions_are_the_promised_ones():
-    promised = {
-        "ApiVersionsRequest": "0-4",
-        "ApiVersionsResponse": "0-4",
-        "MetadataRequest": "0-13",
-        "MetadataResponse": "0-13",
-        "ProduceRequest": "3-13",
-        "ProduceResponse": "3-13",
-        "RequestHeader": "1-2",
-        "ResponseHeader": "0-1",
+    apis = {
+        "AddOffsetsToTxn": "0-4",
+        "AddPartitionsToTxn": "0-5",
+        "ApiVersions": "0-4",
+        "EndTxn": "0-5",
+        "FindCoordinator": "0-6",
+        "InitProducerId": "0-6",
+        "Metadata": "0-13",
+        "OffsetFetch": "1-10",
+        "Produce": "3-13",
+        "TxnOffsetCommit": "0-6",
     }
+    promised = {f"{api}{kind}": range_ for api, range_ in apis.items() for kind in ("Request", "Response")}
+    promised.update(RequestHeader="1-2", ResponseHeader="0-1")
     assert {spec.name: str(spec.valid_versions) for spec in SPECS} == promised

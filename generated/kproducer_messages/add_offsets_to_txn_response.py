@@ -1,0 +1,255 @@
+# DO NOT EDIT: generated from specs/AddOffsetsToTxnResponse.json (python -m codegen SPEC_DIR OUT_DIR).
+# sha256 of the source: 99773213b4194fabfddda2cf01455f772f702c28f6de8d79569f25c84313cd5c
+"""AddOffsetsToTxnResponse: a response of API 25, versions 0-4, flexible 3-4."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import ClassVar
+
+import attrs
+
+from ._plain import Plain
+from ._wire import (
+    Buffer,
+    DECODE_FAILURES,
+    DecodeError,
+    ENCODE_FAILURES,
+    EncodeError,
+    Gather,
+    check_unknown_tags,
+    decode_failed,
+    encode_failed,
+    no_such_version,
+    not_in_version,
+    read_unknown_tags,
+    read_uvarint_rest,
+    unknown_tags_size,
+    uvarint_size,
+    write_unknown_tags,
+    write_uvarint,
+)
+
+__all__ = [
+    "AddOffsetsToTxnResponse",
+]
+
+_S_h = Struct(">h")
+_S_i = Struct(">i")
+_S_ih = Struct(">ih")
+_S_ihB = Struct(">ihB")
+_new = object.__new__
+
+
+@attrs.define(kw_only=True, repr=False, weakref_slot=False)
+class AddOffsetsToTxnResponse(Plain):
+    """A response. Not thread-safe: plain data.
+
+    Attributes:
+        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 0+)
+        error_code: 0, or why it was refused. (int16, versions 0+)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+    """
+
+    API_KEY: ClassVar[int] = 25
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 4
+    #: Versions with compact lengths and tagged fields.
+    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 5)
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    unknown_tagged_fields: dict[int, bytes] | None = None
+
+    def size(self, version: int) -> int:
+        """Exact size of the encoded message in bytes, referenced bytes included.
+
+        Raises:
+            EncodeError: the version does not exist, or a field that may not be null is.
+        """
+        try:
+            size_of = _SIZE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "AddOffsetsToTxnResponse", version, 0, 4) from None
+        try:
+            return size_of(self)
+        except EncodeError as error:
+            raise error.of("AddOffsetsToTxnResponse", version) from None
+
+    def zero_copy_size(self, version: int) -> int:
+        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        return 0
+
+    def encode_into(
+        self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
+    ) -> int:
+        """Write the message into a buffer that is big enough; return the position behind it.
+
+        Args:
+            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
+                when ``gather`` is given.
+            gather: receives (position, bytes) for each field that is referenced and not copied.
+
+        Raises:
+            EncodeError: this version cannot express the message; what was written then is not valid.
+        """
+        try:
+            encode = _ENCODE[version]
+        except KeyError:
+            raise no_such_version(EncodeError, "AddOffsetsToTxnResponse", version, 0, 4) from None
+        try:
+            return encode(self, buffer, position)
+        except EncodeError as error:
+            raise error.of("AddOffsetsToTxnResponse", version) from None
+
+    def encode(self, version: int) -> bytes:
+        """The whole message as bytes. Raises EncodeError as ``encode_into`` does."""
+        buffer = bytearray(self.size(version))
+        self.encode_into(buffer, 0, version)
+        return bytes(buffer)
+
+    @classmethod
+    def decode(
+        cls, buffer: Buffer, version: int, position: int = 0
+    ) -> tuple[AddOffsetsToTxnResponse, int]:
+        """Read one message; return it and the position behind it. What follows is the caller's.
+
+        Raises:
+            DecodeError: the version does not exist, or the bytes are no such message.
+        """
+        try:
+            decode = _DECODE[version]
+        except KeyError:
+            raise no_such_version(DecodeError, "AddOffsetsToTxnResponse", version, 0, 4) from None
+        readable = buffer if type(buffer) is bytes else bytes(buffer)
+        try:
+            if not 0 <= position <= len(readable):
+                raise DecodeError(f"position {position} is outside the buffer of {len(readable)} bytes")
+            return decode(readable, position, len(readable))
+        except DecodeError as error:
+            raise error.of("AddOffsetsToTxnResponse", version) from None
+
+
+def _decode_add_offsets_to_txn_response_v0(
+    buffer: bytes, position: int, end: int
+) -> tuple[AddOffsetsToTxnResponse, int]:
+    """Versions 0-2."""
+    at = ""
+    item = None
+    try:
+        item = _new(AddOffsetsToTxnResponse)
+        item.unknown_tagged_fields = None
+
+        at = "throttle_time_ms:i error_code:h"
+        item.throttle_time_ms, item.error_code = _S_ih.unpack_from(buffer, position)
+        position += 6
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+
+def _encode_add_offsets_to_txn_response_v0(
+    item: AddOffsetsToTxnResponse, buffer: bytearray, position: int
+) -> int:
+    """Versions 0-2."""
+    at = ""
+    try:
+        if item.unknown_tagged_fields:
+            at = "unknown_tagged_fields"
+            raise not_in_version(item.unknown_tagged_fields, "3-4")
+
+        at = "throttle_time_ms:i error_code:h"
+        _S_ih.pack_into(buffer, position, item.throttle_time_ms, item.error_code)
+        position += 6
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+
+def _size_add_offsets_to_txn_response_v0(item: AddOffsetsToTxnResponse) -> int:
+    """Versions 0-2."""
+    return 6
+
+
+def _decode_add_offsets_to_txn_response_v3(
+    buffer: bytes, position: int, end: int
+) -> tuple[AddOffsetsToTxnResponse, int]:
+    """Versions 3-4."""
+    at = ""
+    item = None
+    try:
+        item = _new(AddOffsetsToTxnResponse)
+
+        at = "throttle_time_ms:i error_code:h tagged_fields:B"
+        item.throttle_time_ms, item.error_code, length = _S_ihB.unpack_from(buffer, position)
+        position += 7
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+
+def _encode_add_offsets_to_txn_response_v3(
+    item: AddOffsetsToTxnResponse, buffer: bytearray, position: int
+) -> int:
+    """Versions 3-4."""
+    at = ""
+    try:
+        at = "throttle_time_ms:i error_code:h"
+        _S_ih.pack_into(buffer, position, item.throttle_time_ms, item.error_code)
+        position += 6
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+
+def _size_add_offsets_to_txn_response_v3(item: AddOffsetsToTxnResponse) -> int:
+    """Versions 3-4."""
+    size = 7
+    at = ""
+    try:
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+
+_DECODE = {
+    0: _decode_add_offsets_to_txn_response_v0,
+    1: _decode_add_offsets_to_txn_response_v0,
+    2: _decode_add_offsets_to_txn_response_v0,
+    3: _decode_add_offsets_to_txn_response_v3,
+    4: _decode_add_offsets_to_txn_response_v3,
+}
+_ENCODE = {
+    0: _encode_add_offsets_to_txn_response_v0,
+    1: _encode_add_offsets_to_txn_response_v0,
+    2: _encode_add_offsets_to_txn_response_v0,
+    3: _encode_add_offsets_to_txn_response_v3,
+    4: _encode_add_offsets_to_txn_response_v3,
+}
+_SIZE = {
+    0: _size_add_offsets_to_txn_response_v0,
+    1: _size_add_offsets_to_txn_response_v0,
+    2: _size_add_offsets_to_txn_response_v0,
+    3: _size_add_offsets_to_txn_response_v3,
+    4: _size_add_offsets_to_txn_response_v3,
+}
