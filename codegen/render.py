@@ -41,6 +41,8 @@ _WIRE_NAMES = tuple(
         }
     )
 )
+#: How the loop of a list function begins.
+_EACH = "        for item in "
 #: Other lines that a generated module needs only if it uses a name.
 _OPTIONAL = (
     ("UUID", "from uuid import UUID\n"),
@@ -182,7 +184,7 @@ def _spaced_steps(function: str) -> str:
     step = " " * (12 if "_list(" in function.split("\n", 1)[0] else 8) + 'at = "'
     for line in function.splitlines():
         if line.strip():
-            is_first = lines and lines[-1].strip() in ("try:", "for item in items:")
+            is_first = lines and (lines[-1].strip() == "try:" or lines[-1].startswith(_EACH))
             lines += ["", line] if line.startswith(step) and not is_first else [line]
     return "\n".join(lines)
 

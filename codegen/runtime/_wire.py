@@ -99,6 +99,8 @@ class ArrayStructs(dict[int, struct.Struct]):
         return [self[length].unpack_from for length in range(SHORT_ARRAY)]
 
 
+#: Longer arrays of numbers are read by so many at a time.
+_PIECE = 1024
 #: Arrays below this many elements have ready readers; their compact length takes one byte.
 SHORT_ARRAY = 128
 
@@ -161,10 +163,18 @@ def read_numbers(
     buffer: bytes | memoryview, position: int, length: int, end: int, code: str
 ) -> tuple[list[Any], int]:
     """Read an array of numbers of any length, or refuse it before anything is allocated."""
-    stop = position + length * struct.calcsize(">" + code)
+    width = struct.calcsize(">" + code)
+    stop = position + length * width
     if not position <= stop <= end:
         raise bad_length(length, position, end, "elements")
-    return [*struct.unpack_from(f">{length}{code}", buffer, position)], stop
+    numbers: list[Any] = []
+    # Piece by piece: a tuple of all of them would be as large as the list.
+    while length > 0:
+        count = min(length, _PIECE)
+        numbers += struct.unpack_from(f">{count}{code}", buffer, position)
+        position += count * width
+        length -= count
+    return numbers, stop
 
 
 def read_tag(buffer: bytes | memoryview, position: int, end: int, previous: int) -> tuple[int, int, int]:
@@ -213,12 +223,6 @@ def bad_length(length: int, position: int, end: int, unit: str) -> DecodeError:
 def tag_overrun(position: int, tag_end: int) -> DecodeError:
     """The error for a tagged field whose value is longer than the size in front of it says."""
     return DecodeError(f"the value is {position - tag_end} bytes longer than the tag's size says")
-
-
-def drop_unread(items: list[Any], item: object) -> None:
-    """Cut an array at the struct that could not be read; the length is then that struct's index."""
-    index = next((index for index, other in enumerate(items) if other is item), 0)
-    del items[index:]
 
 
 def decode_failed(error: Exception, item: object, at: str, position: int, end: int) -> DecodeError:

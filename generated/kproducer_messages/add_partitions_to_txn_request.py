@@ -26,7 +26,6 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
-    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -257,8 +256,7 @@ def _decode_add_partitions_to_txn_topic_v0_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(AddPartitionsToTxnTopic, count))
-        for item in items:
+        for item in map(_new, repeat(AddPartitionsToTxnTopic, count)):
             item.unknown_tagged_fields = None
 
             at = "name"
@@ -280,8 +278,8 @@ def _decode_add_partitions_to_txn_topic_v0_list(
                 position += 4 * length
             else:
                 item.partitions, position = read_numbers(buffer, position, length, end, "i")
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -347,8 +345,7 @@ def _decode_add_partitions_to_txn_topic_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(AddPartitionsToTxnTopic, count))
-        for item in items:
+        for item in map(_new, repeat(AddPartitionsToTxnTopic, count)):
             at = "name"
             length = buffer[position]
             position += 1
@@ -383,8 +380,8 @@ def _decode_add_partitions_to_txn_topic_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -470,8 +467,7 @@ def _decode_add_partitions_to_txn_transaction_v4_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(AddPartitionsToTxnTransaction, count))
-        for item in items:
+        for item in map(_new, repeat(AddPartitionsToTxnTransaction, count)):
             at = "transactional_id"
             length = buffer[position]
             position += 1
@@ -512,8 +508,8 @@ def _decode_add_partitions_to_txn_transaction_v4_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

@@ -24,7 +24,6 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
-    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -280,15 +279,14 @@ def _decode_add_partitions_to_txn_partition_result_v0_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(AddPartitionsToTxnPartitionResult, count))
-        for item in items:
+        for item in map(_new, repeat(AddPartitionsToTxnPartitionResult, count)):
             item.unknown_tagged_fields = None
 
             at = "partition_index:i partition_error_code:h"
             item.partition_index, item.partition_error_code = _S_ih.unpack_from(buffer, position)
             position += 6
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -328,8 +326,7 @@ def _decode_add_partitions_to_txn_partition_result_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(AddPartitionsToTxnPartitionResult, count))
-        for item in items:
+        for item in map(_new, repeat(AddPartitionsToTxnPartitionResult, count)):
             at = "partition_index:i partition_error_code:h tagged_fields:B"
             item.partition_index, item.partition_error_code, length = _S_ihB.unpack_from(buffer, position)
             position += 7
@@ -340,8 +337,8 @@ def _decode_add_partitions_to_txn_partition_result_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -396,8 +393,7 @@ def _decode_add_partitions_to_txn_topic_result_v0_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(AddPartitionsToTxnTopicResult, count))
-        for item in items:
+        for item in map(_new, repeat(AddPartitionsToTxnTopicResult, count)):
             item.unknown_tagged_fields = None
 
             at = "name"
@@ -417,8 +413,8 @@ def _decode_add_partitions_to_txn_topic_result_v0_list(
             results_by_partition: AddPartitionsToTxnPartitionResultCollection = AddPartitionsToTxnPartitionResultCollection()
             item.results_by_partition = results_by_partition
             position = _decode_add_partitions_to_txn_partition_result_v0_list(buffer, position, end, length, results_by_partition)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -481,8 +477,7 @@ def _decode_add_partitions_to_txn_topic_result_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(AddPartitionsToTxnTopicResult, count))
-        for item in items:
+        for item in map(_new, repeat(AddPartitionsToTxnTopicResult, count)):
             at = "name"
             length = buffer[position]
             position += 1
@@ -516,8 +511,8 @@ def _decode_add_partitions_to_txn_topic_result_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -601,8 +596,7 @@ def _decode_add_partitions_to_txn_result_v4_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(AddPartitionsToTxnResult, count))
-        for item in items:
+        for item in map(_new, repeat(AddPartitionsToTxnResult, count)):
             at = "transactional_id"
             length = buffer[position]
             position += 1
@@ -636,8 +630,8 @@ def _decode_add_partitions_to_txn_result_v4_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

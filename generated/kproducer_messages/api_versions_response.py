@@ -24,7 +24,6 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
-    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -295,15 +294,14 @@ def _decode_api_version_v0_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(ApiVersion, count))
-        for item in items:
+        for item in map(_new, repeat(ApiVersion, count)):
             item.unknown_tagged_fields = None
 
             at = "api_key:h min_version:h max_version:h"
             item.api_key, item.min_version, item.max_version = _S_hhh.unpack_from(buffer, position)
             position += 6
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -339,8 +337,7 @@ def _decode_api_version_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(ApiVersion, count))
-        for item in items:
+        for item in map(_new, repeat(ApiVersion, count)):
             at = "api_key:h min_version:h max_version:h tagged_fields:B"
             item.api_key, item.min_version, item.max_version, length = _S_hhhB.unpack_from(buffer, position)
             position += 7
@@ -351,8 +348,8 @@ def _decode_api_version_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -403,8 +400,7 @@ def _decode_supported_feature_key_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(SupportedFeatureKey, count))
-        for item in items:
+        for item in map(_new, repeat(SupportedFeatureKey, count)):
             at = "name"
             length = buffer[position]
             position += 1
@@ -427,8 +423,8 @@ def _decode_supported_feature_key_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -501,8 +497,7 @@ def _decode_finalized_feature_key_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(FinalizedFeatureKey, count))
-        for item in items:
+        for item in map(_new, repeat(FinalizedFeatureKey, count)):
             at = "name"
             length = buffer[position]
             position += 1
@@ -525,8 +520,8 @@ def _decode_finalized_feature_key_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

@@ -22,7 +22,6 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
-    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -188,8 +187,7 @@ def _decode_coordinator_v4_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(Coordinator, count))
-        for item in items:
+        for item in map(_new, repeat(Coordinator, count)):
             at = "key"
             length = buffer[position]
             position += 1
@@ -242,8 +240,8 @@ def _decode_coordinator_v4_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

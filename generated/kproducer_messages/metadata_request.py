@@ -25,7 +25,6 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
-    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -190,8 +189,7 @@ def _decode_metadata_request_topic_v0_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataRequestTopic, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataRequestTopic, count)):
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -203,8 +201,8 @@ def _decode_metadata_request_topic_v0_list(
                 raise bad_length(length, position, end, "bytes")
             item.name = str(buffer[position:stop], "utf-8")
             position = stop
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -262,8 +260,7 @@ def _decode_metadata_request_topic_v9_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataRequestTopic, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataRequestTopic, count)):
             item.topic_id = ZERO_UUID
 
             at = "name"
@@ -287,8 +284,8 @@ def _decode_metadata_request_topic_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -361,8 +358,7 @@ def _decode_metadata_request_topic_v10_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataRequestTopic, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataRequestTopic, count)):
             at = "topic_id:16s name:B"
             topic_id, length = _S_16sB.unpack_from(buffer, position)
             position += 17
@@ -390,8 +386,8 @@ def _decode_metadata_request_topic_v10_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

@@ -29,7 +29,6 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
-    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -313,8 +312,7 @@ def _decode_metadata_response_broker_v0_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponseBroker, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponseBroker, count)):
             item.rack = None
             item.unknown_tagged_fields = None
 
@@ -332,8 +330,8 @@ def _decode_metadata_response_broker_v0_list(
             at = "port:i"
             (item.port,) = _S_i.unpack_from(buffer, position)
             position += 4
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -395,8 +393,7 @@ def _decode_metadata_response_broker_v1_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponseBroker, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponseBroker, count)):
             item.unknown_tagged_fields = None
 
             at = "node_id:i host:h"
@@ -423,8 +420,8 @@ def _decode_metadata_response_broker_v1_list(
                     raise bad_length(length, position, end, "bytes")
                 item.rack = str(buffer[position:stop], "utf-8")
                 position = stop
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -506,8 +503,7 @@ def _decode_metadata_response_broker_v9_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponseBroker, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponseBroker, count)):
             at = "node_id:i host:B"
             item.node_id, length = _S_iB.unpack_from(buffer, position)
             position += 5
@@ -548,8 +544,8 @@ def _decode_metadata_response_broker_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -651,8 +647,7 @@ def _decode_metadata_response_partition_v0_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponsePartition, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponsePartition, count)):
             item.leader_epoch = -1
             item.offline_replicas = []
             item.unknown_tagged_fields = None
@@ -685,8 +680,8 @@ def _decode_metadata_response_partition_v0_list(
                 position += 4 * length
             else:
                 item.isr_nodes, position = read_numbers(buffer, position, length, end, "i")
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -753,8 +748,7 @@ def _decode_metadata_response_partition_v5_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponsePartition, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponsePartition, count)):
             item.leader_epoch = -1
             item.unknown_tagged_fields = None
 
@@ -797,8 +791,8 @@ def _decode_metadata_response_partition_v5_list(
                 position += 4 * length
             else:
                 item.offline_replicas, position = read_numbers(buffer, position, length, end, "i")
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -877,8 +871,7 @@ def _decode_metadata_response_partition_v7_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponsePartition, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponsePartition, count)):
             item.unknown_tagged_fields = None
 
             at = "error_code:h partition_index:i leader_id:i leader_epoch:i replica_nodes:i"
@@ -921,8 +914,8 @@ def _decode_metadata_response_partition_v7_list(
                 position += 4 * length
             else:
                 item.offline_replicas, position = read_numbers(buffer, position, length, end, "i")
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1008,8 +1001,7 @@ def _decode_metadata_response_partition_v9_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponsePartition, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponsePartition, count)):
             at = "error_code:h partition_index:i leader_id:i leader_epoch:i replica_nodes:B"
             (
                 item.error_code,
@@ -1066,8 +1058,8 @@ def _decode_metadata_response_partition_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1178,8 +1170,7 @@ def _decode_metadata_response_topic_v0_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponseTopic, count)):
             item.topic_id = ZERO_UUID
             item.is_internal = False
             item.topic_authorized_operations = -2147483648
@@ -1204,8 +1195,8 @@ def _decode_metadata_response_topic_v0_list(
             partitions: list[MetadataResponsePartition] = []
             item.partitions = partitions
             position = _decode_metadata_response_partition_v0_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1279,8 +1270,7 @@ def _decode_metadata_response_topic_v1_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponseTopic, count)):
             item.topic_id = ZERO_UUID
             item.topic_authorized_operations = -2147483648
             item.unknown_tagged_fields = None
@@ -1306,8 +1296,8 @@ def _decode_metadata_response_topic_v1_list(
             partitions: list[MetadataResponsePartition] = []
             item.partitions = partitions
             position = _decode_metadata_response_partition_v0_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1385,8 +1375,7 @@ def _decode_metadata_response_topic_v5_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponseTopic, count)):
             item.topic_id = ZERO_UUID
             item.topic_authorized_operations = -2147483648
             item.unknown_tagged_fields = None
@@ -1412,8 +1401,8 @@ def _decode_metadata_response_topic_v5_list(
             partitions: list[MetadataResponsePartition] = []
             item.partitions = partitions
             position = _decode_metadata_response_partition_v5_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1491,8 +1480,7 @@ def _decode_metadata_response_topic_v7_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponseTopic, count)):
             item.topic_id = ZERO_UUID
             item.topic_authorized_operations = -2147483648
             item.unknown_tagged_fields = None
@@ -1518,8 +1506,8 @@ def _decode_metadata_response_topic_v7_list(
             partitions: list[MetadataResponsePartition] = []
             item.partitions = partitions
             position = _decode_metadata_response_partition_v7_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1597,8 +1585,7 @@ def _decode_metadata_response_topic_v8_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponseTopic, count)):
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -1627,8 +1614,8 @@ def _decode_metadata_response_topic_v8_list(
             at = "topic_authorized_operations:i"
             (item.topic_authorized_operations,) = _S_i.unpack_from(buffer, position)
             position += 4
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1707,8 +1694,7 @@ def _decode_metadata_response_topic_v9_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponseTopic, count)):
             item.topic_id = ZERO_UUID
 
             at = "error_code:h name:B"
@@ -1749,8 +1735,8 @@ def _decode_metadata_response_topic_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1850,8 +1836,7 @@ def _decode_metadata_response_topic_v10_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponseTopic, count)):
             at = "error_code:h name:B"
             item.error_code, length = _S_hB.unpack_from(buffer, position)
             position += 3
@@ -1891,8 +1876,8 @@ def _decode_metadata_response_topic_v10_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1992,8 +1977,7 @@ def _decode_metadata_response_topic_v12_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(MetadataResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(MetadataResponseTopic, count)):
             at = "error_code:h name:B"
             item.error_code, length = _S_hB.unpack_from(buffer, position)
             position += 3
@@ -2036,8 +2020,8 @@ def _decode_metadata_response_topic_v12_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

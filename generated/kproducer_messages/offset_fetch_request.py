@@ -27,7 +27,6 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
-    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -231,8 +230,7 @@ def _decode_offset_fetch_request_topic_v1_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchRequestTopic, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchRequestTopic, count)):
             item.unknown_tagged_fields = None
 
             at = "name"
@@ -254,8 +252,8 @@ def _decode_offset_fetch_request_topic_v1_list(
                 position += 4 * length
             else:
                 item.partition_indexes, position = read_numbers(buffer, position, length, end, "i")
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -321,8 +319,7 @@ def _decode_offset_fetch_request_topic_v6_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchRequestTopic, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchRequestTopic, count)):
             at = "name"
             length = buffer[position]
             position += 1
@@ -357,8 +354,8 @@ def _decode_offset_fetch_request_topic_v6_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -444,8 +441,7 @@ def _decode_offset_fetch_request_topics_v8_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchRequestTopics, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchRequestTopics, count)):
             item.topic_id = ZERO_UUID
 
             at = "name"
@@ -482,8 +478,8 @@ def _decode_offset_fetch_request_topics_v8_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -569,8 +565,7 @@ def _decode_offset_fetch_request_topics_v10_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchRequestTopics, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchRequestTopics, count)):
             item.name = ""
 
             at = "topic_id:16s partition_indexes:B"
@@ -598,8 +593,8 @@ def _decode_offset_fetch_request_topics_v10_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -669,8 +664,7 @@ def _decode_offset_fetch_request_group_v8_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchRequestGroup, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchRequestGroup, count)):
             item.member_id = None
             item.member_epoch = -1
 
@@ -710,8 +704,8 @@ def _decode_offset_fetch_request_group_v8_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -800,8 +794,7 @@ def _decode_offset_fetch_request_group_v9_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchRequestGroup, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchRequestGroup, count)):
             at = "group_id"
             length = buffer[position]
             position += 1
@@ -855,8 +848,8 @@ def _decode_offset_fetch_request_group_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -974,8 +967,7 @@ def _decode_offset_fetch_request_group_v10_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchRequestGroup, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchRequestGroup, count)):
             at = "group_id"
             length = buffer[position]
             position += 1
@@ -1029,8 +1021,8 @@ def _decode_offset_fetch_request_group_v10_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

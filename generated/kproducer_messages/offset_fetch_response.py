@@ -25,7 +25,6 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
-    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -276,8 +275,7 @@ def _decode_offset_fetch_response_partition_v1_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchResponsePartition, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchResponsePartition, count)):
             item.committed_leader_epoch = -1
             item.unknown_tagged_fields = None
 
@@ -298,8 +296,8 @@ def _decode_offset_fetch_response_partition_v1_list(
             at = "error_code:h"
             (item.error_code,) = _S_h.unpack_from(buffer, position)
             position += 2
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -366,8 +364,7 @@ def _decode_offset_fetch_response_partition_v5_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchResponsePartition, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchResponsePartition, count)):
             item.unknown_tagged_fields = None
 
             at = "partition_index:i committed_offset:q committed_leader_epoch:i metadata:h"
@@ -392,8 +389,8 @@ def _decode_offset_fetch_response_partition_v5_list(
             at = "error_code:h"
             (item.error_code,) = _S_h.unpack_from(buffer, position)
             position += 2
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -466,8 +463,7 @@ def _decode_offset_fetch_response_partition_v6_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchResponsePartition, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchResponsePartition, count)):
             at = "partition_index:i committed_offset:q committed_leader_epoch:i metadata:B"
             (
                 item.partition_index,
@@ -500,8 +496,8 @@ def _decode_offset_fetch_response_partition_v6_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -589,8 +585,7 @@ def _decode_offset_fetch_response_topic_v1_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchResponseTopic, count)):
             item.unknown_tagged_fields = None
 
             at = "name"
@@ -610,8 +605,8 @@ def _decode_offset_fetch_response_topic_v1_list(
             partitions: list[OffsetFetchResponsePartition] = []
             item.partitions = partitions
             position = _decode_offset_fetch_response_partition_v1_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -674,8 +669,7 @@ def _decode_offset_fetch_response_topic_v5_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchResponseTopic, count)):
             item.unknown_tagged_fields = None
 
             at = "name"
@@ -695,8 +689,8 @@ def _decode_offset_fetch_response_topic_v5_list(
             partitions: list[OffsetFetchResponsePartition] = []
             item.partitions = partitions
             position = _decode_offset_fetch_response_partition_v5_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -759,8 +753,7 @@ def _decode_offset_fetch_response_topic_v6_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchResponseTopic, count)):
             at = "name"
             length = buffer[position]
             position += 1
@@ -794,8 +787,8 @@ def _decode_offset_fetch_response_topic_v6_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -879,8 +872,7 @@ def _decode_offset_fetch_response_partitions_v8_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchResponsePartitions, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchResponsePartitions, count)):
             at = "partition_index:i committed_offset:q committed_leader_epoch:i metadata:B"
             (
                 item.partition_index,
@@ -913,8 +905,8 @@ def _decode_offset_fetch_response_partitions_v8_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1002,8 +994,7 @@ def _decode_offset_fetch_response_topics_v8_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchResponseTopics, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchResponseTopics, count)):
             item.topic_id = ZERO_UUID
 
             at = "name"
@@ -1039,8 +1030,8 @@ def _decode_offset_fetch_response_topics_v8_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1124,8 +1115,7 @@ def _decode_offset_fetch_response_topics_v10_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchResponseTopics, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchResponseTopics, count)):
             item.name = ""
 
             at = "topic_id:16s partitions:B"
@@ -1152,8 +1142,8 @@ def _decode_offset_fetch_response_topics_v10_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1221,8 +1211,7 @@ def _decode_offset_fetch_response_group_v8_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchResponseGroup, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchResponseGroup, count)):
             at = "group_id"
             length = buffer[position]
             position += 1
@@ -1257,8 +1246,8 @@ def _decode_offset_fetch_response_group_v8_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1346,8 +1335,7 @@ def _decode_offset_fetch_response_group_v10_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(OffsetFetchResponseGroup, count))
-        for item in items:
+        for item in map(_new, repeat(OffsetFetchResponseGroup, count)):
             at = "group_id"
             length = buffer[position]
             position += 1
@@ -1382,8 +1370,8 @@ def _decode_offset_fetch_response_group_v10_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

@@ -29,7 +29,6 @@ from ._wire import (
     byte_view,
     check_unknown_tags,
     decode_failed,
-    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -232,8 +231,7 @@ def _decode_partition_produce_data_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(PartitionProduceData, count))
-        for item in items:
+        for item in map(_new, repeat(PartitionProduceData, count)):
             item.unknown_tagged_fields = None
 
             at = "index:i records:i"
@@ -249,8 +247,8 @@ def _decode_partition_produce_data_v3_list(
                     raise bad_length(length, position, end, "bytes")
                 item.records = buffer[position:stop]
                 position = stop
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -322,8 +320,7 @@ def _decode_partition_produce_data_v9_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(PartitionProduceData, count))
-        for item in items:
+        for item in map(_new, repeat(PartitionProduceData, count)):
             at = "index:i records:B"
             item.index, length = _S_iB.unpack_from(buffer, position)
             position += 5
@@ -355,8 +352,8 @@ def _decode_partition_produce_data_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -443,8 +440,7 @@ def _decode_topic_produce_data_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TopicProduceData, count))
-        for item in items:
+        for item in map(_new, repeat(TopicProduceData, count)):
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -465,8 +461,8 @@ def _decode_topic_produce_data_v3_list(
             partition_data: list[PartitionProduceData] = []
             item.partition_data = partition_data
             position = _decode_partition_produce_data_v3_list(buffer, position, end, length, partition_data)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -536,8 +532,7 @@ def _decode_topic_produce_data_v9_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TopicProduceData, count))
-        for item in items:
+        for item in map(_new, repeat(TopicProduceData, count)):
             item.topic_id = ZERO_UUID
 
             at = "name"
@@ -573,8 +568,8 @@ def _decode_topic_produce_data_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -665,8 +660,7 @@ def _decode_topic_produce_data_v13_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TopicProduceData, count))
-        for item in items:
+        for item in map(_new, repeat(TopicProduceData, count)):
             item.name = ""
 
             at = "topic_id:16s partition_data:B"
@@ -693,8 +687,8 @@ def _decode_topic_produce_data_v13_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

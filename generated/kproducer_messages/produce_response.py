@@ -27,7 +27,6 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
-    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -326,8 +325,7 @@ def _decode_batch_index_and_error_message_v8_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(BatchIndexAndErrorMessage, count))
-        for item in items:
+        for item in map(_new, repeat(BatchIndexAndErrorMessage, count)):
             item.unknown_tagged_fields = None
 
             at = "batch_index:i batch_index_error_message:h"
@@ -343,8 +341,8 @@ def _decode_batch_index_and_error_message_v8_list(
                     raise bad_length(length, position, end, "bytes")
                 item.batch_index_error_message = str(buffer[position:stop], "utf-8")
                 position = stop
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -407,8 +405,7 @@ def _decode_batch_index_and_error_message_v9_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(BatchIndexAndErrorMessage, count))
-        for item in items:
+        for item in map(_new, repeat(BatchIndexAndErrorMessage, count)):
             at = "batch_index:i batch_index_error_message:B"
             item.batch_index, length = _S_iB.unpack_from(buffer, position)
             position += 5
@@ -435,8 +432,8 @@ def _decode_batch_index_and_error_message_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -571,8 +568,7 @@ def _decode_partition_produce_response_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(PartitionProduceResponse, count))
-        for item in items:
+        for item in map(_new, repeat(PartitionProduceResponse, count)):
             item.log_start_offset = -1
             item.record_errors = []
             item.error_message = None
@@ -587,8 +583,8 @@ def _decode_partition_produce_response_v3_list(
                 item.log_append_time_ms,
             ) = _S_ihqq.unpack_from(buffer, position)
             position += 22
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -636,8 +632,7 @@ def _decode_partition_produce_response_v5_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(PartitionProduceResponse, count))
-        for item in items:
+        for item in map(_new, repeat(PartitionProduceResponse, count)):
             item.record_errors = []
             item.error_message = None
             item.current_leader = LeaderIdAndEpoch()
@@ -652,8 +647,8 @@ def _decode_partition_produce_response_v5_list(
                 item.log_start_offset,
             ) = _S_ihqqq.unpack_from(buffer, position)
             position += 30
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -702,8 +697,7 @@ def _decode_partition_produce_response_v8_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(PartitionProduceResponse, count))
-        for item in items:
+        for item in map(_new, repeat(PartitionProduceResponse, count)):
             item.current_leader = LeaderIdAndEpoch()
             item.unknown_tagged_fields = None
 
@@ -736,8 +730,8 @@ def _decode_partition_produce_response_v8_list(
                     raise bad_length(length, position, end, "bytes")
                 item.error_message = str(buffer[position:stop], "utf-8")
                 position = stop
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -820,8 +814,7 @@ def _decode_partition_produce_response_v9_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(PartitionProduceResponse, count))
-        for item in items:
+        for item in map(_new, repeat(PartitionProduceResponse, count)):
             item.current_leader = LeaderIdAndEpoch()
 
             at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:B"
@@ -869,8 +862,8 @@ def _decode_partition_produce_response_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length, (0,))
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -975,8 +968,7 @@ def _decode_partition_produce_response_v10_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(PartitionProduceResponse, count))
-        for item in items:
+        for item in map(_new, repeat(PartitionProduceResponse, count)):
             at = "index:i error_code:h base_offset:q log_append_time_ms:q log_start_offset:q record_errors:B"
             (
                 item.index,
@@ -1035,8 +1027,8 @@ def _decode_partition_produce_response_v10_list(
                     if position > tag_end:
                         raise tag_overrun(position, tag_end)
                     position = tag_end
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1161,8 +1153,7 @@ def _decode_topic_produce_response_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TopicProduceResponse, count))
-        for item in items:
+        for item in map(_new, repeat(TopicProduceResponse, count)):
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -1183,8 +1174,8 @@ def _decode_topic_produce_response_v3_list(
             partition_responses: list[PartitionProduceResponse] = []
             item.partition_responses = partition_responses
             position = _decode_partition_produce_response_v3_list(buffer, position, end, length, partition_responses)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1247,8 +1238,7 @@ def _decode_topic_produce_response_v5_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TopicProduceResponse, count))
-        for item in items:
+        for item in map(_new, repeat(TopicProduceResponse, count)):
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -1269,8 +1259,8 @@ def _decode_topic_produce_response_v5_list(
             partition_responses: list[PartitionProduceResponse] = []
             item.partition_responses = partition_responses
             position = _decode_partition_produce_response_v5_list(buffer, position, end, length, partition_responses)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1333,8 +1323,7 @@ def _decode_topic_produce_response_v8_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TopicProduceResponse, count))
-        for item in items:
+        for item in map(_new, repeat(TopicProduceResponse, count)):
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -1355,8 +1344,8 @@ def _decode_topic_produce_response_v8_list(
             partition_responses: list[PartitionProduceResponse] = []
             item.partition_responses = partition_responses
             position = _decode_partition_produce_response_v8_list(buffer, position, end, length, partition_responses)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1419,8 +1408,7 @@ def _decode_topic_produce_response_v9_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TopicProduceResponse, count))
-        for item in items:
+        for item in map(_new, repeat(TopicProduceResponse, count)):
             item.topic_id = ZERO_UUID
 
             at = "name"
@@ -1456,8 +1444,8 @@ def _decode_topic_produce_response_v9_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1541,8 +1529,7 @@ def _decode_topic_produce_response_v10_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TopicProduceResponse, count))
-        for item in items:
+        for item in map(_new, repeat(TopicProduceResponse, count)):
             item.topic_id = ZERO_UUID
 
             at = "name"
@@ -1578,8 +1565,8 @@ def _decode_topic_produce_response_v10_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1663,8 +1650,7 @@ def _decode_topic_produce_response_v13_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TopicProduceResponse, count))
-        for item in items:
+        for item in map(_new, repeat(TopicProduceResponse, count)):
             item.name = ""
 
             at = "topic_id:16s partition_responses:B"
@@ -1691,8 +1677,8 @@ def _decode_topic_produce_response_v13_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -1760,8 +1746,7 @@ def _decode_node_endpoint_v10_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(NodeEndpoint, count))
-        for item in items:
+        for item in map(_new, repeat(NodeEndpoint, count)):
             at = "node_id:i host:B"
             item.node_id, length = _S_iB.unpack_from(buffer, position)
             position += 5
@@ -1802,8 +1787,8 @@ def _decode_node_endpoint_v10_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

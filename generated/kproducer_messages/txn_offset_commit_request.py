@@ -25,7 +25,6 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
-    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -216,8 +215,7 @@ def _decode_txn_offset_commit_request_partition_v0_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TxnOffsetCommitRequestPartition, count))
-        for item in items:
+        for item in map(_new, repeat(TxnOffsetCommitRequestPartition, count)):
             item.committed_leader_epoch = -1
             item.unknown_tagged_fields = None
 
@@ -234,8 +232,8 @@ def _decode_txn_offset_commit_request_partition_v0_list(
                     raise bad_length(length, position, end, "bytes")
                 item.committed_metadata = str(buffer[position:stop], "utf-8")
                 position = stop
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -298,8 +296,7 @@ def _decode_txn_offset_commit_request_partition_v2_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TxnOffsetCommitRequestPartition, count))
-        for item in items:
+        for item in map(_new, repeat(TxnOffsetCommitRequestPartition, count)):
             item.unknown_tagged_fields = None
 
             at = "partition_index:i committed_offset:q committed_leader_epoch:i committed_metadata:h"
@@ -320,8 +317,8 @@ def _decode_txn_offset_commit_request_partition_v2_list(
                     raise bad_length(length, position, end, "bytes")
                 item.committed_metadata = str(buffer[position:stop], "utf-8")
                 position = stop
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -390,8 +387,7 @@ def _decode_txn_offset_commit_request_partition_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TxnOffsetCommitRequestPartition, count))
-        for item in items:
+        for item in map(_new, repeat(TxnOffsetCommitRequestPartition, count)):
             at = "partition_index:i committed_offset:q committed_leader_epoch:i committed_metadata:B"
             (
                 item.partition_index,
@@ -423,8 +419,8 @@ def _decode_txn_offset_commit_request_partition_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -508,8 +504,7 @@ def _decode_txn_offset_commit_request_topic_v0_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TxnOffsetCommitRequestTopic, count))
-        for item in items:
+        for item in map(_new, repeat(TxnOffsetCommitRequestTopic, count)):
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -530,8 +525,8 @@ def _decode_txn_offset_commit_request_topic_v0_list(
             partitions: list[TxnOffsetCommitRequestPartition] = []
             item.partitions = partitions
             position = _decode_txn_offset_commit_request_partition_v0_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -594,8 +589,7 @@ def _decode_txn_offset_commit_request_topic_v2_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TxnOffsetCommitRequestTopic, count))
-        for item in items:
+        for item in map(_new, repeat(TxnOffsetCommitRequestTopic, count)):
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -616,8 +610,8 @@ def _decode_txn_offset_commit_request_topic_v2_list(
             partitions: list[TxnOffsetCommitRequestPartition] = []
             item.partitions = partitions
             position = _decode_txn_offset_commit_request_partition_v2_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -680,8 +674,7 @@ def _decode_txn_offset_commit_request_topic_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TxnOffsetCommitRequestTopic, count))
-        for item in items:
+        for item in map(_new, repeat(TxnOffsetCommitRequestTopic, count)):
             item.topic_id = ZERO_UUID
 
             at = "name"
@@ -717,8 +710,8 @@ def _decode_txn_offset_commit_request_topic_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -802,8 +795,7 @@ def _decode_txn_offset_commit_request_topic_v6_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TxnOffsetCommitRequestTopic, count))
-        for item in items:
+        for item in map(_new, repeat(TxnOffsetCommitRequestTopic, count)):
             item.name = ""
 
             at = "topic_id:16s partitions:B"
@@ -830,8 +822,8 @@ def _decode_txn_offset_commit_request_topic_v6_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 

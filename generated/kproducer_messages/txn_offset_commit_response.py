@@ -25,7 +25,6 @@ from ._wire import (
     bad_length,
     check_unknown_tags,
     decode_failed,
-    drop_unread,
     element_failed,
     encode_failed,
     no_such_version,
@@ -193,15 +192,14 @@ def _decode_txn_offset_commit_response_partition_v0_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TxnOffsetCommitResponsePartition, count))
-        for item in items:
+        for item in map(_new, repeat(TxnOffsetCommitResponsePartition, count)):
             item.unknown_tagged_fields = None
 
             at = "partition_index:i error_code:h"
             item.partition_index, item.error_code = _S_ih.unpack_from(buffer, position)
             position += 6
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -239,8 +237,7 @@ def _decode_txn_offset_commit_response_partition_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TxnOffsetCommitResponsePartition, count))
-        for item in items:
+        for item in map(_new, repeat(TxnOffsetCommitResponsePartition, count)):
             at = "partition_index:i error_code:h tagged_fields:B"
             item.partition_index, item.error_code, length = _S_ihB.unpack_from(buffer, position)
             position += 7
@@ -251,8 +248,8 @@ def _decode_txn_offset_commit_response_partition_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -305,8 +302,7 @@ def _decode_txn_offset_commit_response_topic_v0_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TxnOffsetCommitResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(TxnOffsetCommitResponseTopic, count)):
             item.topic_id = ZERO_UUID
             item.unknown_tagged_fields = None
 
@@ -327,8 +323,8 @@ def _decode_txn_offset_commit_response_topic_v0_list(
             partitions: list[TxnOffsetCommitResponsePartition] = []
             item.partitions = partitions
             position = _decode_txn_offset_commit_response_partition_v0_list(buffer, position, end, length, partitions)
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -391,8 +387,7 @@ def _decode_txn_offset_commit_response_topic_v3_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TxnOffsetCommitResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(TxnOffsetCommitResponseTopic, count)):
             item.topic_id = ZERO_UUID
 
             at = "name"
@@ -428,8 +423,8 @@ def _decode_txn_offset_commit_response_topic_v3_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
@@ -513,8 +508,7 @@ def _decode_txn_offset_commit_response_topic_v6_list(
     at = ""
     item = None
     try:
-        items += map(_new, repeat(TxnOffsetCommitResponseTopic, count))
-        for item in items:
+        for item in map(_new, repeat(TxnOffsetCommitResponseTopic, count)):
             item.name = ""
 
             at = "topic_id:16s partitions:B"
@@ -541,8 +535,8 @@ def _decode_txn_offset_commit_response_topic_v6_list(
                 item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
             else:
                 item.unknown_tagged_fields = None
+            items.append(item)
     except DECODE_FAILURES as error:
-        drop_unread(items, item)
         raise decode_failed(error, item, at, position, end) from None
     return position
 
