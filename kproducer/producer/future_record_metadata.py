@@ -82,6 +82,7 @@ class ProduceRequestResult:
     __slots__ = (
         "_event",
         "_firing_thread_id",
+        "_listeners",
         "_record_errors",
         "_settled",
         "_watches",
@@ -106,6 +107,7 @@ class ProduceRequestResult:
         self._record_errors: Callable[[int], KafkaError] | None = None
         self._event: threading.Event | None = None
         self._watches: dict[int, _Watch] | None = None
+        self._listeners: list[Callable[[], object]] | None = None
 
     # -- the batch's side ------------------------------------------------------------------------------
 
@@ -156,6 +158,7 @@ class ProduceRequestResult:
             self.done = True
             self._firing_thread_id = 0
             event = self._event
+            listeners, self._listeners = self._listeners, None
             if self._watches:
                 # Waiter lists stay where they are: wait() and as_completed() take their waiters out later.
                 for _, watch in sorted(self._watches.items()):
@@ -174,6 +177,8 @@ class ProduceRequestResult:
             callbacks, watch.callbacks = watch.callbacks, []
             for done_callback in callbacks:
                 _run_done_callback(done_callback, watched_future)
+        for listener in listeners or ():
+            listener()
 
     def abandon_after_fork(self, error: KafkaError) -> None:
         """In a forked child: fail what the parent is still working on, so that nobody here waits for ever.
@@ -182,6 +187,7 @@ class ProduceRequestResult:
         the parent's: nothing is locked, and nothing is called.
         """
         self._watches = None
+        self._listeners = None
         self._event = None
         if not self._settled:
             self._settled = True
@@ -202,9 +208,12 @@ class ProduceRequestResult:
             self._watches = None
             self.parts = (first_indexes, results)
             event = self._event
+            listeners, self._listeners = self._listeners, None
         if event is not None:
             # Whoever waits finds the parts and waits for the right one.
             event.set()
+        for listener in listeners or ():
+            listener()
         return True
 
     def _adopt(self, index: int, watch: _Watch) -> None:
@@ -223,6 +232,20 @@ class ProduceRequestResult:
             if event is None:
                 event = self._event = threading.Event()
         return event.wait(timeout_s)
+
+    def add_listener(self, listener: Callable[[], object]) -> bool:
+        """Have ``listener()`` called once, when this result is done or split; it must not raise.
+
+        Returns:
+            ``False``: it is done or split already, and the listener is not called.
+        """
+        with FutureRecordMetadata._condition:
+            if self.done or self.parts is not None:
+                return False
+            if self._listeners is None:
+                self._listeners = []
+            self._listeners.append(listener)
+            return True
 
     def leaves(self) -> list[ProduceRequestResult]:
         """This result, or those of the parts it was split into, all the way down."""
