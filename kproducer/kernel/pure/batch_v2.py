@@ -12,10 +12,8 @@ Knows nothing of compression, limits on requests or retries. Source: Kafka's ``D
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NoReturn, TypeAlias
+from typing import Final
 
-from kproducer.errors import SerializationError
 from kproducer.kernel.layout import (
     ATTRIBUTES_OFFSET,
     CRC,
@@ -33,10 +31,17 @@ from kproducer.kernel.layout import (
 )
 from kproducer.kernel.pure.crc32c import crc32c
 from kproducer.kernel.pure.varint import NULL_LENGTH, TABLE, TABLE_SIZE, encode_varint, encode_varlong
-
-#: What a key or value may be.
-BytesLike: TypeAlias = "bytes | bytearray | memoryview"
-Headers: TypeAlias = Sequence[tuple[str, "BytesLike | None"]]
+from kproducer.kernel.record_arguments import (
+    BytesLike,
+    Headers,
+    as_bytes,
+    as_header_sequence,
+    as_pair,
+    bad_header_name,
+    check_buffer,
+    refuse_length,
+    refuse_timestamp,
+)
 
 #: The end of a record without headers: their count.
 NO_HEADERS: Final = b"\0"
@@ -68,10 +73,7 @@ class BatchWriter:
     )
 
     def __init__(self, buffer: bytearray) -> None:
-        if len(buffer) < RECORD_BATCH_OVERHEAD:
-            raise ValueError(
-                f"a buffer of {len(buffer)} bytes cannot hold a header of {RECORD_BATCH_OVERHEAD}"
-            )
+        check_buffer(buffer)
         self.buffer = buffer
         # Assigning bytes to a slice of a bytearray makes a temporary copy first; a memoryview does not.
         self._view = memoryview(buffer)
@@ -102,18 +104,18 @@ class BatchWriter:
             SerializationError: an argument is of the wrong type or out of range; nothing has changed.
         """
         if value.__class__ is not bytes and value is not None:
-            value = _as_bytes(value, "value")
+            value = as_bytes(value, "value")
         if key.__class__ is not bytes and key is not None:
-            key = _as_bytes(key, "key")
+            key = as_bytes(key, "key")
         if timestamp_ms.__class__ is not int or timestamp_ms < 0:
-            _refuse_timestamp(timestamp_ms)
-        tail = _encode_headers(headers) if headers else NO_HEADERS
+            refuse_timestamp(timestamp_ms)
+        tail = encode_headers(headers) if headers else NO_HEADERS
         record_count = self.record_count
         max_timestamp_ms = self.max_timestamp_ms
         if timestamp_ms > max_timestamp_ms:
             max_timestamp_ms = timestamp_ms
             if timestamp_ms > INT64_MAX:
-                _refuse_timestamp(timestamp_ms)
+                refuse_timestamp(timestamp_ms)
         delta = timestamp_ms - self.base_timestamp_ms if record_count else 0
         delta_bytes = TABLE[delta] if 0 <= delta < TABLE_SIZE else encode_varlong(delta)
         if record_count < TABLE_SIZE:
@@ -175,11 +177,11 @@ def record_size_upper_bound(key: BytesLike | None, value: BytesLike | None, head
     """
     size = RECORD_BATCH_OVERHEAD + MAX_RECORD_OVERHEAD + 3 * MAX_VARINT_BYTES
     if value is not None:
-        size += len(value) if value.__class__ is bytes else len(_as_bytes(value, "value"))
+        size += len(value) if value.__class__ is bytes else len(as_bytes(value, "value"))
     if key is not None:
-        size += len(key) if key.__class__ is bytes else len(_as_bytes(key, "key"))
+        size += len(key) if key.__class__ is bytes else len(as_bytes(key, "key"))
     if headers:
-        size += len(_encode_headers(headers))
+        size += len(encode_headers(headers))
     return size
 
 
@@ -217,18 +219,23 @@ def write_batch_header(
     CRC.pack_into(buffer, CRC_OFFSET, crc32c(memoryview(buffer)[ATTRIBUTES_OFFSET:end]))
 
 
-def _encode_headers(headers: Headers) -> bytes:
+def encode_headers(headers: Headers) -> bytes:
+    """Encode the headers of one record, their count included.
+
+    Raises:
+        SerializationError: the shape, a name or a value is not as it has to be.
+    """
     if headers.__class__ is not list and headers.__class__ is not tuple:
-        headers = _as_header_sequence(headers)
+        headers = as_header_sequence(headers)
     pieces = [encode_varint(len(headers))]
     for index, header in enumerate(headers):
         if header.__class__ is not tuple or len(header) != 2:
-            header = _as_pair(header, index)
+            header = as_pair(header, index)
         name, value = header
         try:
             name_bytes = name.encode()
         except (AttributeError, UnicodeEncodeError) as error:
-            raise _bad_header_name(name, index) from error
+            raise bad_header_name(name, index) from error
         size = len(name_bytes)
         pieces.append(TABLE[size] if size < TABLE_SIZE else _length_prefix(size, f"name of header {index}"))
         pieces.append(name_bytes)
@@ -236,58 +243,14 @@ def _encode_headers(headers: Headers) -> bytes:
             pieces.append(NULL_LENGTH)
             continue
         if value.__class__ is not bytes:
-            value = _as_bytes(value, f"value of header {index} ({name[:50]!r})")
+            value = as_bytes(value, f"value of header {index} ({name[:50]!r})")
         size = len(value)
         pieces.append(TABLE[size] if size < TABLE_SIZE else _length_prefix(size, f"value of header {index}"))
         pieces.append(value)
     return b"".join(pieces)
 
 
-def _as_header_sequence(headers: object) -> Headers:
-    if isinstance(headers, (str, bytes, bytearray, memoryview)) or not isinstance(headers, Sequence):
-        raise SerializationError(
-            f"headers must be a sequence of (name, value) pairs, not {_type_name(headers)}"
-        )
-    return headers
-
-
-def _as_pair(header: object, index: int) -> tuple[str, BytesLike | None]:
-    if not isinstance(header, (tuple, list)) or len(header) != 2:
-        raise SerializationError(f"header {index} must be a (name, value) pair, not {header!r:.100}")
-    return header[0], header[1]
-
-
-def _bad_header_name(name: object, index: int) -> SerializationError:
-    if isinstance(name, str):
-        return SerializationError(f"the name of header {index} cannot be encoded as UTF-8: {name!r:.100}")
-    return SerializationError(f"the name of header {index} must be a str, not {_type_name(name)}")
-
-
-def _as_bytes(data: object, field: str) -> bytes:
-    """Return a copy that nobody can change between the measuring and the writing of its length."""
-    if isinstance(data, (bytes, bytearray, memoryview)):
-        try:
-            return bytes(data)
-        except ValueError as error:  # a memoryview that was released
-            raise SerializationError(f"the {field} cannot be read: {error}") from error
-    raise SerializationError(
-        f"the {field} must be bytes, bytearray, memoryview or None, not {_type_name(data)}"
-    )
-
-
 def _length_prefix(size: int, field: str) -> bytes:
     if size > INT32_MAX:
-        raise SerializationError(f"the {field} has {size} bytes; the record format allows {INT32_MAX}")
+        refuse_length(size, field)
     return encode_varint(size)
-
-
-def _refuse_timestamp(timestamp_ms: object) -> NoReturn:
-    if isinstance(timestamp_ms, int):
-        raise SerializationError(
-            f"timestamp_ms is {timestamp_ms}; it must be 0 to {INT64_MAX} (milliseconds since the epoch)"
-        )
-    raise SerializationError(f"timestamp_ms must be an int, not {_type_name(timestamp_ms)}")
-
-
-def _type_name(value: object) -> str:
-    return type(value).__name__
