@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native generate generate-check lint types test demo broker bench check clean
+.PHONY: help setup native generate generate-check lint types test demo broker bench wheel clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -49,6 +49,12 @@ bench: setup ## kproducer beside its peers on one cluster (BENCH_SECONDS=300, BE
 	@$(PY) -m benchmarks $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(BENCH_ARGS)
 	@$(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS)
 	@$(PY) -m benchmarks.codecs
+
+wheel: setup ## build a wheel with the native core into dist/, and run the demo from it without a compiler
+	rm -rf dist
+	$(PY) -W ignore -c 'import setuptools; setuptools.setup()' --quiet sdist
+	KPRODUCER_REQUIRE_NATIVE=1 $(PY) -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
+	$(PY) -m tests.packaging.wheel_check dist/*.whl
 
 clean: ## remove what was built (not the cache of broker artifacts)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kproducer import free_threading  # noqa: F401  # first: it refuses interpreters that nothing else may run on
 from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.config import ProducerConfig
 from kproducer.errors import (
@@ -32,6 +33,7 @@ from kproducer.errors import (
     RetriableError,
     SerializationError,
 )
+from kproducer.installation import BuildInfo, build_info
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.producer.future_record_metadata import FutureRecordMetadata
 from kproducer.producer.interceptors import ProducerRecord
@@ -54,6 +56,7 @@ __all__ = [
     "BatchRejectedError",
     "BrokerError",
     "BufferExhaustedError",
+    "BuildInfo",
     "BytesSerializer",
     "CloseTimeoutError",
     "ConfigError",
@@ -91,4 +94,5 @@ __all__ = [
     "TopicPartition",
     "UnsupportedVersionError",
     "UuidSerializer",
+    "build_info",
 ]

@@ -15,6 +15,7 @@ PUBLIC_NAMES = [
     "BatchRejectedError",
     "BrokerError",
     "BufferExhaustedError",
+    "BuildInfo",
     "BytesSerializer",
     "CloseTimeoutError",
     "ConfigError",
@@ -52,6 +53,7 @@ PUBLIC_NAMES = [
     "TopicPartition",
     "UnsupportedVersionError",
     "UuidSerializer",
+    "build_info",
 ]
 
 

@@ -1,0 +1,83 @@
+"""What is installed, and which kernel is in use: for bug reports, and to check a deployment."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from attrs import frozen
+
+from kproducer import kernel
+
+_PACKAGES = ("kproducer.kernel.native", "kproducer_messages")
+
+
+@frozen
+class BuildInfo:
+    """The answer of ``build_info()``; ``print`` shows it as it is."""
+
+    #: Version of the package.
+    version: str
+    #: The kernel in use: ``native`` (compiled) or ``pure``.
+    kernel: str
+    #: Why it is that one.
+    reason: str
+    #: Compiled modules that can be imported, sorted.
+    native_modules: tuple[str, ...]
+    #: Compiled modules that ought to be there and are not, each with what its import says; empty: complete.
+    missing_modules: tuple[str, ...]
+    #: Implementation, version and machine, such as ``CPython 3.13.0 x86_64``.
+    python: str
+    #: Whether processor instructions compute the checksum of batches.
+    crc32c_is_hardware: bool
+
+
+def build_info() -> BuildInfo:
+    """Say what this installation consists of. Never fails; imports what it reports."""
+    present, missing = [], []
+    for name in _expected_modules():
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # a module of another Python or Cython may raise anything
+            missing.append(f"{name}: {error}")
+        else:
+            present.append(name)
+    return BuildInfo(
+        version=version("kproducer"),
+        kernel=kernel.IMPLEMENTATION,
+        reason=_reason(missing),
+        native_modules=tuple(present),
+        missing_modules=tuple(missing),
+        python=f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}",
+        crc32c_is_hardware=_crc32c_is_hardware(),
+    )
+
+
+def _expected_modules() -> list[str]:
+    """Return the names of all compiled modules; each has a stub, which is installed with or without it."""
+    names = []
+    for package in _PACKAGES:
+        spec = find_spec(package)
+        for folder in spec.submodule_search_locations or [] if spec else []:
+            names += [f"{package}.{stub.stem}" for stub in Path(folder).glob("_*.pyi")]
+    return sorted(names)
+
+
+def _reason(missing: list[str]) -> str:
+    wanted = os.environ.get("KPRODUCER_KERNEL", "auto")
+    if wanted != "auto":
+        return f"KPRODUCER_KERNEL={wanted}"
+    if kernel.IMPLEMENTATION == "native":
+        return "the compiled modules are there"
+    return f"no native modules: {missing[0]}" if missing else "no native modules in this version"
+
+
+def _crc32c_is_hardware() -> bool:
+    try:
+        return bool(importlib.import_module("crc32c").hardware_based)
+    except (ImportError, AttributeError):
+        return False

@@ -1,0 +1,82 @@
+"""What ``build_info()`` says, and which interpreters are refused."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+import kproducer
+from kproducer import free_threading, kernel
+
+
+def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_build_info_is_what_is_installed() -> None:
+    info = kproducer.build_info()
+    assert info.version == version("kproducer")
+    assert info.kernel == kernel.IMPLEMENTATION
+    assert platform.python_version() in info.python
+    assert info.reason
+    assert list(info.native_modules) == sorted(info.native_modules)
+
+
+def test_the_checksum_uses_the_processor_here() -> None:
+    crc32c = pytest.importorskip("crc32c")
+    assert kproducer.build_info().crc32c_is_hardware == bool(crc32c.hardware_based)
+
+
+def test_build_info_names_the_variable_that_chose() -> None:
+    done = run_python("import kproducer; print(kproducer.build_info().reason)", KPRODUCER_KERNEL="pure")
+    assert done.stdout.strip() == "KPRODUCER_KERNEL=pure", done.stderr
+
+
+def test_build_info_says_which_module_is_missing_and_why() -> None:
+    # A module that cannot be imported, as after an installation without a compiler.
+    code = (
+        "import sys; sys.modules['kproducer.kernel.native._batch'] = None\n"
+        "import kproducer; info = kproducer.build_info()\n"
+        "print(info.kernel, info.missing_modules[0].split(':')[0], info.reason.split(':')[0], sep=',')"
+    )
+    done = run_python(code, KPRODUCER_KERNEL="auto")
+    assert done.stdout.strip() == "pure,kproducer.kernel.native._batch,no native modules", done.stderr
+
+
+def test_an_interpreter_without_gil_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    with pytest.raises(ImportError, match="PYTHON_GIL=1"):
+        free_threading.refuse_without_gil()
+
+
+def test_an_interpreter_with_gil_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
+    free_threading.refuse_without_gil()
+    monkeypatch.delattr(sys, "_is_gil_enabled")
+    free_threading.refuse_without_gil()
+
+
+@pytest.mark.parametrize("module", ["kproducer", "kproducer.kernel", "kproducer.spark"])
+def test_the_refusal_comes_before_anything_else_is_imported(module: str) -> None:
+    code = (
+        "import sys; sys._is_gil_enabled = lambda: False\n"
+        f"try: import {module}\n"
+        "except ImportError as error: print(error)\n"
+        "print(sorted({'kproducer.errors', 'kproducer.kernel', 'attrs', 'crc32c'} & set(sys.modules)))"
+    )
+    done = run_python(code)
+    refusal, imported = done.stdout.splitlines()
+    assert "free-threaded" in refusal
+    assert imported == "[]"

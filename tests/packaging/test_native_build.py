@@ -1,0 +1,140 @@
+"""The build of the native core: what it lists, what it does without a compiler, what a wheel must hold."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.wheel_check import ROOT, WheelError, check_contents, compiled_sources
+
+SOURCES = "[project]\nname = 'sample'\nversion = '1'\n[tool.setuptools]\npackages = []\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with one module to compile, built by the same command as this one."""
+    package = tmp_path / "kproducer" / "inner"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "_answer.pyx").write_text("# cython: language_level=3\ndef answer():\n    return 42\n")
+    (tmp_path / "kproducer" / "__init__.py").touch()
+    (tmp_path / "native_build.py").write_text((ROOT / "native_build.py").read_text())
+    configuration = "[tool.setuptools.cmdclass]\nbuild_ext = 'native_build.NativeBuild'\n"
+    one = "[[tool.setuptools.ext-modules]]\nname = 'kproducer.inner._answer'\nsources = ['_answer.pyx']\n"
+    (tmp_path / "pyproject.toml").write_text(SOURCES + configuration + one)
+    return tmp_path
+
+
+def build(project: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=project,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def answer(project: Path) -> str:
+    return build(project, "-c", "from kproducer.inner._answer import answer; print(answer())").stdout.strip()
+
+
+def test_each_source_is_compiled_beside_itself(project: Path) -> None:
+    done = build(project, "native_build.py")
+    assert done.returncode == 0, done.stderr
+    assert answer(project) == "42"
+    assert not list(project.glob("kproducer/**/*.c"))
+
+
+def test_a_changed_source_is_compiled_again(project: Path) -> None:
+    assert build(project, "native_build.py").returncode == 0
+    source = project / "kproducer" / "inner" / "_answer.pyx"
+    source.write_text(source.read_text().replace("42", "43"))
+    later = source.stat().st_mtime + 5
+    os.utime(source, (later, later))
+    assert build(project, "native_build.py").returncode == 0
+    assert answer(project) == "43"
+
+
+def test_a_changed_declaration_compiles_again_what_uses_it(project: Path) -> None:
+    package = project / "kproducer" / "inner"
+    (package / "_sizes.pxd").write_text("cdef enum:\n    SIZE = 7\n")
+    source = package / "_answer.pyx"
+    using = "from kproducer.inner._sizes cimport SIZE\ndef answer():\n    return SIZE\n"
+    source.write_text("# cython: language_level=3\n" + using)
+    assert build(project, "native_build.py").returncode == 0
+    assert answer(project) == "7"
+    declaration = package / "_sizes.pxd"
+    declaration.write_text("cdef enum:\n    SIZE = 8\n")
+    later = source.stat().st_mtime + 5
+    os.utime(declaration, (later, later))
+    assert build(project, "native_build.py").returncode == 0
+    assert answer(project) == "8"
+
+
+def test_without_a_compiler_the_build_goes_on(project: Path) -> None:
+    command = ["-c", "import setuptools; setuptools.setup()", "build_ext", "--inplace"]
+    done = build(project, *command, CC="false", KPRODUCER_REQUIRE_NATIVE="0")
+    assert done.returncode == 0, done.stderr
+    assert "kproducer.inner._answer is left out" in done.stdout + done.stderr
+    assert answer(project) == ""
+
+
+def test_without_a_compiler_the_build_fails_where_the_core_is_required(project: Path) -> None:
+    done = build(project, "native_build.py", CC="false")
+    assert done.returncode != 0
+    assert "not compiled: kproducer.inner._answer" in done.stdout + done.stderr
+
+
+def test_a_module_that_does_not_compile_stops_no_other(project: Path) -> None:
+    (project / "kproducer" / "inner" / "_a_broken.pyx").write_text("def broken(:\n")
+    done = build(project, "native_build.py")
+    assert done.returncode != 0
+    assert "not compiled: kproducer.inner._a_broken" in done.stdout + done.stderr
+    assert answer(project) == "42"
+
+
+def test_every_source_has_a_stub_and_every_stub_a_source() -> None:
+    # The stub types the module, and tells build_info() that the module ought to be there.
+    for folder in ("kproducer", "generated"):
+        sources = {path.with_suffix("") for path in (ROOT / folder).rglob("*.pyx")}
+        stubs = {path.with_suffix("") for path in (ROOT / folder).rglob("_*.pyi")}
+        assert sources == stubs
+
+
+def wheel_of(folder: Path, *names: str) -> Path:
+    wheel = folder / "sample.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in names:
+            archive.writestr(name, "")
+    return wheel
+
+
+def test_a_wheel_without_the_core_is_refused(tmp_path: Path) -> None:
+    wheel = wheel_of(tmp_path, "kproducer/__init__.py", "kproducer/kernel/native/_batch.pyi")
+    with pytest.raises(WheelError, match=r"lacks the native core: kproducer\.kernel\.native\._batch"):
+        check_contents(wheel, ["kproducer.kernel.native._batch"])
+
+
+def test_a_wheel_with_sources_is_refused(tmp_path: Path) -> None:
+    module = "kproducer/kernel/native/_batch"
+    wheel = wheel_of(tmp_path, module + EXTENSION_SUFFIXES[0], module + ".pyx")
+    with pytest.raises(WheelError, match="builders only"):
+        check_contents(wheel, ["kproducer.kernel.native._batch"])
+
+
+def test_a_wheel_with_the_core_is_taken(tmp_path: Path) -> None:
+    module = "kproducer/kernel/native/_batch"
+    check_contents(wheel_of(tmp_path, module + EXTENSION_SUFFIXES[0]), [module.replace("/", ".")])
+
+
+def test_the_sources_of_the_checkout_are_found() -> None:
+    assert "kproducer.kernel.native._batch" in compiled_sources()

@@ -1,0 +1,127 @@
+"""Checks a wheel as a user meets it: an empty environment, no checkout, no compiler. For ``make wheel``.
+
+The wheel must hold a compiled module for each source of the checkout; installed alone into a new virtual
+environment it must use them; and the demo must run from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+#: What the demo needs beside the producer: a broker and an independent reader, and a console.
+DEMO_NEEDS = ("confluent-kafka", "rich")
+
+
+class WheelError(Exception):
+    """The wheel is not good enough to be given to anybody."""
+
+
+def compiled_sources(root: Path = ROOT) -> list[str]:
+    """Return the dotted names of the modules that the checkout has sources for, sorted."""
+    names = []
+    for folder, start in (("kproducer", root), ("generated", root / "generated")):
+        for source in sorted((root / folder).rglob("*.pyx")):
+            names.append(".".join(source.relative_to(start).with_suffix("").parts))
+    return sorted(names)
+
+
+def check_contents(wheel: Path, modules: list[str]) -> None:
+    """Raise ``WheelError`` unless the wheel holds ``modules`` compiled, and nothing that only builds them."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    missing = [
+        module
+        for module in modules
+        if not any(module.replace(".", "/") + suffix in names for suffix in EXTENSION_SUFFIXES)
+    ]
+    if missing or not modules:
+        raise WheelError(
+            f"{wheel.name} lacks the native core: {', '.join(missing) or 'there are no sources'}"
+        )
+    surplus = [name for name in names if name.endswith((".c", ".pyx", ".o")) or name.startswith("tests/")]
+    if surplus:
+        raise WheelError(f"{wheel.name} holds what is for builders only: {', '.join(surplus)}")
+
+
+def run_without_compiler(environment: Path, *arguments: str | Path, folder: Path) -> str:
+    """Run the environment's Python with nothing else on PATH, in ``folder``, and return what it prints.
+
+    Raises:
+        WheelError: it failed; with its output.
+    """
+    bin_folder = environment / "bin"
+    variables = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KPRODUCER"))
+    }
+    done = subprocess.run(
+        [str(bin_folder / "python"), *map(str, arguments)],
+        cwd=folder,
+        env={**variables, "PATH": str(bin_folder), "CC": "false"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise WheelError(f"{' '.join(map(str, arguments))} failed:\n{done.stdout}")
+    return done.stdout
+
+
+def check_installed(wheel: Path, modules: list[str], scratch: Path, demo_count: int) -> None:
+    """Install the wheel into a new environment, ask what it consists of, and run the demo from it."""
+    environment = scratch / "environment"
+    venv.create(environment, with_pip=True)
+    run_without_compiler(environment, "-m", "pip", "install", "--quiet", wheel, folder=scratch)
+    question = (
+        "import kproducer; info = kproducer.build_info(); print(kproducer.__file__);"
+        " print(info.kernel); print(*info.native_modules); print(*info.missing_modules, sep='; ')"
+    )
+    place, kernel, present, missing = run_without_compiler(environment, "-c", question, folder=scratch).split(
+        "\n"
+    )[:4]
+    if not Path(place).is_relative_to(environment):
+        raise WheelError(f"not the installed package was imported, but {place}")
+    if kernel != "native" or present.split() != modules:
+        raise WheelError(f"installed, it uses the {kernel} kernel; there: {present}; missing: {missing}")
+    constraints = ROOT / "constraints.txt"
+    run_without_compiler(
+        environment, "-m", "pip", "install", "--quiet", "-c", constraints, *DEMO_NEEDS, folder=scratch
+    )
+    for name in ("examples", "tests"):
+        shutil.copytree(ROOT / name, scratch / name, ignore=shutil.ignore_patterns("__pycache__"))
+    said = run_without_compiler(
+        environment, "-m", "examples.demo", "--count", str(demo_count), folder=scratch
+    )
+    if f"verified {demo_count:,} of {demo_count:,}" not in said:
+        raise WheelError(f"the demo did not verify its records:\n{said}")
+    print(said)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Check a wheel in an empty environment without a compiler.")
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("--demo-count", type=int, default=100_000, help="records that the demo sends")
+    arguments = parser.parse_args()
+    modules = compiled_sources()
+    try:
+        check_contents(arguments.wheel, modules)
+        with tempfile.TemporaryDirectory(prefix="kproducer-wheel-") as scratch:
+            check_installed(arguments.wheel.resolve(), modules, Path(scratch).resolve(), arguments.demo_count)
+    except WheelError as error:
+        sys.exit(f"wheel: {error}")
+    print(f"wheel: {arguments.wheel} holds {', '.join(modules)}; the demo runs from it without a compiler")
+
+
+if __name__ == "__main__":
+    main()
