@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import TYPE_CHECKING
 
 from kproducer.errors import ConfigError
 from kproducer.kernel.pure import (
@@ -23,11 +24,15 @@ from kproducer.kernel.pure import (
     write_batch_header,
 )
 
+if TYPE_CHECKING:
+    from kproducer.kernel.native._socket_io import SocketIo as NativeSocketIo
+
 __all__ = [
     "IMPLEMENTATION",
     "BatchWriter",
     "RawRecord",
     "RecordFormatError",
+    "SocketIo",
     "crc32c",
     "decode_records",
     "murmur2",
@@ -54,3 +59,17 @@ def _choose() -> str:
 
 #: Which twin is in use.
 IMPLEMENTATION = _choose()
+
+
+def _socket_io() -> type[NativeSocketIo] | None:
+    if IMPLEMENTATION != "native":
+        return None
+    try:
+        from kproducer.kernel.native._socket_io import SocketIo as native
+    except ImportError:  # there is no epoll on this platform
+        return None
+    return native
+
+
+#: All socket calls of a poll in one, without the interpreter lock; ``None``: the selector makes them itself.
+SocketIo: type[NativeSocketIo] | None = _socket_io()
