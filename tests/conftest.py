@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kproducer import build_info
+from tests.packaging.native_sources import stale_modules
 from tests.support.kafka_fixtures import (
     each_kafka,
     kafka,
@@ -18,6 +20,14 @@ from tests.support.mock_cluster import MockCluster, MockClusterProcess
 __all__ = ["each_kafka", "kafka", "kafka_three_nodes", "mock_cluster", "mock_cluster_factory"]
 
 MockClusterFactory = Callable[..., MockCluster]
+
+
+def pytest_report_header() -> list[str]:
+    info = build_info()
+    lines = [f"kproducer: {info.kernel} kernel ({info.reason})"]
+    if stale := stale_modules():
+        lines.append(f"kproducer: compiled from older sources, run `make native`: {', '.join(stale)}")
+    return lines
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.wheel_check import ROOT, WheelError, check_contents, compiled_sources
+from tests.packaging.native_sources import ROOT, native_sources, stale_modules
+from tests.packaging.wheel_check import WheelError, check_contents
 
 SOURCES = "[project]\nname = 'sample'\nversion = '1'\n[tool.setuptools]\npackages = []\n"
 
@@ -102,6 +103,14 @@ def test_a_module_that_does_not_compile_stops_no_other(project: Path) -> None:
     assert answer(project) == "42"
 
 
+def test_what_was_compiled_from_older_sources_is_named(project: Path) -> None:
+    assert build(project, "native_build.py").returncode == 0
+    assert stale_modules(project) == []
+    later = (project / "kproducer" / "inner" / "_answer.pyx").stat().st_mtime + 3600
+    os.utime(project / "kproducer" / "inner" / "_answer.pyx", (later, later))
+    assert stale_modules(project) == ["kproducer.inner._answer"]
+
+
 def test_every_source_has_a_stub_and_every_stub_a_source() -> None:
     # The stub types the module, and tells build_info() that the module ought to be there.
     for folder in ("kproducer", "generated"):
@@ -137,4 +146,4 @@ def test_a_wheel_with_the_core_is_taken(tmp_path: Path) -> None:
 
 
 def test_the_sources_of_the_checkout_are_found() -> None:
-    assert "kproducer.kernel.native._batch" in compiled_sources()
+    assert "kproducer.kernel.native._batch" in native_sources()

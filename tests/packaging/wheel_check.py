@@ -17,22 +17,14 @@ import zipfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.packaging.native_sources import ROOT, native_sources
+
 #: What the demo needs beside the producer: a broker and an independent reader, and a console.
 DEMO_NEEDS = ("confluent-kafka", "rich")
 
 
 class WheelError(Exception):
     """The wheel is not good enough to be given to anybody."""
-
-
-def compiled_sources(root: Path = ROOT) -> list[str]:
-    """Return the dotted names of the modules that the checkout has sources for, sorted."""
-    names = []
-    for folder, start in (("kproducer", root), ("generated", root / "generated")):
-        for source in sorted((root / folder).rglob("*.pyx")):
-            names.append(".".join(source.relative_to(start).with_suffix("").parts))
-    return sorted(names)
 
 
 def check_contents(wheel: Path, modules: list[str]) -> None:
@@ -113,7 +105,7 @@ def main() -> None:
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--demo-count", type=int, default=100_000, help="records that the demo sends")
     arguments = parser.parse_args()
-    modules = compiled_sources()
+    modules = list(native_sources())
     try:
         check_contents(arguments.wheel, modules)
         with tempfile.TemporaryDirectory(prefix="kproducer-wheel-") as scratch:
