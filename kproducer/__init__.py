@@ -31,6 +31,7 @@ from kproducer.errors import (
     RemoteProtocolError,
     RequestTimeoutError,
     RetriableError,
+    SendManyError,
     SerializationError,
 )
 from kproducer.installation import BuildInfo, build_info
@@ -38,6 +39,7 @@ from kproducer.kafka_producer import KafkaProducer
 from kproducer.producer.future_record_metadata import FutureRecordMetadata
 from kproducer.producer.interceptors import ProducerRecord
 from kproducer.producer.metrics import METRICS
+from kproducer.producer.send_many_result import SendManyResult
 from kproducer.serializers import (
     BytesSerializer,
     FloatSerializer,
@@ -89,6 +91,8 @@ __all__ = [
     "RemoteProtocolError",
     "RequestTimeoutError",
     "RetriableError",
+    "SendManyError",
+    "SendManyResult",
     "SerializationError",
     "StringSerializer",
     "TopicPartition",

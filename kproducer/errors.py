@@ -7,6 +7,7 @@
     |-- RecordTooLargeError          make the record smaller, or raise the limit that the message names
     |-- IllegalStateError            fix the calling code
     |   `-- ProducerClosedError
+    |-- SendManyError                some records of a send_many() failed; its failures say which
     |-- BatchRejectedError           send the record again: others in its batch were at fault
     |-- LocalProtocolError           we would have written a wrong message; nothing was sent
     |-- RemoteProtocolError          the peer's bytes make no sense
@@ -94,6 +95,17 @@ class ProducerClosedError(IllegalStateError):
 
 class BatchRejectedError(KafkaError):
     """The record itself is fine, but the broker refused its batch because of other records in it."""
+
+
+class SendManyError(KafkaError):
+    """Records of one ``send_many`` were not delivered; others may have been.
+
+    Attributes:
+        failures: (index, error) of each record that was not delivered, in order.
+        outcome: what is known of all of them; ``None`` where it differs.
+    """
+
+    failures: list[tuple[int, KafkaError]]
 
 
 class LocalProtocolError(KafkaError):

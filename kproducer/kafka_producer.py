@@ -39,6 +39,9 @@ from kproducer.producer.interceptors import ProducerInterceptors, ProducerRecord
 from kproducer.producer.metrics import ProducerMetrics
 from kproducer.producer.partitioners import UNKNOWN_PARTITION, DefaultPartitioner, make_partitioner
 from kproducer.producer.record_accumulator import RecordAccumulator
+from kproducer.producer.send_many import SendManyCall, SendManyProducer
+from kproducer.producer.send_many_input import SendManyInput
+from kproducer.producer.send_many_result import SendManyResult
 from kproducer.producer.topic_wait import await_topic
 from kproducer.producer_engine import ProducerEngine
 from kproducer.send_arguments import (
@@ -270,6 +273,41 @@ class KafkaProducer:
         if wake_sender:
             engine.sender.wakeup()
         return future
+
+    def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        keys: Iterable[Any] | None = None,
+        headers: Iterable[HeadersInput | None] | None = None,
+        partitions: Iterable[int | None] | int | None = None,
+        timestamps_ms: Iterable[int | None] | int | None = None,
+    ) -> SendManyResult:
+        """Accept many records for one topic; each is treated as ``send`` would treat it.
+
+        Args:
+            topic: topic name.
+            values: lists are fastest; generators are sent on as they yield.
+            keys, headers, partitions, timestamps_ms: one entry for each value, or ``None``. One number is
+                the partition or time of all; for one key or set of headers pass ``itertools.repeat(it)``.
+
+        Returns:
+            What becomes of every record. One that is refused here (too large, wrong type) is in there as
+            failed, and the others go on. When a record has waited in vain for memory (``max_block_ms``), or
+            the producer is closed meanwhile, it and all after it are refused.
+
+        Raises:
+            InvalidArgumentError: an argument is no column, or the columns are not of one length.
+            MetadataTimeoutError, BrokerError, ProducerClosedError: as ``send`` does, before the first record.
+            BufferExhaustedError, ProducerClosedError: later, if nothing tells how many records are left.
+            Exception: what the iterators raise.
+
+        Whatever is raised once records were accepted, Ctrl-C too, has their result as ``partial_result``.
+        """
+        rows = SendManyInput(values, keys, headers, partitions, timestamps_ms, self._clock)
+        engine = self._engine or self._engine_on_first_use()
+        hooks = self._interceptors.has_send_hooks
+        return SendManyCall(SendManyProducer(self.send, engine, self._max_block_ms, hooks), topic, rows).run()
 
     def _send_intercepted(
         self,

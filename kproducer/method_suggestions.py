@@ -18,6 +18,7 @@ PRODUCER_METHODS = {
     "partitions": "partitions_for(topic) tells them",
     "partitionsFor": "it is called partitions_for(topic)",
     "poll": "nothing has to be polled, callbacks run by themselves; leave it out",
+    "produce_batch": "it is called send_many(topic, values, keys, headers, partitions, timestamps_ms)",
     "produce": "it is called send(topic, value, key, headers, partition, timestamp_ms, on_delivery)",
     "purge": "close(0) gives up what is not acknowledged",
     "send_and_wait": "write 'await producer.send(...)', or 'producer.send(...).result()' without asyncio",
@@ -34,6 +35,15 @@ FUTURE_METHODS = {
     "is_done": "it is called done()",
     "succeeded": "once done() is true, exception() is None or tells the error",
     "value": "it is called result()",
+}
+
+SEND_MANY_RESULT_METHODS = {
+    "future": "result[i] is the future of record i",
+    "is_done": "it is called done()",
+    "metadata": "result[i].result() is the metadata of record i",
+    "succeeded": "succeeded_count and failed_count say how many",
+    "failed": "succeeded_count and failed_count say how many; failures() tells which",
+    "errors": "failures() tells (index, error) of each record that was not delivered",
 }
 
 

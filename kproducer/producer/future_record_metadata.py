@@ -35,13 +35,13 @@ _FINISHED = "FINISHED"
 
 
 if issubclass(FuturesTimeoutError, TimeoutError):
-    _ResultTimeoutError: type[Exception] = TimeoutError
+    ResultTimeoutError: type[Exception] = TimeoutError
 else:  # Python 3.10: two classes; callers may catch either
 
     class _BothTimeoutsError(FuturesTimeoutError, TimeoutError):
         pass
 
-    _ResultTimeoutError = _BothTimeoutsError
+    ResultTimeoutError = _BothTimeoutsError
 
 
 class _ThisThread(threading.local):
@@ -54,6 +54,11 @@ _this_thread = _ThisThread()
 def this_thread_completes_futures() -> None:
     """The calling thread is an I/O thread: it may not wait for a future without end."""
     _this_thread.completes_futures = True
+
+
+def thread_completes_futures() -> bool:
+    """Whether the calling thread is an I/O thread."""
+    return _this_thread.completes_futures
 
 
 class _Watch:
@@ -390,7 +395,7 @@ class FutureRecordMetadata(Future[RecordMetadata]):
             in_time = owner.wait(timeout)
             owner, _ = self._locate()
         if not owner.is_readable():
-            raise _ResultTimeoutError(
+            raise ResultTimeoutError(
                 f"The record for {owner.topic_partition} was neither acknowledged nor failed within"
                 f" {timeout} s; it may still be delivered"
             )

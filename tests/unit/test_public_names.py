@@ -48,6 +48,8 @@ PUBLIC_NAMES = [
     "RemoteProtocolError",
     "RequestTimeoutError",
     "RetriableError",
+    "SendManyError",
+    "SendManyResult",
     "SerializationError",
     "StringSerializer",
     "TopicPartition",
@@ -94,6 +96,15 @@ def test_the_parameters_of_the_public_methods_are_pinned() -> None:
         "partition",
         "timestamp_ms",
         "on_delivery",
+    ]
+    assert parameters(producer.send_many) == [
+        "self",
+        "topic",
+        "values",
+        "keys",
+        "headers",
+        "partitions",
+        "timestamps_ms",
     ]
     assert parameters(producer.flush) == ["self", "timeout"]
     assert parameters(producer.close) == ["self", "timeout"]
