@@ -6,6 +6,7 @@ from kproducer import free_threading  # noqa: F401  # first: it refuses interpre
 from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.config import ProducerConfig
 from kproducer.errors import (
+    AbortTransactionError,
     AuthenticationError,
     AuthorizationError,
     BatchRejectedError,
@@ -15,6 +16,8 @@ from kproducer.errors import (
     ConfigError,
     DeliveryTimeoutError,
     DisconnectedError,
+    FatalProducerError,
+    FencedError,
     IllegalStateError,
     IncompleteResponseError,
     InvalidArgumentError,
@@ -33,6 +36,7 @@ from kproducer.errors import (
     RetriableError,
     SendManyError,
     SerializationError,
+    TransactionAbortedError,
 )
 from kproducer.installation import BuildInfo, build_info
 from kproducer.kafka_producer import KafkaProducer
@@ -53,6 +57,7 @@ from kproducer.types import Node, PartitionInfo, RecordMetadata, TopicPartition
 
 __all__ = [
     "METRICS",
+    "AbortTransactionError",
     "AuthenticationError",
     "AuthorizationError",
     "BatchRejectedError",
@@ -64,6 +69,8 @@ __all__ = [
     "ConfigError",
     "DeliveryTimeoutError",
     "DisconnectedError",
+    "FatalProducerError",
+    "FencedError",
     "FloatSerializer",
     "FutureRecordMetadata",
     "IllegalStateError",
@@ -96,6 +103,7 @@ __all__ = [
     "SerializationError",
     "StringSerializer",
     "TopicPartition",
+    "TransactionAbortedError",
     "UnsupportedVersionError",
     "UuidSerializer",
     "build_info",

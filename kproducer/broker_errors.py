@@ -1,8 +1,9 @@
 """One exception class for each Kafka error code, and the way from a code to its class.
 
 Each class says its ``code``, Kafka's ``name`` and, as ``description``, its docstring. Whether a call may be
-tried again, and whether stale metadata is the likely cause, are base classes (``RetriableError``,
-``InvalidMetadataError``), so ``except`` and ``isinstance`` work across local and broker errors alike.
+tried again, whether stale metadata is the likely cause, and what it means for a transaction wherever it comes
+from, are base classes (``RetriableError``, ``InvalidMetadataError``, ``AbortTransactionError``,
+``FencedError``), so ``except`` and ``isinstance`` work across local and broker errors alike.
 Source: Apache Kafka's ``Errors`` table (codes, names, flags), up to code 133; the sentences are ours.
 """
 
@@ -11,9 +12,11 @@ from __future__ import annotations
 from kproducer import broker_errors_other as _other
 from kproducer.broker_errors_other import *  # noqa: F403
 from kproducer.errors import (
+    AbortTransactionError,
     AuthenticationError,
     AuthorizationError,
     BrokerError,
+    FencedError,
     InvalidMetadataError,
     RecordTooLargeError,
     RetriableError,
@@ -296,7 +299,7 @@ class ThrottlingQuotaExceededError(BrokerError, RetriableError):
     code, name = 89, "THROTTLING_QUOTA_EXCEEDED"
 
 
-class ProducerFencedError(BrokerError):
+class ProducerFencedError(BrokerError, FencedError):
     """A newer producer with the same transactional id has taken over."""
 
     code, name = 90, "PRODUCER_FENCED"
@@ -320,7 +323,7 @@ class TransactionalIdNotFoundError(BrokerError):
     code, name = 105, "TRANSACTIONAL_ID_NOT_FOUND"
 
 
-class TransactionAbortableError(BrokerError):
+class TransactionAbortableError(BrokerError, AbortTransactionError):
     """The transaction cannot be committed; aborting it makes the producer usable again."""
 
     code, name = 120, "TRANSACTION_ABORTABLE"

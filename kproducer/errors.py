@@ -9,6 +9,10 @@
     |   `-- ProducerClosedError
     |-- SendManyError                some records of a send_many() failed; its failures say which
     |-- BatchRejectedError           send the record again: others in its batch were at fault
+    |-- AbortTransactionError        abort the transaction; the producer can then begin another
+    |-- TransactionAbortedError      the transaction was aborted: none of its records will be read
+    |-- FatalProducerError           close the producer and make a new one
+    |   `-- FencedError              ... and ask who else uses its transactional id
     |-- LocalProtocolError           we would have written a wrong message; nothing was sent
     |-- RemoteProtocolError          the peer's bytes make no sense
     |   `-- IncompleteResponseError  (a RetriableError too)
@@ -106,6 +110,22 @@ class SendManyError(KafkaError):
     """
 
     failures: list[tuple[int, KafkaError]]
+
+
+class AbortTransactionError(KafkaError):
+    """The transaction cannot be committed: abort it, then begin another. ``__cause__`` says why."""
+
+
+class TransactionAbortedError(KafkaError):
+    """The transaction was aborted, by its application or by the cluster: none of its records will be read."""
+
+
+class FatalProducerError(KafkaError):
+    """This producer can do nothing any more: close it. A new one may go on. ``__cause__`` says why."""
+
+
+class FencedError(FatalProducerError):
+    """Another producer with the same transactional id has taken over, or the cluster took the epoch away."""
 
 
 class LocalProtocolError(KafkaError):

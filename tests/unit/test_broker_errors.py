@@ -71,6 +71,16 @@ def test_flags_and_base_classes_say_the_same(code: int) -> None:
     assert isinstance(error, errors.InvalidMetadataError) is error.refreshes_metadata
 
 
+def test_errors_that_always_mean_the_same_for_a_transaction_say_so_by_their_base_class() -> None:
+    assert isinstance(broker_errors.error_for_code(90), errors.FencedError)
+    assert issubclass(errors.FencedError, errors.FatalProducerError)
+    assert isinstance(broker_errors.error_for_code(120), errors.AbortTransactionError)
+    # INVALID_PRODUCER_EPOCH means the one or the other, depending on who answers.
+    assert not isinstance(
+        broker_errors.error_for_code(47), (errors.FatalProducerError, errors.AbortTransactionError)
+    )
+
+
 @pytest.mark.parametrize("code", [134, 999, 32767, -2, -195])
 def test_unknown_code_gives_an_error_that_keeps_the_number(code: int) -> None:
     error = broker_errors.error_for_code(code, "from the future")

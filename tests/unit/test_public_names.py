@@ -10,6 +10,7 @@ from kproducer.producer.metrics import METRICS
 
 PUBLIC_NAMES = [
     "METRICS",
+    "AbortTransactionError",
     "AuthenticationError",
     "AuthorizationError",
     "BatchRejectedError",
@@ -21,6 +22,8 @@ PUBLIC_NAMES = [
     "ConfigError",
     "DeliveryTimeoutError",
     "DisconnectedError",
+    "FatalProducerError",
+    "FencedError",
     "FloatSerializer",
     "FutureRecordMetadata",
     "IllegalStateError",
@@ -53,6 +56,7 @@ PUBLIC_NAMES = [
     "SerializationError",
     "StringSerializer",
     "TopicPartition",
+    "TransactionAbortedError",
     "UnsupportedVersionError",
     "UuidSerializer",
     "build_info",
