@@ -74,30 +74,33 @@ class InFlightRequests:
         queue = self._queues.get(node_id)
         return queue[0] if queue else None
 
-    def newest(self, node_id: str) -> InFlightRequest | None:
-        """The request sent last to this node."""
-        queue = self._queues.get(node_id)
-        return queue[-1] if queue else None
-
     def complete_oldest(self, node_id: str) -> InFlightRequest:
         """Take out the oldest request. Raises IllegalStateError when there is none."""
-        return self._take(node_id, oldest=True)
-
-    def complete_newest(self, node_id: str) -> InFlightRequest:
-        """Take out the newest request (one that expects no response). Raises IllegalStateError."""
-        return self._take(node_id, oldest=False)
-
-    def _take(self, node_id: str, *, oldest: bool) -> InFlightRequest:
         queue = self._queues.get(node_id)
         if not queue:
             raise IllegalStateError(f"no request is in flight to node {node_id}")
         self.count -= 1
-        return queue.popleft() if oldest else queue.pop()
+        return queue.popleft()
+
+    def complete_unanswered(self, send: NetworkSend) -> InFlightRequest | None:
+        """Take out the request whose frame was written, if it expects no response; else nothing happens."""
+        queue = self._queues.get(send.destination, ())
+        for position, request in enumerate(queue):
+            if request.send is send:
+                if request.request.expect_response:
+                    return None
+                del queue[position]  # type: ignore[union-attr]
+                self.count -= 1
+                return request
+        return None
 
     def can_send_more(self, node_id: str) -> bool:
-        """Whether the last request has left the process and the limit is not reached."""
+        """Whether the limit is not reached, and the socket took all that it was offered."""
         queue = self._queues.get(node_id)
-        return not queue or (queue[-1].send.completed and len(queue) < self._max_per_connection)
+        if not queue:
+            return True
+        newest = queue[-1].send
+        return (newest.completed or not newest.is_stalled) and len(queue) < self._max_per_connection
 
     def count_of(self, node_id: str) -> int:
         """Requests under way to this node."""

@@ -101,6 +101,7 @@ class NetworkClient:
         self._versions_to_ask: dict[str, int] = {}  # connections whose version check is to be sent
         self._correlation_id = 0
         self._aborted: list[ClientResponse] = []  # ended outside of poll; handed out by the next one
+        self._unanswered_queued = 0  # requests that end by being written, and are not written yet
         self._unanswered = UnansweredRequests()
         self._throttling = Throttling(self._states, self._in_flight)
         self._correlation = ResponseCorrelation(self._in_flight, self._unanswered)
@@ -267,16 +268,14 @@ class NetworkClient:
         send = NetworkSend(node_id, buffers)
         self._negotiated.note(node_id, builder.api_key, version)
         try:
-            completed = self._selector.send(send)
+            self._selector.send(send)
         except BaseException:
             # Never expected. The caller will take the request for unsent and use its buffers again: end the
             # connection, so that it cannot go on reading them.
             self.disconnect(node_id)
             raise
-        if completed and not request.expect_response:
-            self._unanswered.add(node_id, request.correlation_id)
-            self._aborted.append(ClientResponse(request, version, now_ms))
-            return
+        if not request.expect_response:
+            self._unanswered_queued += 1
         self._in_flight.add(InFlightRequest(request, version, send, is_internal, now_ms))
 
     def _not_sent(
@@ -323,7 +322,11 @@ class NetworkClient:
             self._in_flight.next_expiry_delay_ms(now_ms),
             self._states.next_setup_timeout_ms(now_ms),
         )
-        self._selector.poll(0 if self._aborted else max(timeout_ms, 0))
+        # Requests without an answer end as soon as they are written: that is not to be kept back by a wait.
+        # (Where the socket is full, its becoming writable ends the wait.)
+        ends_now = self._aborted or self._unanswered_queued
+        self._unanswered_queued = 0
+        self._selector.poll(0 if ends_now else max(timeout_ms, 0))
         now_ms = self._clock.monotonic_ms()
         responses, self._aborted = self._aborted, []
         try:
@@ -383,14 +386,12 @@ class NetworkClient:
     # -- what a poll brought ---------------------------------------------------------------------------
 
     def _handle_completed_sends(self, responses: list[ClientResponse], now_ms: int) -> None:
-        """End the requests that expect no response. (Those written at once have ended in ``send``.)"""
+        """End the requests that expect no response."""
         for send in self._selector.completed_sends:
-            newest = self._in_flight.newest(send.destination)
-            if newest is None or newest.send is not send or newest.request.expect_response:
-                continue
-            self._in_flight.complete_newest(send.destination)
-            self._unanswered.add(send.destination, newest.request.correlation_id)
-            responses.append(ClientResponse(newest.request, newest.api_version, now_ms))
+            ended = self._in_flight.complete_unanswered(send)
+            if ended is not None:
+                self._unanswered.add(send.destination, ended.request.correlation_id)
+                responses.append(ClientResponse(ended.request, ended.api_version, now_ms))
 
     def _handle_completed_receives(self, responses: list[ClientResponse], now_ms: int) -> None:
         for receive in self._selector.completed_receives:

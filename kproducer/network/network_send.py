@@ -35,9 +35,18 @@ class NetworkSend:
         size_bytes: bytes of the whole frame.
         remaining_bytes: bytes not accepted by the transport yet.
         completed: the transport has passed everything on to the operating system.
+        is_stalled: it was to be written, and the socket did not take all of it.
     """
 
-    __slots__ = ("_buffers", "_next", "completed", "destination", "remaining_bytes", "size_bytes")
+    __slots__ = (
+        "_buffers",
+        "_next",
+        "completed",
+        "destination",
+        "is_stalled",
+        "remaining_bytes",
+        "size_bytes",
+    )
 
     def __init__(self, destination: str, buffers: Sequence[memoryview]) -> None:
         self.destination = destination
@@ -46,6 +55,21 @@ class NetworkSend:
         self.size_bytes = sum(piece.nbytes for piece in self._buffers)
         self.remaining_bytes = self.size_bytes
         self.completed = False
+        self.is_stalled = False
+
+    @property
+    def buffers(self) -> list[memoryview]:
+        """What is to be written, for those who write it themselves and then call ``note_written``."""
+        return self._buffers
+
+    def note_written(self, count: int) -> int:
+        """Others wrote ``count`` bytes of this frame and those behind it: returns the share of the latter."""
+        taken = min(count, self.remaining_bytes)
+        self.remaining_bytes -= taken
+        if not self.remaining_bytes:
+            self.completed = True
+            self._buffers = []
+        return count - taken
 
     def write_to(self, transport: TransportLayer) -> bool:
         """Write as much as the transport takes; True when the frame is complete.

@@ -3,8 +3,9 @@
 ``poll`` is the steppable unit. Knows connections and frames, not nodes, requests or retries.
 
 Made for an I/O thread that shares the interpreter lock with a busy application: every system call that
-releases the lock may cost a switch interval, so a send is written at once and the socket registered for
-writing only when it is full, and a readable socket costs one large read, whatever number of frames is in it.
+releases the lock may cost a switch interval. So a send is only queued, and a poll moves everything: it writes
+what is queued, waits, and makes one large read of each readable socket, whatever number of frames is in it.
+How it does so is ``ChannelIo``'s business: natively in one step, or call by call.
 Source: Kafka class ``Selector``; KIP-601.
 """
 
@@ -12,10 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import selectors
 import socket
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kproducer.clock import Clock
 from kproducer.errors import (
@@ -25,9 +26,13 @@ from kproducer.errors import (
     NetworkError,
     RemoteProtocolError,
 )
+from kproducer.kernel import SocketIo
+from kproducer.network.channel_io import READ, WRITE, ChannelIo
 from kproducer.network.kafka_channel import KafkaChannel
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
+from kproducer.network.socket_lanes import SocketLanes
+from kproducer.network.transport_io import TransportIo
 from kproducer.network.transport_layer import (
     PlaintextTransportLayer,
     SocketAddress,
@@ -39,13 +44,10 @@ from kproducer.network.transport_layer import (
 )
 from kproducer.network.wakeup import Wakeup
 
+if TYPE_CHECKING:
+    from kproducer.kernel.native._socket_io import SocketIo as NativeSocketIo
+
 _log = logging.getLogger(__name__)
-
-_READ = selectors.EVENT_READ
-_WRITE = selectors.EVENT_WRITE
-
-#: One read takes up to this much: several responses, or a good part of large metadata.
-_READ_SIZE_BYTES = 256 * 1024
 
 #: epoll counts milliseconds in 32 bits; nobody minds a loop an hour.
 _MAX_WAIT_MS = 3_600_000
@@ -65,6 +67,8 @@ class Selector:
         max_frame_bytes: the longest response accepted.
         clock: the time, for idle connections.
         transport_factory: makes the transport layer of a socket (the place for TLS).
+        socket_io: the kernel's native I/O step; ``None``, or any other transport than the plaintext one:
+            the bytes go through the transport layers.
 
     Attributes (results of the last ``poll``):
         connected: ids whose TCP connection came up.
@@ -81,6 +85,7 @@ class Selector:
         max_frame_bytes: int,
         clock: Clock,
         transport_factory: Callable[[socket.socket], TransportLayer] = PlaintextTransportLayer,
+        socket_io: type[NativeSocketIo] | None = SocketIo,
     ) -> None:
         # fixed after construction
         self._max_idle_ms = max_idle_ms
@@ -89,17 +94,17 @@ class Selector:
         self._max_frame_bytes = max_frame_bytes
         self._clock = clock
         self._transport_factory = transport_factory
-        self._read_view = memoryview(bytearray(_READ_SIZE_BYTES))
         self._wakeup = Wakeup()
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._wakeup.fileno(), _READ, None)
+        self._io: ChannelIo
+        if socket_io is not None and transport_factory is PlaintextTransportLayer:
+            self._io = SocketLanes(self._wakeup.fileno(), socket_io)
+        else:
+            self._io = TransportIo(self._wakeup.fileno())
         # I/O thread only
         self._channels: OrderedDict[str, KafkaChannel] = OrderedDict()  # least recently active first
         self._connected_at_once: list[KafkaChannel] = []
         self._buffered: set[KafkaChannel] = set()  # bytes inside the transport that no event will announce
-        self._sent_between_polls: list[NetworkSend] = []
-        self._received_between_polls: list[NetworkReceive] = []
-        self._failed_between_polls: dict[str, KafkaError] = {}
+        self._sending: dict[KafkaChannel, None] = {}  # with frames that no poll has tried to write
         self._closed = False
         self._now_ms = clock.monotonic_ms()
         self.connected: list[str] = []
@@ -117,7 +122,7 @@ class Selector:
         """
         if self._closed:
             raise IllegalStateError("the selector is closed")
-        if connection_id in self._channels or connection_id in self._failed_between_polls:
+        if connection_id in self._channels:
             raise IllegalStateError(f"there is already a connection with id {connection_id}")
         text = describe_address(address)
         try:
@@ -130,14 +135,13 @@ class Selector:
             channel = KafkaChannel(
                 connection_id, text, transport, self._max_frame_bytes, self._clock.monotonic_ms()
             )
-            self._selector.register(sock, _WRITE, channel)
+            self._io.register(channel)
         except OSError as error:
             sock.close()
             raise NetworkError(f"could not connect to {text}: {describe_os_error(error)}") from error
         except BaseException:
             sock.close()
             raise
-        channel.interest = _WRITE
         self._channels[connection_id] = channel
         if connected:
             self._connected_at_once.append(channel)
@@ -151,18 +155,17 @@ class Selector:
         """Read nothing from this connection until ``unmute``."""
         channel = self._channel(connection_id)
         channel.muted = True
-        self._update_interest(channel)
+        self._io.update(channel)
 
     def unmute(self, connection_id: str) -> None:
         """Read from this connection again; what came in meanwhile is served by the next polls."""
         channel = self._channel(connection_id)
         channel.muted = False
-        self._update_interest(channel)
+        self._io.update(channel)
 
     def close(self, connection_id: str | None = None) -> None:
         """Close one connection, or with no id everything. Not reported in ``disconnected``. Idempotent."""
         if connection_id is not None:
-            self._failed_between_polls.pop(connection_id, None)
             channel = self._channels.get(connection_id)
             if channel is not None:
                 self._drop(channel)
@@ -172,8 +175,8 @@ class Selector:
         self._closed = True
         for channel in list(self._channels.values()):
             self._drop(channel)
+        self._io.close()
         self._wakeup.close()
-        self._selector.close()
 
     def release_after_fork(self) -> None:
         """In a forked child: give back the inherited descriptors without touching the parent's connections.
@@ -185,7 +188,7 @@ class Selector:
             channel.close()
         self._channels.clear()
         self._wakeup.release_after_fork()
-        self._selector.close()
+        self._io.close()
 
     def wakeup(self) -> None:
         """End the present ``poll``, or make the next one not block. Any thread; coalesced; never blocks."""
@@ -193,65 +196,53 @@ class Selector:
 
     # -- traffic -------------------------------------------------------------------------------------
 
-    def send(self, send: NetworkSend) -> bool:
-        """Write a frame to its connection now, as far as the socket takes it. True when it is complete.
+    def send(self, send: NetworkSend) -> None:
+        """Queue a frame for its connection; the next poll writes it, as far as the socket takes it.
 
-        What is left goes out in later polls. A complete frame is also listed in ``completed_sends`` of the
-        next poll, which does not return earlier for it. When the connection turns out to be broken, the
-        next poll says so in ``disconnected``. Raises IllegalStateError for an unknown id, a connection that
-        is not ready, and while an earlier frame is in progress.
+        A frame that was written in full is listed in ``completed_sends`` of that poll, which does not return
+        earlier for it; the rest of another one goes out in later polls. Raises IllegalStateError for an
+        unknown id, a connection that is not ready, and one whose socket is full of earlier frames.
         """
-        connection_id = send.destination
-        if connection_id in self._failed_between_polls:
-            send.release()
-            return False
-        channel = self._channel(connection_id)
-        channel.set_send(send)
-        self._touch(channel, self._now_ms)
+        channel = self._channel(send.destination)
+        channel.add_send(send)
         try:
-            completed = channel.write()
-        except OSError as error:
-            self._failed_between_polls[connection_id] = self._broken(channel, "writing to", error)
-            self._save_last_responses(channel)
-            self._drop(channel)
-            return False
-        if completed is None:
-            self._update_interest(channel)
-            return False
-        self._sent_between_polls.append(completed)
-        return True
+            self._io.queue(channel, send)
+        except BaseException:
+            channel.sends.pop()
+            raise
+        self._sending[channel] = None
+        self._touch(channel, self._now_ms)
 
     def poll(self, timeout_ms: int) -> None:
-        """Wait up to ``timeout_ms`` for something to happen and do the I/O that is possible.
+        """Write what is queued, wait up to ``timeout_ms`` for events, and do the I/O that is possible.
 
-        The four result attributes are those of this call afterwards. Returns at once when a wake-up or a
-        result is waiting already (completed sends excepted).
+        The four result attributes are those of this call afterwards. Does not wait when a wake-up or a
+        result is there already (completed sends excepted).
         """
         if timeout_ms < 0:
             raise ValueError(f"timeout_ms must not be negative: {timeout_ms}")
         self.connected = []
-        self.completed_receives, self._received_between_polls = self._received_between_polls, []
-        self.completed_sends, self._sent_between_polls = self._sent_between_polls, []
-        self.disconnected, self._failed_between_polls = self._failed_between_polls, {}
-        if self.disconnected or self._connected_at_once or any(not c.muted for c in self._buffered):
+        self.completed_receives = []
+        self.completed_sends = []
+        self.disconnected = {}
+        at_once, self._connected_at_once = self._connected_at_once, []
+        for channel in at_once:
+            self._serve(channel, WRITE)
+        buffered = [channel for channel in self._buffered if not channel.muted]
+        if at_once or buffered:
             timeout_ms = 0
         if not self._wakeup.begin_wait():
             timeout_ms = 0
+        sending, self._sending = self._sending, {}
         try:
-            events = self._selector.select(min(timeout_ms, _MAX_WAIT_MS) / 1000)
+            for channel, mask in self._io.exchange(list(sending), min(timeout_ms, _MAX_WAIT_MS)):
+                self._serve(channel, mask)
         finally:
             self._wakeup.end_wait()
-        now_ms = self._now_ms = self._clock.monotonic_ms()
-        at_once, self._connected_at_once = self._connected_at_once, []
-        for channel in at_once:
-            self._serve(channel, _WRITE, now_ms)
-        buffered = [channel for channel in self._buffered if not channel.muted]
-        for key, mask in events:
-            if key.data is not None and key.data not in at_once:
-                self._serve(key.data, mask, now_ms)
         for channel in buffered:
             if channel in self._buffered:
-                self._serve(channel, _READ, now_ms)
+                self._serve(channel, READ)
+        now_ms = self._now_ms = self._clock.monotonic_ms()
         self._close_idle(now_ms)
 
     # -- inside --------------------------------------------------------------------------------------
@@ -262,26 +253,25 @@ class Selector:
             raise IllegalStateError(f"there is no connection with id {connection_id}")
         return channel
 
-    def _serve(self, channel: KafkaChannel, mask: int, now_ms: int) -> None:
+    def _serve(self, channel: KafkaChannel, mask: int) -> None:
         """Do what the events allow; any trouble ends this connection and no other."""
         if self._channels.get(channel.connection_id) is not channel:
             return  # ended earlier in this poll
-        self._touch(channel, now_ms)
+        self._touch(channel, self._clock.monotonic_ms())
         doing = "connect to"
         try:
             if not channel.transport.is_ready:
                 self._go_on_connecting(channel)
                 return
             doing = "reading from"
-            if mask & _READ and not channel.muted:
-                self._read(channel, self.completed_receives)
+            if mask & READ and not channel.muted:
+                self._read(channel, self._io.received(channel))
             doing = "writing to"
-            if mask & _WRITE and channel.send is not None:
-                completed = channel.write()
-                if completed is not None:
-                    self.completed_sends.append(completed)
-                    self._update_interest(channel)
+            if mask & WRITE and channel.sends:
+                self._io.written(channel, self.completed_sends)
         except OSError as error:
+            if doing == "writing to":
+                self._save_last_responses(channel)
             self._fail(channel, self._broken(channel, doing, error))
         except NetworkError as error:
             text = f"could not connect to {channel.address}: {error}" if doing == "connect to" else str(error)
@@ -301,59 +291,39 @@ class Selector:
             self.connected.append(channel.connection_id)
         if not transport.is_ready:
             transport.handshake()
-        self._update_interest(channel)
+        self._io.update(channel)
 
     def _touch(self, channel: KafkaChannel, now_ms: int) -> None:
         channel.last_active_ms = now_ms
         self._channels.move_to_end(channel.connection_id)
 
-    def _read(self, channel: KafkaChannel, receives: list[NetworkReceive]) -> None:
-        """One read, and every frame it completes. Raises OSError or KafkaError when the connection ended."""
-        transport = channel.transport
-        try:
-            count = transport.receive_into(self._read_view)
-        except BlockingIOError:
+    def _read(self, channel: KafkaChannel, data: memoryview | None) -> None:
+        """Take in what was read, if anything. Raises KafkaError when that ended the connection."""
+        if data is None:
             return
-        if not count:
+        if not data:
             where = channel.assembler.describe_position()
             raise DisconnectedError(f"{channel.address} closed the connection {where}")
         frames: list[bytes] = []
         try:
-            channel.assembler.feed(self._read_view[:count], frames)
+            channel.assembler.feed(data, frames)
         finally:
             source = channel.connection_id
             for payload in frames:
-                receives.append(NetworkReceive(source, payload))
-        if transport.has_buffered_bytes:
+                self.completed_receives.append(NetworkReceive(source, payload))
+        if channel.transport.has_buffered_bytes:
             self._buffered.add(channel)
-        else:
+        elif self._buffered:
             self._buffered.discard(channel)
 
     def _save_last_responses(self, channel: KafkaChannel) -> None:
         """Read what a broken connection still holds: each acknowledgement lost is a record sent twice."""
         if channel.muted:
             return
-        before = -1
+        data: memoryview | None = None
         with contextlib.suppress(OSError, KafkaError):
-            while len(self._received_between_polls) > before:
-                before = len(self._received_between_polls)
-                self._read(channel, self._received_between_polls)
-
-    def _update_interest(self, channel: KafkaChannel) -> None:
-        """Register what the channel waits for now; a system call only when that changed."""
-        if not channel.tcp_connected:
-            return  # while connecting, writability is the event that tells the outcome
-        wanted = (0 if channel.muted else _READ) | (_WRITE if channel.send is not None else 0)
-        if wanted == channel.interest:
-            return
-        fd = channel.transport.fileno()
-        if not wanted:
-            self._selector.unregister(fd)
-        elif not channel.interest:
-            self._selector.register(fd, wanted, channel)
-        else:
-            self._selector.modify(fd, wanted, channel)
-        channel.interest = wanted
+            while (data := self._io.received_last(channel)) is not None:
+                self._read(channel, data)
 
     def _close_idle(self, now_ms: int) -> None:
         if self._max_idle_ms < 0:
@@ -386,9 +356,8 @@ class Selector:
         """Forget the channel and close its descriptor, whatever state it is in."""
         self._channels.pop(channel.connection_id, None)
         self._buffered.discard(channel)
+        self._sending.pop(channel, None)
         try:
-            if channel.interest:
-                channel.interest = 0
-                self._selector.unregister(channel.transport.fileno())
+            self._io.unregister(channel)
         finally:
             channel.close()

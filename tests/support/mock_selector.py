@@ -82,17 +82,17 @@ class MockSelector:
             raise NetworkError(f"could not connect to {address[0]}: no route")
         self._connecting.append(connection_id)
 
-    def send(self, send: NetworkSend) -> bool:
+    def send(self, send: NetworkSend) -> None:
         node_id = send.destination
         if node_id not in self._up:
             raise IllegalStateError(f"there is no connection with id {node_id}")
         if any(unfinished.destination == node_id for unfinished in self._unfinished):
             raise IllegalStateError("still sending")
         if node_id in self.full:
+            send.is_stalled = True
             self._unfinished.append(send)
-            return False
+            return
         self._write(send)
-        return True
 
     def poll(self, timeout_ms: int) -> None:
         self.poll_timeouts_ms.append(timeout_ms)

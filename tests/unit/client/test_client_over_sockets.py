@@ -108,8 +108,9 @@ def test_answers_to_requests_without_response_do_not_disturb_the_connection(
     rig.poll_until(lambda: 1 in rig.metadata.snapshot.nodes)
     node = rig.metadata.snapshot.nodes[1]
     rig.make_ready(node)
-    for _ in range(5):
+    for number in range(1, 6):
         rig.send(node, expect_response=False)
+        rig.poll_until(lambda number=number: len(rig.done) == number)  # type: ignore[misc]
     rig.send(node)
     rig.poll_until(lambda: len(rig.done) == 6)
     assert not any(response.disconnected for response in rig.done)
@@ -212,6 +213,7 @@ def test_answers_that_come_byte_by_byte_are_read_all_the_same() -> None:
             client.ready(node, CLOCK.monotonic_ms())
             peer = listener.accept()
             client.poll(10_000, CLOCK.monotonic_ms())
+            client.poll(0, CLOCK.monotonic_ms())  # writes the question
 
             def drip(data: bytes) -> None:
                 for i in range(len(data)):
@@ -241,6 +243,7 @@ def test_dead_addresses_of_a_host_are_passed_over() -> None:
                 client.poll(1, CLOCK.monotonic_ms())
                 if client.in_flight_request_count():
                     break
+            client.poll(0, CLOCK.monotonic_ms())  # writes the question
             peer = listener.accept()
             answer_version_question(peer, peer.sendall)
             poll_until(client, lambda: client.is_ready(node, CLOCK.monotonic_ms()))

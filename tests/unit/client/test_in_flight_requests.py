@@ -16,34 +16,54 @@ NOW = 1_000_000
 
 
 def make(
-    node_id: str = "0", number: int = 0, sent_ms: int = NOW, timeout_ms: int = 1000, completed: bool = True
+    node_id: str = "0",
+    number: int = 0,
+    sent_ms: int = NOW,
+    timeout_ms: int = 1000,
+    completed: bool = True,
+    expect_response: bool = True,
 ) -> InFlightRequest:
-    request = ClientRequest(node_id, produce_builder(), number, "c", sent_ms, True, timeout_ms, None)
+    request = ClientRequest(
+        node_id, produce_builder(), number, "c", sent_ms, expect_response, timeout_ms, None
+    )
     send = NetworkSend(node_id, [])
     send.completed = completed
     return InFlightRequest(request, 9, send, False, sent_ms)
 
 
-def test_requests_leave_from_either_end() -> None:
+def test_requests_leave_in_the_order_they_came() -> None:
     queues = InFlightRequests(5)
     first, second, third = (make(number=i) for i in range(3))
     for request in (first, second, third):
         queues.add(request)
     assert queues.count_of("0") == queues.count == 3
-    assert (queues.oldest("0"), queues.newest("0")) == (first, third)
-    assert queues.complete_oldest("0") is first
-    assert queues.complete_newest("0") is third
-    assert queues.complete_oldest("0") is second
+    assert queues.oldest("0") is first
+    assert [queues.complete_oldest("0") for _ in range(3)] == [first, second, third]
     with pytest.raises(IllegalStateError):
         queues.complete_oldest("0")
     assert queues.count == 0
 
 
-def test_no_more_than_the_limit_and_none_while_the_last_is_being_sent() -> None:
+def test_requests_without_response_leave_when_they_are_written_wherever_they_stand() -> None:
+    queues = InFlightRequests(5)
+    asks, tells, tells_more = (make(number=i, expect_response=i == 0) for i in range(3))
+    for request in (asks, tells, tells_more):
+        queues.add(request)
+    assert queues.complete_unanswered(asks.send) is None
+    assert queues.complete_unanswered(tells.send) is tells
+    assert queues.complete_unanswered(tells.send) is None
+    assert queues.complete_unanswered(tells_more.send) is tells_more
+    assert queues.complete_unanswered(make("unknown").send) is None
+    assert (queues.count, queues.oldest("0")) == (1, asks)
+
+
+def test_no_more_than_the_limit_and_none_while_the_socket_is_full() -> None:
     queues = InFlightRequests(2)
     assert queues.can_send_more("0")
     half_sent = make(completed=False)
     queues.add(half_sent)
+    assert queues.can_send_more("0")  # no poll has tried to write it
+    half_sent.send.is_stalled = True
     assert not queues.can_send_more("0")
     half_sent.send.completed = True
     assert queues.can_send_more("0")

@@ -1,4 +1,7 @@
-"""A selector on a manual clock, closed after the test; every test ends with the descriptors it began with."""
+"""A selector on a manual clock, closed after the test; every test ends with the descriptors it began with.
+
+Each test runs twice, with the bytes moved call by call and natively; the latter where the kernel was built.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,17 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture
-def make_selector(clock: ManualClock) -> Iterator[Callable[..., Selector]]:
+try:
+    from kproducer.kernel.native._socket_io import SocketIo
+except ImportError:
+    SocketIo = None  # type: ignore[assignment,misc]
+
+
+@pytest.fixture(params=["call by call", "native"])
+def make_selector(clock: ManualClock, request: pytest.FixtureRequest) -> Iterator[Callable[..., Selector]]:
     made: list[Selector] = []
+    if request.param == "native" and SocketIo is None:
+        pytest.skip("the native kernel is not built")
 
     def make(**settings: object) -> Selector:
         arguments: dict[str, object] = {
@@ -31,6 +42,7 @@ def make_selector(clock: ManualClock) -> Iterator[Callable[..., Selector]]:
             "receive_buffer_bytes": -1,
             "max_frame_bytes": MAX_FRAME_BYTES,
             "clock": clock,
+            "socket_io": SocketIo if request.param == "native" else None,
         }
         made.append(Selector(**{**arguments, **settings}))  # type: ignore[arg-type]
         return made[-1]

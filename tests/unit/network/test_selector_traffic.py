@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from kproducer.errors import DisconnectedError, IllegalStateError, RemoteProtocolError
-from kproducer.network.network_send import NetworkSend
+from kproducer.network.network_send import MAX_PIECES, NetworkSend
 from kproducer.network.selector import Selector
 from kproducer.network.transport_layer import PlaintextTransportLayer
 from tests.support.loopback import PATIENCE_S, Listener, frame, poll_until, receive_exactly
@@ -36,14 +36,16 @@ def payloads(selector: Selector) -> list[bytes]:
     return [receive.payload for receive in selector.completed_receives]
 
 
-def test_a_small_send_is_written_at_once_and_reported_by_the_next_poll(selector: Selector) -> None:
+def test_a_send_is_written_and_reported_by_the_next_poll(selector: Selector) -> None:
     with Listener() as listener:
         peer = connect(selector, listener)
         send = NetworkSend("0", [memoryview(b"ab"), memoryview(b"cd")])
-        assert selector.send(send)
-        assert receive_exactly(peer, 4) == b"abcd"
+        selector.send(send)
+        assert not send.completed
         selector.poll(0)
+        assert receive_exactly(peer, 4) == b"abcd"
         assert selector.completed_sends == [send]
+        assert send.completed
         selector.poll(0)
         assert selector.completed_sends == []
 
@@ -52,7 +54,8 @@ def test_several_sends_between_two_polls_are_all_reported(selector: Selector) ->
     with Listener() as listener:
         peer = connect(selector, listener)
         sends = [NetworkSend("0", [memoryview(b"%d" % i)]) for i in range(3)]
-        assert all(selector.send(send) for send in sends)
+        for send in sends:
+            selector.send(send)
         selector.poll(0)
         assert selector.completed_sends == sends
         assert receive_exactly(peer, 3) == b"012"
@@ -66,17 +69,18 @@ def test_a_send_larger_than_the_socket_buffers_resumes_and_completes_once(
         peer = connect(selector, listener)
         body = bytes(range(256)) * 16384
         send = NetworkSend("0", [memoryview(b"head"), memoryview(body), memoryview(b"tail")])
-        assert not selector.send(send)
+        selector.send(send)
         completed = 0
         got = bytearray()
         while len(got) < send.size_bytes:
+            selector.poll(0)
             got += receive_exactly(peer, 1)
             got += peer.recv(100_000, socket.MSG_DONTWAIT) if got[-1:] and _readable(peer) else b""
-            selector.poll(0)
             completed += len(selector.completed_sends)
         assert bytes(got) == b"head" + body + b"tail"
         assert completed == 1
-        assert selector.send(NetworkSend("0", [memoryview(b"next")]))
+        selector.send(NetworkSend("0", [memoryview(b"next")]))
+        selector.poll(0)
         assert receive_exactly(peer, 4) == b"next"
 
 
@@ -91,21 +95,60 @@ def test_after_a_completed_send_the_socket_is_not_watched_for_writing(selector: 
     with Listener(receive_buffer_bytes=4096) as listener:
         peer = connect(selector, listener)
         size = 16 << 20
-        assert not selector.send(NetworkSend("0", [memoryview(bytes(size))]))
+        selector.send(NetworkSend("0", [memoryview(bytes(size))]))
+        selector.poll(0)
         left = size
         while left:
             left -= len(receive_exactly(peer, min(left, 1 << 18)))
             selector.poll(0)
-        assert selector._channels["0"].send is None
-        assert selector._selector.select(0) == []
+        assert not selector._channels["0"].sends
+        assert list(selector._io.exchange([], 0)) == []
 
 
-def test_a_second_send_in_progress_is_a_programming_error(selector: Selector) -> None:
+def test_nothing_is_added_to_a_full_socket(selector: Selector) -> None:
     with Listener(receive_buffer_bytes=4096) as listener:
         connect(selector, listener)
-        assert not selector.send(NetworkSend("0", [memoryview(bytes(64 << 20))]))
+        big, behind = NetworkSend("0", [memoryview(bytes(64 << 20))]), NetworkSend("0", [memoryview(b"x")])
+        selector.send(big)
+        selector.send(behind)
+        assert not behind.is_stalled
+        selector.poll(0)
+        assert (big.is_stalled, behind.is_stalled) == (True, True)
         with pytest.raises(IllegalStateError, match="still sending"):
             selector.send(NetworkSend("0", [memoryview(b"x")]))
+
+
+def test_frames_behind_one_that_filled_the_socket_follow_in_order(
+    make_selector: Callable[..., Selector],
+) -> None:
+    selector = make_selector(send_buffer_bytes=8192)
+    with Listener(receive_buffer_bytes=4096) as listener:
+        peer = connect(selector, listener)
+        bodies = [b"a" * 100_000, b"", b"b" * 300_000, b"c"]
+        sends = [NetworkSend("0", [memoryview(body[:7]), memoryview(body[7:])]) for body in bodies]
+        for send in sends:
+            selector.send(send)
+        got = bytearray()
+        completed: list[NetworkSend] = []
+        total = sum(map(len, bodies))
+        while len(got) < total:
+            selector.poll(0)
+            completed += selector.completed_sends
+            assert len(completed) == sum(send.completed for send in sends)
+            got += receive_exactly(peer, min(total - len(got), 1000))
+        assert bytes(got) == b"".join(bodies)
+        assert completed == sends
+
+
+def test_more_pieces_than_one_system_call_takes(selector: Selector) -> None:
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        pieces = [b"%05d" % number for number in range(2 * MAX_PIECES + 3)]
+        send = NetworkSend("0", [memoryview(piece) for piece in pieces])
+        selector.send(send)
+        selector.poll(0)
+        assert selector.completed_sends == [send]
+        assert receive_exactly(peer, send.size_bytes) == b"".join(pieces)
 
 
 def test_sends_to_unknown_or_unconnected_ids_are_programming_errors(selector: Selector) -> None:
@@ -122,7 +165,8 @@ def test_an_unfinished_send_lets_go_of_its_buffers_on_close(selector: Selector) 
         connect(selector, listener)
         pooled = bytearray(64 << 20)
         send = NetworkSend("0", [memoryview(pooled)])
-        assert not selector.send(send)
+        selector.send(send)
+        selector.poll(0)
         with pytest.raises(BufferError):
             pooled.pop()
         selector.close("0")
@@ -134,9 +178,11 @@ def test_a_write_to_a_broken_connection_is_reported_by_the_next_poll(selector: S
     with Listener() as listener:
         peer = connect(selector, listener)
         reset(selector, peer)
-        sent = [selector.send(NetworkSend("0", [memoryview(b"x")])) for _ in range(3)]
-        assert sent == [False, False, False]
+        sends = [NetworkSend("0", [memoryview(b"x")]) for _ in range(3)]
+        for send in sends:
+            selector.send(send)
         selector.poll(3_600_000)
+        assert not any(send.completed for send in sends)
         assert isinstance(selector.disconnected["0"], DisconnectedError)
         selector.poll(0)
         assert selector.disconnected == {}
@@ -147,7 +193,7 @@ def test_responses_that_came_before_a_write_failed_are_not_lost(selector: Select
         peer = connect(selector, listener)
         peer.sendall(frame(b"one") + frame(b"two"))
         reset(selector, peer)
-        assert not selector.send(NetworkSend("0", [memoryview(b"x")]))
+        selector.send(NetworkSend("0", [memoryview(b"x")]))
         selector.poll(3_600_000)
         assert "0" in selector.disconnected
         assert payloads(selector) == [b"one", b"two"]
@@ -198,7 +244,8 @@ def test_many_large_messages_in_turn(selector: Selector) -> None:
         peer = connect(selector, listener)
         for i in range(20):
             body = bytes([i]) * 60_000
-            assert selector.send(NetworkSend("0", [memoryview(frame(body))]))
+            selector.send(NetworkSend("0", [memoryview(frame(body))]))
+            selector.poll(0)
             peer.sendall(receive_exactly(peer, len(body) + 4))
             poll_until(selector, lambda: bool(selector.completed_receives))
             assert payloads(selector) == [body]
@@ -225,9 +272,9 @@ def test_mute_and_unmute(selector: Selector) -> None:
         peer = connect(selector, listener)
         selector.mute("0")
         peer.sendall(frame(b"one"))
-        assert selector.send(NetworkSend("0", [memoryview(b"writes go on")]))
-        assert receive_exactly(peer, 12)
+        selector.send(NetworkSend("0", [memoryview(b"writes go on")]))
         selector.poll(0)
+        assert receive_exactly(peer, 12)
         assert selector.completed_receives == []
         peer.sendall(frame(b"two"))
         selector.poll(0)
