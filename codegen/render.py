@@ -14,9 +14,10 @@ from pathlib import Path
 import jinja2
 
 from codegen.classes import ClassPlan
+from codegen.layouts import layout_of
 from codegen.model import MessageSpec, MessageType
 from codegen.naming import snake_case
-from codegen.plan import ModulePlan, plan_module
+from codegen.plan import CodecPlan, ModulePlan, plan_module
 
 _HERE = Path(__file__).parent
 _WIDTH = 110
@@ -30,7 +31,7 @@ _ARTICLES = {
     MessageType.COORDINATOR_VALUE: "the value of a coordinator record",
 }
 #: What the modules of a generated package share; copied from runtime/.
-_RUNTIME = ("_keyed.py", "_plain.py", "_wire.py")
+_RUNTIME = ("_decoders.py", "_keyed.py", "_native.pyi", "_native.pyx", "_plain.py", "_wire.py")
 _WIRE = (_HERE / "runtime" / "_wire.py").read_text()
 #: Names that a generated module may need from _wire, in the order of their import.
 _WIRE_NAMES = tuple(
@@ -82,6 +83,7 @@ def _environment() -> jinja2.Environment:
         autoescape=False,
     )
     environment.filters["attribute_doc"] = _attribute_doc
+    environment.filters["layout"] = _layout_entry
     environment.filters["steps"] = _spaced_steps
     environment.filters["default_constant"] = lambda name: f"_DEFAULT_{snake_case(name).upper()}"
     return environment
@@ -165,6 +167,21 @@ def _copied(name: str) -> str:
 def _attribute_doc(name: str, about: str) -> str:
     text = f"{name}: {about}".replace("\\", "\\\\").replace('"""', "'''")
     return textwrap.fill(text, _WIDTH, initial_indent=" " * 8, subsequent_indent=" " * 12)
+
+
+def _layout_entry(codec: CodecPlan, module: ModulePlan) -> str:
+    """A line of ``_LAYOUTS``, or as many as it takes."""
+    struct = next(plan for plan in module.classes if plan.name == codec.class_name)
+    collection = struct.collection or "list"
+    text = layout_of(codec.decode)
+    line = f'    "{codec.functions}": ({struct.name}, {collection}, "{text}"),'
+    if len(line) <= _WIDTH:
+        return line
+    pieces = textwrap.wrap(text, _WIDTH - 12, break_long_words=False, break_on_hyphens=False)
+    lines = [f'        "{piece} "' for piece in pieces[:-1]] + [f'        "{pieces[-1]}",']
+    return "\n".join(
+        [f'    "{codec.functions}": (', f"        {struct.name},", f"        {collection},", *lines, "    ),"]
+    )
 
 
 def _fill_imports(text: str) -> str:

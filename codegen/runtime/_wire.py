@@ -190,8 +190,8 @@ def read_tag(buffer: bytes | memoryview, position: int, end: int, previous: int)
 
 def read_unknown_tags(
     buffer: bytes | memoryview, position: int, end: int, count: int, misplaced: tuple[int, ...] = ()
-) -> tuple[dict[int, bytes], int]:
-    """Read ``count`` tagged fields of which none is known; return (their bytes by tag, position).
+) -> tuple[dict[int, bytes] | None, int]:
+    """Read ``count`` tagged fields of which none is known; return (their bytes by tag, or None; position).
 
     ``misplaced`` are tags of fields that are not tagged in this version.
     """
@@ -203,7 +203,8 @@ def read_unknown_tags(
             raise misplaced_tag(previous)
         unknown[previous] = bytes(buffer[position:tag_end])
         position = tag_end
-    return unknown, position
+    # A count of 0 that takes several bytes says no more than a plain one.
+    return unknown or None, position
 
 
 def misplaced_tag(tag: int) -> DecodeError:

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_wire.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: d9899f36bc2e9d83106d8e3129ad48aaf4e1e0cb1c4c08287b725a0722a59616
+# sha256 of the source: bf52ed86aa0aa190e556c80e28dbde6b0d9319cade695c6b8aa2cdcbc6b9b2b4
 """What generated modules share: errors, varints, tagged fields, struct tables.
 
 Copied into every generated package, so that the package depends on nothing but attrs and the standard
@@ -192,8 +192,8 @@ def read_tag(buffer: bytes | memoryview, position: int, end: int, previous: int)
 
 def read_unknown_tags(
     buffer: bytes | memoryview, position: int, end: int, count: int, misplaced: tuple[int, ...] = ()
-) -> tuple[dict[int, bytes], int]:
-    """Read ``count`` tagged fields of which none is known; return (their bytes by tag, position).
+) -> tuple[dict[int, bytes] | None, int]:
+    """Read ``count`` tagged fields of which none is known; return (their bytes by tag, or None; position).
 
     ``misplaced`` are tags of fields that are not tagged in this version.
     """
@@ -205,7 +205,8 @@ def read_unknown_tags(
             raise misplaced_tag(previous)
         unknown[previous] = bytes(buffer[position:tag_end])
         position = tag_end
-    return unknown, position
+    # A count of 0 that takes several bytes says no more than a plain one.
+    return unknown or None, position
 
 
 def misplaced_tag(tag: int) -> DecodeError:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -356,13 +357,30 @@ def _size_add_offsets_to_txn_request_v3(item: AddOffsetsToTxnRequest) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_add_offsets_to_txn_request_v0,
-    1: _decode_add_offsets_to_txn_request_v0,
-    2: _decode_add_offsets_to_txn_request_v0,
-    3: _decode_add_offsets_to_txn_request_v3,
-    4: _decode_add_offsets_to_txn_request_v3,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "add_offsets_to_txn_request_v0": (
+        AddOffsetsToTxnRequest,
+        list,
+        "transactional_id:string producer_id:int64 producer_epoch:int16 group_id:string",
+    ),
+    "add_offsets_to_txn_request_v3": (
+        AddOffsetsToTxnRequest,
+        list,
+        "transactional_id:compact_string producer_id:int64 producer_epoch:int16 group_id:compact_string "
+        "tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_add_offsets_to_txn_request_v0,
+        1: _decode_add_offsets_to_txn_request_v0,
+        2: _decode_add_offsets_to_txn_request_v0,
+        3: _decode_add_offsets_to_txn_request_v3,
+        4: _decode_add_offsets_to_txn_request_v3,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_add_offsets_to_txn_request_v0,
     1: _encode_add_offsets_to_txn_request_v0,

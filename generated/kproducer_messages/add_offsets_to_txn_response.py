@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -232,13 +233,29 @@ def _size_add_offsets_to_txn_response_v3(item: AddOffsetsToTxnResponse) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_add_offsets_to_txn_response_v0,
-    1: _decode_add_offsets_to_txn_response_v0,
-    2: _decode_add_offsets_to_txn_response_v0,
-    3: _decode_add_offsets_to_txn_response_v3,
-    4: _decode_add_offsets_to_txn_response_v3,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "add_offsets_to_txn_response_v0": (
+        AddOffsetsToTxnResponse,
+        list,
+        "throttle_time_ms:int32 error_code:int16",
+    ),
+    "add_offsets_to_txn_response_v3": (
+        AddOffsetsToTxnResponse,
+        list,
+        "throttle_time_ms:int32 error_code:int16 tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_add_offsets_to_txn_response_v0,
+        1: _decode_add_offsets_to_txn_response_v0,
+        2: _decode_add_offsets_to_txn_response_v0,
+        3: _decode_add_offsets_to_txn_response_v3,
+        4: _decode_add_offsets_to_txn_response_v3,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_add_offsets_to_txn_response_v0,
     1: _encode_add_offsets_to_txn_response_v0,

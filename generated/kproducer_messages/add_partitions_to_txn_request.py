@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._keyed import KeyedList
 from ._plain import Plain
 from ._wire import (
@@ -913,14 +914,54 @@ def _size_add_partitions_to_txn_request_v4(item: AddPartitionsToTxnRequest) -> i
     return size
 
 
-_DECODE = {
-    0: _decode_add_partitions_to_txn_request_v0,
-    1: _decode_add_partitions_to_txn_request_v0,
-    2: _decode_add_partitions_to_txn_request_v0,
-    3: _decode_add_partitions_to_txn_request_v3,
-    4: _decode_add_partitions_to_txn_request_v4,
-    5: _decode_add_partitions_to_txn_request_v4,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "add_partitions_to_txn_topic_v0": (
+        AddPartitionsToTxnTopic,
+        AddPartitionsToTxnTopicCollection,
+        "name:string partitions:array(int32)",
+    ),
+    "add_partitions_to_txn_topic_v3": (
+        AddPartitionsToTxnTopic,
+        AddPartitionsToTxnTopicCollection,
+        "name:compact_string partitions:compact_array(int32) tags",
+    ),
+    "add_partitions_to_txn_transaction_v4": (
+        AddPartitionsToTxnTransaction,
+        AddPartitionsToTxnTransactionCollection,
+        "transactional_id:compact_string producer_id:int64 producer_epoch:int16 verify_only:bool "
+        "topics:compact_array(add_partitions_to_txn_topic_v3) tags",
+    ),
+    "add_partitions_to_txn_request_v0": (
+        AddPartitionsToTxnRequest,
+        list,
+        "v3_and_below_transactional_id:string v3_and_below_producer_id:int64 "
+        "v3_and_below_producer_epoch:int16 v3_and_below_topics:array(add_partitions_to_txn_topic_v0)",
+    ),
+    "add_partitions_to_txn_request_v3": (
+        AddPartitionsToTxnRequest,
+        list,
+        "v3_and_below_transactional_id:compact_string v3_and_below_producer_id:int64 "
+        "v3_and_below_producer_epoch:int16 "
+        "v3_and_below_topics:compact_array(add_partitions_to_txn_topic_v3) tags",
+    ),
+    "add_partitions_to_txn_request_v4": (
+        AddPartitionsToTxnRequest,
+        list,
+        "transactions:compact_array(add_partitions_to_txn_transaction_v4) tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_add_partitions_to_txn_request_v0,
+        1: _decode_add_partitions_to_txn_request_v0,
+        2: _decode_add_partitions_to_txn_request_v0,
+        3: _decode_add_partitions_to_txn_request_v3,
+        4: _decode_add_partitions_to_txn_request_v4,
+        5: _decode_add_partitions_to_txn_request_v4,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_add_partitions_to_txn_request_v0,
     1: _encode_add_partitions_to_txn_request_v0,

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._keyed import KeyedList
 from ._plain import Plain
 from ._wire import (
@@ -963,14 +964,64 @@ def _size_add_partitions_to_txn_response_v4(item: AddPartitionsToTxnResponse) ->
     return size
 
 
-_DECODE = {
-    0: _decode_add_partitions_to_txn_response_v0,
-    1: _decode_add_partitions_to_txn_response_v0,
-    2: _decode_add_partitions_to_txn_response_v0,
-    3: _decode_add_partitions_to_txn_response_v3,
-    4: _decode_add_partitions_to_txn_response_v4,
-    5: _decode_add_partitions_to_txn_response_v4,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "add_partitions_to_txn_partition_result_v0": (
+        AddPartitionsToTxnPartitionResult,
+        AddPartitionsToTxnPartitionResultCollection,
+        "partition_index:int32 partition_error_code:int16",
+    ),
+    "add_partitions_to_txn_partition_result_v3": (
+        AddPartitionsToTxnPartitionResult,
+        AddPartitionsToTxnPartitionResultCollection,
+        "partition_index:int32 partition_error_code:int16 tags",
+    ),
+    "add_partitions_to_txn_topic_result_v0": (
+        AddPartitionsToTxnTopicResult,
+        AddPartitionsToTxnTopicResultCollection,
+        "name:string results_by_partition:array(add_partitions_to_txn_partition_result_v0)",
+    ),
+    "add_partitions_to_txn_topic_result_v3": (
+        AddPartitionsToTxnTopicResult,
+        AddPartitionsToTxnTopicResultCollection,
+        "name:compact_string results_by_partition:compact_array(add_partitions_to_txn_partition_result_v3) "
+        "tags",
+    ),
+    "add_partitions_to_txn_result_v4": (
+        AddPartitionsToTxnResult,
+        AddPartitionsToTxnResultCollection,
+        "transactional_id:compact_string topic_results:compact_array(add_partitions_to_txn_topic_result_v3) "
+        "tags",
+    ),
+    "add_partitions_to_txn_response_v0": (
+        AddPartitionsToTxnResponse,
+        list,
+        "throttle_time_ms:int32 results_by_topic_v3_and_below:array(add_partitions_to_txn_topic_result_v0)",
+    ),
+    "add_partitions_to_txn_response_v3": (
+        AddPartitionsToTxnResponse,
+        list,
+        "throttle_time_ms:int32 "
+        "results_by_topic_v3_and_below:compact_array(add_partitions_to_txn_topic_result_v3) tags",
+    ),
+    "add_partitions_to_txn_response_v4": (
+        AddPartitionsToTxnResponse,
+        list,
+        "throttle_time_ms:int32 error_code:int16 "
+        "results_by_transaction:compact_array(add_partitions_to_txn_result_v4) tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_add_partitions_to_txn_response_v0,
+        1: _decode_add_partitions_to_txn_response_v0,
+        2: _decode_add_partitions_to_txn_response_v0,
+        3: _decode_add_partitions_to_txn_response_v3,
+        4: _decode_add_partitions_to_txn_response_v4,
+        5: _decode_add_partitions_to_txn_response_v4,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_add_partitions_to_txn_response_v0,
     1: _encode_add_partitions_to_txn_response_v0,

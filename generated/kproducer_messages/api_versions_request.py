@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -276,13 +277,25 @@ def _size_api_versions_request_v3(item: ApiVersionsRequest) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_api_versions_request_v0,
-    1: _decode_api_versions_request_v0,
-    2: _decode_api_versions_request_v0,
-    3: _decode_api_versions_request_v3,
-    4: _decode_api_versions_request_v3,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "api_versions_request_v0": (ApiVersionsRequest, list, ""),
+    "api_versions_request_v3": (
+        ApiVersionsRequest,
+        list,
+        "client_software_name:compact_string client_software_version:compact_string tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_api_versions_request_v0,
+        1: _decode_api_versions_request_v0,
+        2: _decode_api_versions_request_v0,
+        3: _decode_api_versions_request_v3,
+        4: _decode_api_versions_request_v3,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_api_versions_request_v0,
     1: _encode_api_versions_request_v0,

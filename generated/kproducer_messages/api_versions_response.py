@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._keyed import KeyedList
 from ._plain import Plain
 from ._wire import (
@@ -956,13 +957,52 @@ def _size_api_versions_response_v3(item: ApiVersionsResponse) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_api_versions_response_v0,
-    1: _decode_api_versions_response_v1,
-    2: _decode_api_versions_response_v1,
-    3: _decode_api_versions_response_v3,
-    4: _decode_api_versions_response_v3,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "api_version_v0": (ApiVersion, ApiVersionCollection, "api_key:int16 min_version:int16 max_version:int16"),
+    "api_version_v3": (
+        ApiVersion,
+        ApiVersionCollection,
+        "api_key:int16 min_version:int16 max_version:int16 tags",
+    ),
+    "supported_feature_key_v3": (
+        SupportedFeatureKey,
+        SupportedFeatureKeyCollection,
+        "name:compact_string min_version:int16 max_version:int16 tags",
+    ),
+    "finalized_feature_key_v3": (
+        FinalizedFeatureKey,
+        FinalizedFeatureKeyCollection,
+        "name:compact_string max_version_level:int16 min_version_level:int16 tags",
+    ),
+    "api_versions_response_v0": (
+        ApiVersionsResponse,
+        list,
+        "error_code:int16 api_keys:array(api_version_v0)",
+    ),
+    "api_versions_response_v1": (
+        ApiVersionsResponse,
+        list,
+        "error_code:int16 api_keys:array(api_version_v0) throttle_time_ms:int32",
+    ),
+    "api_versions_response_v3": (
+        ApiVersionsResponse,
+        list,
+        "error_code:int16 api_keys:compact_array(api_version_v3) throttle_time_ms:int32 tags "
+        "0=supported_features:compact_array(supported_feature_key_v3) 1=finalized_features_epoch:int64 "
+        "2=finalized_features:compact_array(finalized_feature_key_v3) 3=zk_migration_ready:bool",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_api_versions_response_v0,
+        1: _decode_api_versions_response_v1,
+        2: _decode_api_versions_response_v1,
+        3: _decode_api_versions_response_v3,
+        4: _decode_api_versions_response_v3,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_api_versions_response_v0,
     1: _encode_api_versions_response_v1,

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -306,14 +307,27 @@ def _size_end_txn_response_v5(item: EndTxnResponse) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_end_txn_response_v0,
-    1: _decode_end_txn_response_v0,
-    2: _decode_end_txn_response_v0,
-    3: _decode_end_txn_response_v3,
-    4: _decode_end_txn_response_v3,
-    5: _decode_end_txn_response_v5,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "end_txn_response_v0": (EndTxnResponse, list, "throttle_time_ms:int32 error_code:int16"),
+    "end_txn_response_v3": (EndTxnResponse, list, "throttle_time_ms:int32 error_code:int16 tags"),
+    "end_txn_response_v5": (
+        EndTxnResponse,
+        list,
+        "throttle_time_ms:int32 error_code:int16 producer_id:int64 producer_epoch:int16 tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_end_txn_response_v0,
+        1: _decode_end_txn_response_v0,
+        2: _decode_end_txn_response_v0,
+        3: _decode_end_txn_response_v3,
+        4: _decode_end_txn_response_v3,
+        5: _decode_end_txn_response_v5,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_end_txn_response_v0,
     1: _encode_end_txn_response_v0,

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -501,15 +502,29 @@ def _size_find_coordinator_request_v4(item: FindCoordinatorRequest) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_find_coordinator_request_v0,
-    1: _decode_find_coordinator_request_v1,
-    2: _decode_find_coordinator_request_v1,
-    3: _decode_find_coordinator_request_v3,
-    4: _decode_find_coordinator_request_v4,
-    5: _decode_find_coordinator_request_v4,
-    6: _decode_find_coordinator_request_v4,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "find_coordinator_request_v0": (FindCoordinatorRequest, list, "key:string"),
+    "find_coordinator_request_v1": (FindCoordinatorRequest, list, "key:string key_type:int8"),
+    "find_coordinator_request_v3": (FindCoordinatorRequest, list, "key:compact_string key_type:int8 tags"),
+    "find_coordinator_request_v4": (
+        FindCoordinatorRequest,
+        list,
+        "key_type:int8 coordinator_keys:compact_array(string) tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_find_coordinator_request_v0,
+        1: _decode_find_coordinator_request_v1,
+        2: _decode_find_coordinator_request_v1,
+        3: _decode_find_coordinator_request_v3,
+        4: _decode_find_coordinator_request_v4,
+        5: _decode_find_coordinator_request_v4,
+        6: _decode_find_coordinator_request_v4,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_find_coordinator_request_v0,
     1: _encode_find_coordinator_request_v1,

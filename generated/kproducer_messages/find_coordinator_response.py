@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -809,15 +810,49 @@ def _size_find_coordinator_response_v4(item: FindCoordinatorResponse) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_find_coordinator_response_v0,
-    1: _decode_find_coordinator_response_v1,
-    2: _decode_find_coordinator_response_v1,
-    3: _decode_find_coordinator_response_v3,
-    4: _decode_find_coordinator_response_v4,
-    5: _decode_find_coordinator_response_v4,
-    6: _decode_find_coordinator_response_v4,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "coordinator_v4": (
+        Coordinator,
+        list,
+        "key:compact_string node_id:int32 host:compact_string port:int32 error_code:int16 "
+        "error_message:compact_nullable_string tags",
+    ),
+    "find_coordinator_response_v0": (
+        FindCoordinatorResponse,
+        list,
+        "error_code:int16 node_id:int32 host:string port:int32",
+    ),
+    "find_coordinator_response_v1": (
+        FindCoordinatorResponse,
+        list,
+        "throttle_time_ms:int32 error_code:int16 error_message:nullable_string node_id:int32 host:string "
+        "port:int32",
+    ),
+    "find_coordinator_response_v3": (
+        FindCoordinatorResponse,
+        list,
+        "throttle_time_ms:int32 error_code:int16 error_message:compact_nullable_string node_id:int32 "
+        "host:compact_string port:int32 tags",
+    ),
+    "find_coordinator_response_v4": (
+        FindCoordinatorResponse,
+        list,
+        "throttle_time_ms:int32 coordinators:compact_array(coordinator_v4) tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_find_coordinator_response_v0,
+        1: _decode_find_coordinator_response_v1,
+        2: _decode_find_coordinator_response_v1,
+        3: _decode_find_coordinator_response_v3,
+        4: _decode_find_coordinator_response_v4,
+        5: _decode_find_coordinator_response_v4,
+        6: _decode_find_coordinator_response_v4,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_find_coordinator_response_v0,
     1: _encode_find_coordinator_response_v1,

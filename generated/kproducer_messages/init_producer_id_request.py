@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -584,15 +585,43 @@ def _size_init_producer_id_request_v6(item: InitProducerIdRequest) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_init_producer_id_request_v0,
-    1: _decode_init_producer_id_request_v0,
-    2: _decode_init_producer_id_request_v2,
-    3: _decode_init_producer_id_request_v3,
-    4: _decode_init_producer_id_request_v3,
-    5: _decode_init_producer_id_request_v3,
-    6: _decode_init_producer_id_request_v6,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "init_producer_id_request_v0": (
+        InitProducerIdRequest,
+        list,
+        "transactional_id:nullable_string transaction_timeout_ms:int32",
+    ),
+    "init_producer_id_request_v2": (
+        InitProducerIdRequest,
+        list,
+        "transactional_id:compact_nullable_string transaction_timeout_ms:int32 tags",
+    ),
+    "init_producer_id_request_v3": (
+        InitProducerIdRequest,
+        list,
+        "transactional_id:compact_nullable_string transaction_timeout_ms:int32 producer_id:int64 "
+        "producer_epoch:int16 tags",
+    ),
+    "init_producer_id_request_v6": (
+        InitProducerIdRequest,
+        list,
+        "transactional_id:compact_nullable_string transaction_timeout_ms:int32 producer_id:int64 "
+        "producer_epoch:int16 enable2_pc:bool keep_prepared_txn:bool tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_init_producer_id_request_v0,
+        1: _decode_init_producer_id_request_v0,
+        2: _decode_init_producer_id_request_v2,
+        3: _decode_init_producer_id_request_v3,
+        4: _decode_init_producer_id_request_v3,
+        5: _decode_init_producer_id_request_v3,
+        6: _decode_init_producer_id_request_v6,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_init_producer_id_request_v0,
     1: _encode_init_producer_id_request_v0,

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -364,15 +365,37 @@ def _size_init_producer_id_response_v6(item: InitProducerIdResponse) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_init_producer_id_response_v0,
-    1: _decode_init_producer_id_response_v0,
-    2: _decode_init_producer_id_response_v2,
-    3: _decode_init_producer_id_response_v2,
-    4: _decode_init_producer_id_response_v2,
-    5: _decode_init_producer_id_response_v2,
-    6: _decode_init_producer_id_response_v6,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "init_producer_id_response_v0": (
+        InitProducerIdResponse,
+        list,
+        "throttle_time_ms:int32 error_code:int16 producer_id:int64 producer_epoch:int16",
+    ),
+    "init_producer_id_response_v2": (
+        InitProducerIdResponse,
+        list,
+        "throttle_time_ms:int32 error_code:int16 producer_id:int64 producer_epoch:int16 tags",
+    ),
+    "init_producer_id_response_v6": (
+        InitProducerIdResponse,
+        list,
+        "throttle_time_ms:int32 error_code:int16 producer_id:int64 producer_epoch:int16 "
+        "ongoing_txn_producer_id:int64 ongoing_txn_producer_epoch:int16 tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_init_producer_id_response_v0,
+        1: _decode_init_producer_id_response_v0,
+        2: _decode_init_producer_id_response_v2,
+        3: _decode_init_producer_id_response_v2,
+        4: _decode_init_producer_id_response_v2,
+        5: _decode_init_producer_id_response_v2,
+        6: _decode_init_producer_id_response_v6,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_init_producer_id_response_v0,
     1: _encode_init_producer_id_response_v0,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -1060,22 +1061,66 @@ def _size_metadata_request_v11(item: MetadataRequest) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_metadata_request_v0,
-    1: _decode_metadata_request_v1,
-    2: _decode_metadata_request_v1,
-    3: _decode_metadata_request_v1,
-    4: _decode_metadata_request_v4,
-    5: _decode_metadata_request_v4,
-    6: _decode_metadata_request_v4,
-    7: _decode_metadata_request_v4,
-    8: _decode_metadata_request_v8,
-    9: _decode_metadata_request_v9,
-    10: _decode_metadata_request_v10,
-    11: _decode_metadata_request_v11,
-    12: _decode_metadata_request_v11,
-    13: _decode_metadata_request_v11,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "metadata_request_topic_v0": (MetadataRequestTopic, list, "name:string"),
+    "metadata_request_topic_v9": (MetadataRequestTopic, list, "name:compact_string tags"),
+    "metadata_request_topic_v10": (
+        MetadataRequestTopic,
+        list,
+        "topic_id:uuid name:compact_nullable_string tags",
+    ),
+    "metadata_request_v0": (MetadataRequest, list, "topics:array(metadata_request_topic_v0)"),
+    "metadata_request_v1": (MetadataRequest, list, "topics:nullable_array(metadata_request_topic_v0)"),
+    "metadata_request_v4": (
+        MetadataRequest,
+        list,
+        "topics:nullable_array(metadata_request_topic_v0) allow_auto_topic_creation:bool",
+    ),
+    "metadata_request_v8": (
+        MetadataRequest,
+        list,
+        "topics:nullable_array(metadata_request_topic_v0) allow_auto_topic_creation:bool "
+        "include_cluster_authorized_operations:bool include_topic_authorized_operations:bool",
+    ),
+    "metadata_request_v9": (
+        MetadataRequest,
+        list,
+        "topics:compact_nullable_array(metadata_request_topic_v9) allow_auto_topic_creation:bool "
+        "include_cluster_authorized_operations:bool include_topic_authorized_operations:bool tags",
+    ),
+    "metadata_request_v10": (
+        MetadataRequest,
+        list,
+        "topics:compact_nullable_array(metadata_request_topic_v10) allow_auto_topic_creation:bool "
+        "include_cluster_authorized_operations:bool include_topic_authorized_operations:bool tags",
+    ),
+    "metadata_request_v11": (
+        MetadataRequest,
+        list,
+        "topics:compact_nullable_array(metadata_request_topic_v10) allow_auto_topic_creation:bool "
+        "include_topic_authorized_operations:bool tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_metadata_request_v0,
+        1: _decode_metadata_request_v1,
+        2: _decode_metadata_request_v1,
+        3: _decode_metadata_request_v1,
+        4: _decode_metadata_request_v4,
+        5: _decode_metadata_request_v4,
+        6: _decode_metadata_request_v4,
+        7: _decode_metadata_request_v4,
+        8: _decode_metadata_request_v8,
+        9: _decode_metadata_request_v9,
+        10: _decode_metadata_request_v10,
+        11: _decode_metadata_request_v11,
+        12: _decode_metadata_request_v11,
+        13: _decode_metadata_request_v11,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_metadata_request_v0,
     1: _encode_metadata_request_v1,

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._keyed import KeyedList
 from ._plain import Plain
 from ._wire import (
@@ -3687,22 +3688,188 @@ def _size_metadata_response_v13(item: MetadataResponse) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_metadata_response_v0,
-    1: _decode_metadata_response_v1,
-    2: _decode_metadata_response_v2,
-    3: _decode_metadata_response_v3,
-    4: _decode_metadata_response_v3,
-    5: _decode_metadata_response_v5,
-    6: _decode_metadata_response_v5,
-    7: _decode_metadata_response_v7,
-    8: _decode_metadata_response_v8,
-    9: _decode_metadata_response_v9,
-    10: _decode_metadata_response_v10,
-    11: _decode_metadata_response_v11,
-    12: _decode_metadata_response_v12,
-    13: _decode_metadata_response_v13,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "metadata_response_broker_v0": (
+        MetadataResponseBroker,
+        MetadataResponseBrokerCollection,
+        "node_id:int32 host:string port:int32",
+    ),
+    "metadata_response_broker_v1": (
+        MetadataResponseBroker,
+        MetadataResponseBrokerCollection,
+        "node_id:int32 host:string port:int32 rack:nullable_string",
+    ),
+    "metadata_response_broker_v9": (
+        MetadataResponseBroker,
+        MetadataResponseBrokerCollection,
+        "node_id:int32 host:compact_string port:int32 rack:compact_nullable_string tags",
+    ),
+    "metadata_response_partition_v0": (
+        MetadataResponsePartition,
+        list,
+        "error_code:int16 partition_index:int32 leader_id:int32 replica_nodes:array(int32) "
+        "isr_nodes:array(int32)",
+    ),
+    "metadata_response_partition_v5": (
+        MetadataResponsePartition,
+        list,
+        "error_code:int16 partition_index:int32 leader_id:int32 replica_nodes:array(int32) "
+        "isr_nodes:array(int32) offline_replicas:array(int32)",
+    ),
+    "metadata_response_partition_v7": (
+        MetadataResponsePartition,
+        list,
+        "error_code:int16 partition_index:int32 leader_id:int32 leader_epoch:int32 "
+        "replica_nodes:array(int32) isr_nodes:array(int32) offline_replicas:array(int32)",
+    ),
+    "metadata_response_partition_v9": (
+        MetadataResponsePartition,
+        list,
+        "error_code:int16 partition_index:int32 leader_id:int32 leader_epoch:int32 "
+        "replica_nodes:compact_array(int32) isr_nodes:compact_array(int32) "
+        "offline_replicas:compact_array(int32) tags",
+    ),
+    "metadata_response_topic_v0": (
+        MetadataResponseTopic,
+        MetadataResponseTopicCollection,
+        "error_code:int16 name:string partitions:array(metadata_response_partition_v0)",
+    ),
+    "metadata_response_topic_v1": (
+        MetadataResponseTopic,
+        MetadataResponseTopicCollection,
+        "error_code:int16 name:string is_internal:bool partitions:array(metadata_response_partition_v0)",
+    ),
+    "metadata_response_topic_v5": (
+        MetadataResponseTopic,
+        MetadataResponseTopicCollection,
+        "error_code:int16 name:string is_internal:bool partitions:array(metadata_response_partition_v5)",
+    ),
+    "metadata_response_topic_v7": (
+        MetadataResponseTopic,
+        MetadataResponseTopicCollection,
+        "error_code:int16 name:string is_internal:bool partitions:array(metadata_response_partition_v7)",
+    ),
+    "metadata_response_topic_v8": (
+        MetadataResponseTopic,
+        MetadataResponseTopicCollection,
+        "error_code:int16 name:string is_internal:bool partitions:array(metadata_response_partition_v7) "
+        "topic_authorized_operations:int32",
+    ),
+    "metadata_response_topic_v9": (
+        MetadataResponseTopic,
+        MetadataResponseTopicCollection,
+        "error_code:int16 name:compact_string is_internal:bool "
+        "partitions:compact_array(metadata_response_partition_v9) topic_authorized_operations:int32 tags",
+    ),
+    "metadata_response_topic_v10": (
+        MetadataResponseTopic,
+        MetadataResponseTopicCollection,
+        "error_code:int16 name:compact_string topic_id:uuid is_internal:bool "
+        "partitions:compact_array(metadata_response_partition_v9) topic_authorized_operations:int32 tags",
+    ),
+    "metadata_response_topic_v12": (
+        MetadataResponseTopic,
+        MetadataResponseTopicCollection,
+        "error_code:int16 name:compact_nullable_string topic_id:uuid is_internal:bool "
+        "partitions:compact_array(metadata_response_partition_v9) topic_authorized_operations:int32 tags",
+    ),
+    "metadata_response_v0": (
+        MetadataResponse,
+        list,
+        "brokers:array(metadata_response_broker_v0) topics:array(metadata_response_topic_v0)",
+    ),
+    "metadata_response_v1": (
+        MetadataResponse,
+        list,
+        "brokers:array(metadata_response_broker_v1) controller_id:int32 "
+        "topics:array(metadata_response_topic_v1)",
+    ),
+    "metadata_response_v2": (
+        MetadataResponse,
+        list,
+        "brokers:array(metadata_response_broker_v1) cluster_id:nullable_string controller_id:int32 "
+        "topics:array(metadata_response_topic_v1)",
+    ),
+    "metadata_response_v3": (
+        MetadataResponse,
+        list,
+        "throttle_time_ms:int32 brokers:array(metadata_response_broker_v1) cluster_id:nullable_string "
+        "controller_id:int32 topics:array(metadata_response_topic_v1)",
+    ),
+    "metadata_response_v5": (
+        MetadataResponse,
+        list,
+        "throttle_time_ms:int32 brokers:array(metadata_response_broker_v1) cluster_id:nullable_string "
+        "controller_id:int32 topics:array(metadata_response_topic_v5)",
+    ),
+    "metadata_response_v7": (
+        MetadataResponse,
+        list,
+        "throttle_time_ms:int32 brokers:array(metadata_response_broker_v1) cluster_id:nullable_string "
+        "controller_id:int32 topics:array(metadata_response_topic_v7)",
+    ),
+    "metadata_response_v8": (
+        MetadataResponse,
+        list,
+        "throttle_time_ms:int32 brokers:array(metadata_response_broker_v1) cluster_id:nullable_string "
+        "controller_id:int32 topics:array(metadata_response_topic_v8) cluster_authorized_operations:int32",
+    ),
+    "metadata_response_v9": (
+        MetadataResponse,
+        list,
+        "throttle_time_ms:int32 brokers:compact_array(metadata_response_broker_v9) "
+        "cluster_id:compact_nullable_string controller_id:int32 "
+        "topics:compact_array(metadata_response_topic_v9) cluster_authorized_operations:int32 tags",
+    ),
+    "metadata_response_v10": (
+        MetadataResponse,
+        list,
+        "throttle_time_ms:int32 brokers:compact_array(metadata_response_broker_v9) "
+        "cluster_id:compact_nullable_string controller_id:int32 "
+        "topics:compact_array(metadata_response_topic_v10) cluster_authorized_operations:int32 tags",
+    ),
+    "metadata_response_v11": (
+        MetadataResponse,
+        list,
+        "throttle_time_ms:int32 brokers:compact_array(metadata_response_broker_v9) "
+        "cluster_id:compact_nullable_string controller_id:int32 "
+        "topics:compact_array(metadata_response_topic_v10) tags",
+    ),
+    "metadata_response_v12": (
+        MetadataResponse,
+        list,
+        "throttle_time_ms:int32 brokers:compact_array(metadata_response_broker_v9) "
+        "cluster_id:compact_nullable_string controller_id:int32 "
+        "topics:compact_array(metadata_response_topic_v12) tags",
+    ),
+    "metadata_response_v13": (
+        MetadataResponse,
+        list,
+        "throttle_time_ms:int32 brokers:compact_array(metadata_response_broker_v9) "
+        "cluster_id:compact_nullable_string controller_id:int32 "
+        "topics:compact_array(metadata_response_topic_v12) error_code:int16 tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_metadata_response_v0,
+        1: _decode_metadata_response_v1,
+        2: _decode_metadata_response_v2,
+        3: _decode_metadata_response_v3,
+        4: _decode_metadata_response_v3,
+        5: _decode_metadata_response_v5,
+        6: _decode_metadata_response_v5,
+        7: _decode_metadata_response_v7,
+        8: _decode_metadata_response_v8,
+        9: _decode_metadata_response_v9,
+        10: _decode_metadata_response_v10,
+        11: _decode_metadata_response_v11,
+        12: _decode_metadata_response_v12,
+        13: _decode_metadata_response_v13,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_metadata_response_v0,
     1: _encode_metadata_response_v1,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -1849,18 +1850,97 @@ def _size_offset_fetch_request_v10(item: OffsetFetchRequest) -> int:
     return size
 
 
-_DECODE = {
-    1: _decode_offset_fetch_request_v1,
-    2: _decode_offset_fetch_request_v2,
-    3: _decode_offset_fetch_request_v2,
-    4: _decode_offset_fetch_request_v2,
-    5: _decode_offset_fetch_request_v2,
-    6: _decode_offset_fetch_request_v6,
-    7: _decode_offset_fetch_request_v7,
-    8: _decode_offset_fetch_request_v8,
-    9: _decode_offset_fetch_request_v9,
-    10: _decode_offset_fetch_request_v10,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "offset_fetch_request_topic_v1": (
+        OffsetFetchRequestTopic,
+        list,
+        "name:string partition_indexes:array(int32)",
+    ),
+    "offset_fetch_request_topic_v6": (
+        OffsetFetchRequestTopic,
+        list,
+        "name:compact_string partition_indexes:compact_array(int32) tags",
+    ),
+    "offset_fetch_request_topics_v8": (
+        OffsetFetchRequestTopics,
+        list,
+        "name:compact_string partition_indexes:compact_array(int32) tags",
+    ),
+    "offset_fetch_request_topics_v10": (
+        OffsetFetchRequestTopics,
+        list,
+        "topic_id:uuid partition_indexes:compact_array(int32) tags",
+    ),
+    "offset_fetch_request_group_v8": (
+        OffsetFetchRequestGroup,
+        list,
+        "group_id:compact_string topics:compact_nullable_array(offset_fetch_request_topics_v8) tags",
+    ),
+    "offset_fetch_request_group_v9": (
+        OffsetFetchRequestGroup,
+        list,
+        "group_id:compact_string member_id:compact_nullable_string member_epoch:int32 "
+        "topics:compact_nullable_array(offset_fetch_request_topics_v8) tags",
+    ),
+    "offset_fetch_request_group_v10": (
+        OffsetFetchRequestGroup,
+        list,
+        "group_id:compact_string member_id:compact_nullable_string member_epoch:int32 "
+        "topics:compact_nullable_array(offset_fetch_request_topics_v10) tags",
+    ),
+    "offset_fetch_request_v1": (
+        OffsetFetchRequest,
+        list,
+        "group_id:string topics:array(offset_fetch_request_topic_v1)",
+    ),
+    "offset_fetch_request_v2": (
+        OffsetFetchRequest,
+        list,
+        "group_id:string topics:nullable_array(offset_fetch_request_topic_v1)",
+    ),
+    "offset_fetch_request_v6": (
+        OffsetFetchRequest,
+        list,
+        "group_id:compact_string topics:compact_nullable_array(offset_fetch_request_topic_v6) tags",
+    ),
+    "offset_fetch_request_v7": (
+        OffsetFetchRequest,
+        list,
+        "group_id:compact_string topics:compact_nullable_array(offset_fetch_request_topic_v6) "
+        "require_stable:bool tags",
+    ),
+    "offset_fetch_request_v8": (
+        OffsetFetchRequest,
+        list,
+        "groups:compact_array(offset_fetch_request_group_v8) require_stable:bool tags",
+    ),
+    "offset_fetch_request_v9": (
+        OffsetFetchRequest,
+        list,
+        "groups:compact_array(offset_fetch_request_group_v9) require_stable:bool tags",
+    ),
+    "offset_fetch_request_v10": (
+        OffsetFetchRequest,
+        list,
+        "groups:compact_array(offset_fetch_request_group_v10) require_stable:bool tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        1: _decode_offset_fetch_request_v1,
+        2: _decode_offset_fetch_request_v2,
+        3: _decode_offset_fetch_request_v2,
+        4: _decode_offset_fetch_request_v2,
+        5: _decode_offset_fetch_request_v2,
+        6: _decode_offset_fetch_request_v6,
+        7: _decode_offset_fetch_request_v7,
+        8: _decode_offset_fetch_request_v8,
+        9: _decode_offset_fetch_request_v9,
+        10: _decode_offset_fetch_request_v10,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     1: _encode_offset_fetch_request_v1,
     2: _encode_offset_fetch_request_v2,

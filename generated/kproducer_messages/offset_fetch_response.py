@@ -11,6 +11,7 @@ from uuid import UUID
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -2002,18 +2003,115 @@ def _size_offset_fetch_response_v10(item: OffsetFetchResponse) -> int:
     return size
 
 
-_DECODE = {
-    1: _decode_offset_fetch_response_v1,
-    2: _decode_offset_fetch_response_v2,
-    3: _decode_offset_fetch_response_v3,
-    4: _decode_offset_fetch_response_v3,
-    5: _decode_offset_fetch_response_v5,
-    6: _decode_offset_fetch_response_v6,
-    7: _decode_offset_fetch_response_v6,
-    8: _decode_offset_fetch_response_v8,
-    9: _decode_offset_fetch_response_v8,
-    10: _decode_offset_fetch_response_v10,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "offset_fetch_response_partition_v1": (
+        OffsetFetchResponsePartition,
+        list,
+        "partition_index:int32 committed_offset:int64 metadata:nullable_string error_code:int16",
+    ),
+    "offset_fetch_response_partition_v5": (
+        OffsetFetchResponsePartition,
+        list,
+        "partition_index:int32 committed_offset:int64 committed_leader_epoch:int32 metadata:nullable_string "
+        "error_code:int16",
+    ),
+    "offset_fetch_response_partition_v6": (
+        OffsetFetchResponsePartition,
+        list,
+        "partition_index:int32 committed_offset:int64 committed_leader_epoch:int32 "
+        "metadata:compact_nullable_string error_code:int16 tags",
+    ),
+    "offset_fetch_response_topic_v1": (
+        OffsetFetchResponseTopic,
+        list,
+        "name:string partitions:array(offset_fetch_response_partition_v1)",
+    ),
+    "offset_fetch_response_topic_v5": (
+        OffsetFetchResponseTopic,
+        list,
+        "name:string partitions:array(offset_fetch_response_partition_v5)",
+    ),
+    "offset_fetch_response_topic_v6": (
+        OffsetFetchResponseTopic,
+        list,
+        "name:compact_string partitions:compact_array(offset_fetch_response_partition_v6) tags",
+    ),
+    "offset_fetch_response_partitions_v8": (
+        OffsetFetchResponsePartitions,
+        list,
+        "partition_index:int32 committed_offset:int64 committed_leader_epoch:int32 "
+        "metadata:compact_nullable_string error_code:int16 tags",
+    ),
+    "offset_fetch_response_topics_v8": (
+        OffsetFetchResponseTopics,
+        list,
+        "name:compact_string partitions:compact_array(offset_fetch_response_partitions_v8) tags",
+    ),
+    "offset_fetch_response_topics_v10": (
+        OffsetFetchResponseTopics,
+        list,
+        "topic_id:uuid partitions:compact_array(offset_fetch_response_partitions_v8) tags",
+    ),
+    "offset_fetch_response_group_v8": (
+        OffsetFetchResponseGroup,
+        list,
+        "group_id:compact_string topics:compact_array(offset_fetch_response_topics_v8) error_code:int16 "
+        "tags",
+    ),
+    "offset_fetch_response_group_v10": (
+        OffsetFetchResponseGroup,
+        list,
+        "group_id:compact_string topics:compact_array(offset_fetch_response_topics_v10) error_code:int16 "
+        "tags",
+    ),
+    "offset_fetch_response_v1": (OffsetFetchResponse, list, "topics:array(offset_fetch_response_topic_v1)"),
+    "offset_fetch_response_v2": (
+        OffsetFetchResponse,
+        list,
+        "topics:array(offset_fetch_response_topic_v1) error_code:int16",
+    ),
+    "offset_fetch_response_v3": (
+        OffsetFetchResponse,
+        list,
+        "throttle_time_ms:int32 topics:array(offset_fetch_response_topic_v1) error_code:int16",
+    ),
+    "offset_fetch_response_v5": (
+        OffsetFetchResponse,
+        list,
+        "throttle_time_ms:int32 topics:array(offset_fetch_response_topic_v5) error_code:int16",
+    ),
+    "offset_fetch_response_v6": (
+        OffsetFetchResponse,
+        list,
+        "throttle_time_ms:int32 topics:compact_array(offset_fetch_response_topic_v6) error_code:int16 tags",
+    ),
+    "offset_fetch_response_v8": (
+        OffsetFetchResponse,
+        list,
+        "throttle_time_ms:int32 groups:compact_array(offset_fetch_response_group_v8) tags",
+    ),
+    "offset_fetch_response_v10": (
+        OffsetFetchResponse,
+        list,
+        "throttle_time_ms:int32 groups:compact_array(offset_fetch_response_group_v10) tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        1: _decode_offset_fetch_response_v1,
+        2: _decode_offset_fetch_response_v2,
+        3: _decode_offset_fetch_response_v3,
+        4: _decode_offset_fetch_response_v3,
+        5: _decode_offset_fetch_response_v5,
+        6: _decode_offset_fetch_response_v6,
+        7: _decode_offset_fetch_response_v6,
+        8: _decode_offset_fetch_response_v8,
+        9: _decode_offset_fetch_response_v8,
+        10: _decode_offset_fetch_response_v10,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     1: _encode_offset_fetch_response_v1,
     2: _encode_offset_fetch_response_v2,

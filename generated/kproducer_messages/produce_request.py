@@ -12,6 +12,7 @@ from uuid import UUID
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._keyed import KeyedList
 from ._plain import Plain
 from ._wire import (
@@ -1123,19 +1124,64 @@ def _zero_copy_size_produce_request_v13(item: ProduceRequest) -> int:
     return size
 
 
-_DECODE = {
-    3: _decode_produce_request_v3,
-    4: _decode_produce_request_v3,
-    5: _decode_produce_request_v3,
-    6: _decode_produce_request_v3,
-    7: _decode_produce_request_v3,
-    8: _decode_produce_request_v3,
-    9: _decode_produce_request_v9,
-    10: _decode_produce_request_v9,
-    11: _decode_produce_request_v9,
-    12: _decode_produce_request_v9,
-    13: _decode_produce_request_v13,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "partition_produce_data_v3": (PartitionProduceData, list, "index:int32 records:nullable_view"),
+    "partition_produce_data_v9": (
+        PartitionProduceData,
+        list,
+        "index:int32 records:compact_nullable_view tags",
+    ),
+    "topic_produce_data_v3": (
+        TopicProduceData,
+        TopicProduceDataCollection,
+        "name:string partition_data:array(partition_produce_data_v3)",
+    ),
+    "topic_produce_data_v9": (
+        TopicProduceData,
+        TopicProduceDataCollection,
+        "name:compact_string partition_data:compact_array(partition_produce_data_v9) tags",
+    ),
+    "topic_produce_data_v13": (
+        TopicProduceData,
+        TopicProduceDataCollection,
+        "topic_id:uuid partition_data:compact_array(partition_produce_data_v9) tags",
+    ),
+    "produce_request_v3": (
+        ProduceRequest,
+        list,
+        "transactional_id:nullable_string acks:int16 timeout_ms:int32 "
+        "topic_data:array(topic_produce_data_v3)",
+    ),
+    "produce_request_v9": (
+        ProduceRequest,
+        list,
+        "transactional_id:compact_nullable_string acks:int16 timeout_ms:int32 "
+        "topic_data:compact_array(topic_produce_data_v9) tags",
+    ),
+    "produce_request_v13": (
+        ProduceRequest,
+        list,
+        "transactional_id:compact_nullable_string acks:int16 timeout_ms:int32 "
+        "topic_data:compact_array(topic_produce_data_v13) tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        3: _decode_produce_request_v3,
+        4: _decode_produce_request_v3,
+        5: _decode_produce_request_v3,
+        6: _decode_produce_request_v3,
+        7: _decode_produce_request_v3,
+        8: _decode_produce_request_v3,
+        9: _decode_produce_request_v9,
+        10: _decode_produce_request_v9,
+        11: _decode_produce_request_v9,
+        12: _decode_produce_request_v9,
+        13: _decode_produce_request_v13,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     3: _encode_produce_request_v3,
     4: _encode_produce_request_v3,

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._keyed import KeyedList
 from ._plain import Plain
 from ._wire import (
@@ -2443,19 +2444,133 @@ def _size_produce_response_v13(item: ProduceResponse) -> int:
     return size
 
 
-_DECODE = {
-    3: _decode_produce_response_v3,
-    4: _decode_produce_response_v3,
-    5: _decode_produce_response_v5,
-    6: _decode_produce_response_v5,
-    7: _decode_produce_response_v5,
-    8: _decode_produce_response_v8,
-    9: _decode_produce_response_v9,
-    10: _decode_produce_response_v10,
-    11: _decode_produce_response_v10,
-    12: _decode_produce_response_v10,
-    13: _decode_produce_response_v13,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "batch_index_and_error_message_v8": (
+        BatchIndexAndErrorMessage,
+        list,
+        "batch_index:int32 batch_index_error_message:nullable_string",
+    ),
+    "batch_index_and_error_message_v9": (
+        BatchIndexAndErrorMessage,
+        list,
+        "batch_index:int32 batch_index_error_message:compact_nullable_string tags",
+    ),
+    "leader_id_and_epoch_v10": (LeaderIdAndEpoch, list, "leader_id:int32 leader_epoch:int32 tags"),
+    "partition_produce_response_v3": (
+        PartitionProduceResponse,
+        list,
+        "index:int32 error_code:int16 base_offset:int64 log_append_time_ms:int64",
+    ),
+    "partition_produce_response_v5": (
+        PartitionProduceResponse,
+        list,
+        "index:int32 error_code:int16 base_offset:int64 log_append_time_ms:int64 log_start_offset:int64",
+    ),
+    "partition_produce_response_v8": (
+        PartitionProduceResponse,
+        list,
+        "index:int32 error_code:int16 base_offset:int64 log_append_time_ms:int64 log_start_offset:int64 "
+        "record_errors:array(batch_index_and_error_message_v8) error_message:nullable_string",
+    ),
+    "partition_produce_response_v9": (
+        PartitionProduceResponse,
+        list,
+        "index:int32 error_code:int16 base_offset:int64 log_append_time_ms:int64 log_start_offset:int64 "
+        "record_errors:compact_array(batch_index_and_error_message_v9) "
+        "error_message:compact_nullable_string tags 0=refused",
+    ),
+    "partition_produce_response_v10": (
+        PartitionProduceResponse,
+        list,
+        "index:int32 error_code:int16 base_offset:int64 log_append_time_ms:int64 log_start_offset:int64 "
+        "record_errors:compact_array(batch_index_and_error_message_v9) "
+        "error_message:compact_nullable_string tags 0=current_leader:struct(leader_id_and_epoch_v10)",
+    ),
+    "topic_produce_response_v3": (
+        TopicProduceResponse,
+        TopicProduceResponseCollection,
+        "name:string partition_responses:array(partition_produce_response_v3)",
+    ),
+    "topic_produce_response_v5": (
+        TopicProduceResponse,
+        TopicProduceResponseCollection,
+        "name:string partition_responses:array(partition_produce_response_v5)",
+    ),
+    "topic_produce_response_v8": (
+        TopicProduceResponse,
+        TopicProduceResponseCollection,
+        "name:string partition_responses:array(partition_produce_response_v8)",
+    ),
+    "topic_produce_response_v9": (
+        TopicProduceResponse,
+        TopicProduceResponseCollection,
+        "name:compact_string partition_responses:compact_array(partition_produce_response_v9) tags",
+    ),
+    "topic_produce_response_v10": (
+        TopicProduceResponse,
+        TopicProduceResponseCollection,
+        "name:compact_string partition_responses:compact_array(partition_produce_response_v10) tags",
+    ),
+    "topic_produce_response_v13": (
+        TopicProduceResponse,
+        TopicProduceResponseCollection,
+        "topic_id:uuid partition_responses:compact_array(partition_produce_response_v10) tags",
+    ),
+    "node_endpoint_v10": (
+        NodeEndpoint,
+        NodeEndpointCollection,
+        "node_id:int32 host:compact_string port:int32 rack:compact_nullable_string tags",
+    ),
+    "produce_response_v3": (
+        ProduceResponse,
+        list,
+        "responses:array(topic_produce_response_v3) throttle_time_ms:int32",
+    ),
+    "produce_response_v5": (
+        ProduceResponse,
+        list,
+        "responses:array(topic_produce_response_v5) throttle_time_ms:int32",
+    ),
+    "produce_response_v8": (
+        ProduceResponse,
+        list,
+        "responses:array(topic_produce_response_v8) throttle_time_ms:int32",
+    ),
+    "produce_response_v9": (
+        ProduceResponse,
+        list,
+        "responses:compact_array(topic_produce_response_v9) throttle_time_ms:int32 tags 0=refused",
+    ),
+    "produce_response_v10": (
+        ProduceResponse,
+        list,
+        "responses:compact_array(topic_produce_response_v10) throttle_time_ms:int32 tags "
+        "0=node_endpoints:compact_array(node_endpoint_v10)",
+    ),
+    "produce_response_v13": (
+        ProduceResponse,
+        list,
+        "responses:compact_array(topic_produce_response_v13) throttle_time_ms:int32 tags "
+        "0=node_endpoints:compact_array(node_endpoint_v10)",
+    ),
 }
+_DECODE = decoders(
+    {
+        3: _decode_produce_response_v3,
+        4: _decode_produce_response_v3,
+        5: _decode_produce_response_v5,
+        6: _decode_produce_response_v5,
+        7: _decode_produce_response_v5,
+        8: _decode_produce_response_v8,
+        9: _decode_produce_response_v9,
+        10: _decode_produce_response_v10,
+        11: _decode_produce_response_v10,
+        12: _decode_produce_response_v10,
+        13: _decode_produce_response_v13,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     3: _encode_produce_response_v3,
     4: _encode_produce_response_v3,

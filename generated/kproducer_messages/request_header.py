@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -321,10 +322,27 @@ def _size_request_header_v2(item: RequestHeader) -> int:
     return size
 
 
-_DECODE = {
-    1: _decode_request_header_v1,
-    2: _decode_request_header_v2,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "request_header_v1": (
+        RequestHeader,
+        list,
+        "request_api_key:int16 request_api_version:int16 correlation_id:int32 client_id:nullable_string",
+    ),
+    "request_header_v2": (
+        RequestHeader,
+        list,
+        "request_api_key:int16 request_api_version:int16 correlation_id:int32 client_id:nullable_string "
+        "tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        1: _decode_request_header_v1,
+        2: _decode_request_header_v2,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     1: _encode_request_header_v1,
     2: _encode_request_header_v2,

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -221,10 +222,18 @@ def _size_response_header_v1(item: ResponseHeader) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_response_header_v0,
-    1: _decode_response_header_v1,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "response_header_v0": (ResponseHeader, list, "correlation_id:int32"),
+    "response_header_v1": (ResponseHeader, list, "correlation_id:int32 tags"),
 }
+_DECODE = decoders(
+    {
+        0: _decode_response_header_v0,
+        1: _decode_response_header_v1,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_response_header_v0,
     1: _encode_response_header_v1,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -1598,15 +1599,86 @@ def _size_txn_offset_commit_request_v6(item: TxnOffsetCommitRequest) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_txn_offset_commit_request_v0,
-    1: _decode_txn_offset_commit_request_v0,
-    2: _decode_txn_offset_commit_request_v2,
-    3: _decode_txn_offset_commit_request_v3,
-    4: _decode_txn_offset_commit_request_v3,
-    5: _decode_txn_offset_commit_request_v3,
-    6: _decode_txn_offset_commit_request_v6,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "txn_offset_commit_request_partition_v0": (
+        TxnOffsetCommitRequestPartition,
+        list,
+        "partition_index:int32 committed_offset:int64 committed_metadata:nullable_string",
+    ),
+    "txn_offset_commit_request_partition_v2": (
+        TxnOffsetCommitRequestPartition,
+        list,
+        "partition_index:int32 committed_offset:int64 committed_leader_epoch:int32 "
+        "committed_metadata:nullable_string",
+    ),
+    "txn_offset_commit_request_partition_v3": (
+        TxnOffsetCommitRequestPartition,
+        list,
+        "partition_index:int32 committed_offset:int64 committed_leader_epoch:int32 "
+        "committed_metadata:compact_nullable_string tags",
+    ),
+    "txn_offset_commit_request_topic_v0": (
+        TxnOffsetCommitRequestTopic,
+        list,
+        "name:string partitions:array(txn_offset_commit_request_partition_v0)",
+    ),
+    "txn_offset_commit_request_topic_v2": (
+        TxnOffsetCommitRequestTopic,
+        list,
+        "name:string partitions:array(txn_offset_commit_request_partition_v2)",
+    ),
+    "txn_offset_commit_request_topic_v3": (
+        TxnOffsetCommitRequestTopic,
+        list,
+        "name:compact_string partitions:compact_array(txn_offset_commit_request_partition_v3) tags",
+    ),
+    "txn_offset_commit_request_topic_v6": (
+        TxnOffsetCommitRequestTopic,
+        list,
+        "topic_id:uuid partitions:compact_array(txn_offset_commit_request_partition_v3) tags",
+    ),
+    "txn_offset_commit_request_v0": (
+        TxnOffsetCommitRequest,
+        list,
+        "transactional_id:string group_id:string producer_id:int64 producer_epoch:int16 "
+        "topics:array(txn_offset_commit_request_topic_v0)",
+    ),
+    "txn_offset_commit_request_v2": (
+        TxnOffsetCommitRequest,
+        list,
+        "transactional_id:string group_id:string producer_id:int64 producer_epoch:int16 "
+        "topics:array(txn_offset_commit_request_topic_v2)",
+    ),
+    "txn_offset_commit_request_v3": (
+        TxnOffsetCommitRequest,
+        list,
+        "transactional_id:compact_string group_id:compact_string producer_id:int64 producer_epoch:int16 "
+        "generation_id_or_member_epoch:int32 member_id:compact_string "
+        "group_instance_id:compact_nullable_string topics:compact_array(txn_offset_commit_request_topic_v3) "
+        "tags",
+    ),
+    "txn_offset_commit_request_v6": (
+        TxnOffsetCommitRequest,
+        list,
+        "transactional_id:compact_string group_id:compact_string producer_id:int64 producer_epoch:int16 "
+        "generation_id_or_member_epoch:int32 member_id:compact_string "
+        "group_instance_id:compact_nullable_string topics:compact_array(txn_offset_commit_request_topic_v6) "
+        "tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_txn_offset_commit_request_v0,
+        1: _decode_txn_offset_commit_request_v0,
+        2: _decode_txn_offset_commit_request_v2,
+        3: _decode_txn_offset_commit_request_v3,
+        4: _decode_txn_offset_commit_request_v3,
+        5: _decode_txn_offset_commit_request_v3,
+        6: _decode_txn_offset_commit_request_v6,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_txn_offset_commit_request_v0,
     1: _encode_txn_offset_commit_request_v0,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import attrs
 
+from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
     Buffer,
@@ -836,15 +837,61 @@ def _size_txn_offset_commit_response_v6(item: TxnOffsetCommitResponse) -> int:
     return size
 
 
-_DECODE = {
-    0: _decode_txn_offset_commit_response_v0,
-    1: _decode_txn_offset_commit_response_v0,
-    2: _decode_txn_offset_commit_response_v0,
-    3: _decode_txn_offset_commit_response_v3,
-    4: _decode_txn_offset_commit_response_v3,
-    5: _decode_txn_offset_commit_response_v3,
-    6: _decode_txn_offset_commit_response_v6,
+#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+_LAYOUTS: Layouts = {
+    "txn_offset_commit_response_partition_v0": (
+        TxnOffsetCommitResponsePartition,
+        list,
+        "partition_index:int32 error_code:int16",
+    ),
+    "txn_offset_commit_response_partition_v3": (
+        TxnOffsetCommitResponsePartition,
+        list,
+        "partition_index:int32 error_code:int16 tags",
+    ),
+    "txn_offset_commit_response_topic_v0": (
+        TxnOffsetCommitResponseTopic,
+        list,
+        "name:string partitions:array(txn_offset_commit_response_partition_v0)",
+    ),
+    "txn_offset_commit_response_topic_v3": (
+        TxnOffsetCommitResponseTopic,
+        list,
+        "name:compact_string partitions:compact_array(txn_offset_commit_response_partition_v3) tags",
+    ),
+    "txn_offset_commit_response_topic_v6": (
+        TxnOffsetCommitResponseTopic,
+        list,
+        "topic_id:uuid partitions:compact_array(txn_offset_commit_response_partition_v3) tags",
+    ),
+    "txn_offset_commit_response_v0": (
+        TxnOffsetCommitResponse,
+        list,
+        "throttle_time_ms:int32 topics:array(txn_offset_commit_response_topic_v0)",
+    ),
+    "txn_offset_commit_response_v3": (
+        TxnOffsetCommitResponse,
+        list,
+        "throttle_time_ms:int32 topics:compact_array(txn_offset_commit_response_topic_v3) tags",
+    ),
+    "txn_offset_commit_response_v6": (
+        TxnOffsetCommitResponse,
+        list,
+        "throttle_time_ms:int32 topics:compact_array(txn_offset_commit_response_topic_v6) tags",
+    ),
 }
+_DECODE = decoders(
+    {
+        0: _decode_txn_offset_commit_response_v0,
+        1: _decode_txn_offset_commit_response_v0,
+        2: _decode_txn_offset_commit_response_v0,
+        3: _decode_txn_offset_commit_response_v3,
+        4: _decode_txn_offset_commit_response_v3,
+        5: _decode_txn_offset_commit_response_v3,
+        6: _decode_txn_offset_commit_response_v6,
+    },
+    _LAYOUTS,
+)
 _ENCODE = {
     0: _encode_txn_offset_commit_response_v0,
     1: _encode_txn_offset_commit_response_v0,

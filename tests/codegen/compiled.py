@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import kproducer_messages
 
 from codegen.compiler import compile_folder, load_folder, write_package
 from codegen.model import MessageSpec
@@ -51,7 +53,11 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
 @functools.cache
 def package_of(spec_dir: Path, name: str) -> Any:
     """The package that a folder of specs compiles to, imported."""
-    write_package(compile_folder(spec_dir), Path(_scratch().name) / name)
+    folder = Path(_scratch().name) / name
+    write_package(compile_folder(spec_dir), folder)
+    # The compiled decoders know no package, so the ones that were built for ours serve here, too.
+    for built in Path(kproducer_messages.__file__).parent.glob("_native.*.so"):
+        shutil.copy(built, folder)
     return importlib.import_module(name)
 
 
@@ -78,6 +84,14 @@ class Case:
     def message_class(self) -> Any:
         """The generated class of the message."""
         return getattr(self.module, class_name(self.spec.name))
+
+    def decoder(self) -> Any:
+        """The compiled decoder; ``None`` where the package uses none."""
+        return getattr(self.module._DECODE[self.version], "__self__", None)
+
+    def readable(self, data: bytes) -> bytes | memoryview:
+        """The bytes as ``decode`` hands them to decoders."""
+        return memoryview(data) if hasattr(self.module, "_ZERO_COPY_SIZE") else data
 
     @property
     def decode_error(self) -> type[Exception]:
