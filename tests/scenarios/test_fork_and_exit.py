@@ -201,6 +201,58 @@ def test_a_child_that_does_not_use_the_producer_leaves_it_alone(stage: Stage, cl
     assert len({r.connection_id for r in cluster.requests(PRODUCE)}) == 1
 
 
+def test_the_result_of_many_records_does_not_hang_in_a_child(stage: Stage, cluster: FakeCluster) -> None:
+    _run(
+        cluster,
+        """
+        p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
+        result = p.send_many("t", [b"parent"] * 3)
+
+        def child():
+            assert result.wait(20)
+            assert {error.outcome.value for _, error in result.failures()} == {"unknown"}
+            assert len(result.failures()) == 3
+
+        assert in_child(child) == 0
+        p.flush(20)
+        assert result.failures(20) == []
+        p.close(20)
+        """,
+    )
+    assert _values(cluster) == [b"parent"] * 3
+
+
+def test_a_fork_in_the_middle_of_send_many(stage: Stage, cluster: FakeCluster) -> None:
+    _run(
+        cluster,
+        """
+        p = producer()
+
+        def rows():
+            yield from [b"before"] * 100
+            pid = os.fork()
+            if pid:
+                assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            for n in range(100):
+                yield b"parent" if pid else b"child"
+
+        result = p.send_many("t", rows())
+        failed = [(row, error.outcome.value) for row, error in result.failures(20)]
+        if failed:
+            # What was accepted before the fork is the parent's.
+            assert failed == [(row, "unknown") for row in range(len(failed))]
+            assert 0 < len(failed) <= 100
+            assert result[150].result().offset >= 0
+            p.close(20)
+            os._exit(0)
+        assert result[150].result().offset >= 0
+        p.close(20)
+        """,
+    )
+    assert sorted(set(_values(cluster))) == [b"before", b"child", b"parent"]
+    assert _values(cluster).count(b"child") == _values(cluster).count(b"parent") == 100
+
+
 def test_a_child_that_closes_does_not_close_the_parents_connections(
     stage: Stage, cluster: FakeCluster
 ) -> None:
