@@ -26,7 +26,7 @@ class ProducerIdAndEpoch(NamedTuple):
     @property
     def is_valid(self) -> bool:
         """Whether the coordinator gave it; ``NO_PRODUCER`` is not valid."""
-        return self.producer_id >= 0
+        return self.producer_id >= 0 and self.epoch >= 0
 
     @property
     def can_be_raised(self) -> bool:

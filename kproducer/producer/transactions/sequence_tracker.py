@@ -2,7 +2,7 @@
 
 Brokers take the batches of a producer in one partition only in the order of their numbers, and recognise the
 last five of them when they come again. Two rules follow: at most five batches of a partition are without a
-fate, and a batch that is sent again goes alone, first of all. Numbers are never given to other records, except
+fate, and a batch that is sent again goes alone, first of all. Numbers are never given to other records, but
 together with a new epoch, and only after every request that carried the old ones has ended: no broker ever
 sees one number with two meanings, and what still comes in late under the old epoch is refused by it.
 

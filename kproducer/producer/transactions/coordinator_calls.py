@@ -1,0 +1,118 @@
+"""CoordinatorCalls: one request at a time to whoever coordinates, again after a pause, and after a look-up.
+
+Which request is due is asked anew each time: what the state does not want any more is not sent again. Guarded
+by the manager's lock. Source: Kafka's ``TransactionManager`` (pendingRequests, lookupCoordinator).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from kproducer.client.exponential_backoff import ExponentialBackoff
+from kproducer.producer.transactions.transaction_requests import (
+    Coordinator,
+    FindCoordinator,
+    TransactionRequest,
+)
+from kproducer.types import Node
+
+
+class _Attempts:
+    """How often something failed in a row, and when it may be tried again."""
+
+    __slots__ = ("_backoff", "failures", "not_before_ms")
+
+    def __init__(self, backoff: ExponentialBackoff) -> None:
+        self._backoff = backoff
+        self.succeeded()
+
+    def succeeded(self) -> None:
+        self.failures = 0
+        self.not_before_ms = 0
+
+    def failed(self, now_ms: int, longest_ms: int | None) -> None:
+        pause_ms = self._backoff.backoff_ms(self.failures)
+        self.not_before_ms = now_ms + (pause_ms if longest_ms is None else min(pause_ms, longest_ms))
+        self.failures += 1
+
+
+class CoordinatorCalls:
+    """The request that is due, or on its way.
+
+    Args:
+        backoff: pauses between attempts.
+
+    Attributes:
+        in_flight: the request that waits for its answer.
+    """
+
+    def __init__(self, backoff: ExponentialBackoff) -> None:
+        self._nodes: dict[Coordinator, Node] = {}
+        self._key: Hashable = None
+        self._request: TransactionRequest | None = None
+        self._request_attempts = _Attempts(backoff)
+        self._lookup_attempts = _Attempts(backoff)
+        self.in_flight: TransactionRequest | None = None
+
+    def next_request(
+        self, key: Hashable, make: Callable[[], TransactionRequest], now_ms: int
+    ) -> TransactionRequest | None:
+        """The request to send now: the wanted one, or the look-up that has to come before it.
+
+        Args:
+            key: equal as long as the same thing is wanted.
+            make: builds it; called once for a key.
+            now_ms: monotonic.
+        """
+        if self.in_flight is not None:
+            return None
+        if self._request is None or key != self._key:
+            self._key, self._request = key, make()
+            self._request_attempts.succeeded()
+        request: TransactionRequest = self._request
+        attempts = self._request_attempts
+        if request.coordinator is not None and request.coordinator not in self._nodes:
+            request, attempts = FindCoordinator(request.coordinator), self._lookup_attempts
+        if now_ms < attempts.not_before_ms:
+            return None
+        self.in_flight = request
+        return request
+
+    def delay_ms(self, now_ms: int) -> int:
+        """How long the request that ``next_request`` held back has to wait; 0 when nothing was held back."""
+        request = self._request
+        if request is None:
+            return 0
+        is_lookup = request.coordinator is not None and request.coordinator not in self._nodes
+        attempts = self._lookup_attempts if is_lookup else self._request_attempts
+        return max(0, attempts.not_before_ms - now_ms)
+
+    def node_for(self, request: TransactionRequest) -> Node | None:
+        """Where to send it; None: any broker will do."""
+        return None if request.coordinator is None else self._nodes.get(request.coordinator)
+
+    def landed(self) -> None:
+        """The request in flight has ended, somehow."""
+        self.in_flight = None
+
+    def found(self, coordinator: Coordinator, node: Node) -> None:
+        """A look-up was answered."""
+        self._nodes[coordinator] = node
+        self._lookup_attempts.succeeded()
+
+    def lookup_failed(self, now_ms: int) -> None:
+        """A look-up has to be made again."""
+        self._lookup_attempts.failed(now_ms, None)
+
+    def again(self, now_ms: int, longest_ms: int | None = None) -> None:
+        """The request has to be sent again after a pause, of ``longest_ms`` at most."""
+        self._request_attempts.failed(now_ms, longest_ms)
+
+    def forget(self, coordinator: Coordinator | None) -> None:
+        """That broker is not the coordinator, or does not answer: look it up before the next request."""
+        if coordinator is not None:
+            self._nodes.pop(coordinator, None)
+
+    def done(self) -> None:
+        """What was wanted is done: if the same is wanted once more it is a new request."""
+        self._key = self._request = None

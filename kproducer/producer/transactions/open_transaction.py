@@ -1,0 +1,90 @@
+"""OpenTransaction: what belongs to one transaction, from ``begin_transaction`` to its end.
+
+Plain data, guarded by the manager's lock. PreparedTransaction is what another process needs to end one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.producer.transactions.transaction_state import PendingOperation
+from kproducer.types import TopicPartition
+
+
+class PreparedTransaction(NamedTuple):
+    """A transaction with everything written, for another process to commit or abort. Small; pickles.
+
+    Attributes:
+        transactional_id: the producer's.
+        producer_id, epoch: as whom it was written.
+        transaction_version: 1 or 2: how it has to be ended (KIP-890).
+        is_empty: nothing was written; no broker knows of it.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    transaction_version: int
+    is_empty: bool = False
+
+
+class OffsetsTask:
+    """One call of ``send_offsets_to_transaction``.
+
+    Attributes:
+        remaining: what the group's coordinator has not taken yet.
+    """
+
+    __slots__ = ("group", "operation", "remaining")
+
+    def __init__(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> None:
+        self.remaining = dict(offsets)
+        self.group = group
+        self.operation = PendingOperation("send_offsets_to_transaction")
+
+
+class OpenTransaction:
+    """What the producer knows of its transaction.
+
+    Attributes:
+        version: 1: partitions and groups are added by requests of their own; 2: by writing to them (KIP-890).
+        is_taken_over: another process wrote it.
+        new_partitions: written to by the application, not yet added (version 1).
+        partitions: added: batches may go there (version 1).
+        groups: consumer groups that were added (version 1).
+        offsets: calls that are not done, oldest first.
+        has_started: the coordinator knows of the transaction.
+        may_have_started: it may know: a request went out, and nothing is known of its effect.
+        has_ended: the coordinator has taken the end; what may be left is to get the next epoch.
+        must_raise_epoch: something was written of which we lost track: after the abort, a new epoch.
+    """
+
+    __slots__ = (
+        "groups",
+        "has_ended",
+        "has_started",
+        "is_taken_over",
+        "may_have_started",
+        "must_raise_epoch",
+        "new_partitions",
+        "offsets",
+        "partitions",
+        "version",
+    )
+
+    def __init__(self, version: int, is_taken_over: bool = False) -> None:
+        self.version = version
+        self.is_taken_over = is_taken_over
+        self.new_partitions: set[TopicPartition] = set()
+        self.partitions: set[TopicPartition] = set()
+        self.groups: set[str] = set()
+        self.offsets: deque[OffsetsTask] = deque()
+        self.has_started = is_taken_over
+        self.may_have_started = is_taken_over
+        self.has_ended = False
+        self.must_raise_epoch = False

@@ -1,0 +1,206 @@
+"""TransactionLifecycle: the state, how it changes, and what each change means for those who wait.
+
+The only place that sets the state. Guarded by the manager's lock. Knows no requests and no batches.
+Source: Kafka's ``TransactionManager`` (transitionTo, transitionToAbortableError, transitionToFatalError).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NoReturn
+
+from kproducer.errors import (
+    AbortTransactionError,
+    FatalProducerError,
+    FencedError,
+    IllegalStateError,
+    KafkaError,
+    TransactionAbortedError,
+)
+from kproducer.producer.transactions.open_transaction import OpenTransaction
+from kproducer.producer.transactions.producer_id_and_epoch import ProducerIdAndEpoch
+from kproducer.producer.transactions.sequence_tracker import SequenceTracker
+from kproducer.producer.transactions.transaction_state import (
+    LEGAL_TRANSITIONS,
+    PendingOperation,
+    TransactionState,
+)
+
+_log = logging.getLogger(__name__)
+_S = TransactionState
+
+
+class TransactionLifecycle:
+    """State of the producer and of its transaction.
+
+    Args:
+        transactional_id: None for a producer that is idempotent only.
+
+    Attributes:
+        state: see ``transaction_state``.
+        cause: why the state is an error, or why the last initialization was refused.
+        operation: what a caller waits for, kept until the caller has seen how it ended.
+        transaction: the open transaction; None outside.
+        sequences: numbers of the batches.
+        can_raise_epoch: the coordinator gives the next epoch to whoever has this one (KIP-360).
+    """
+
+    def __init__(self, transactional_id: str | None) -> None:
+        self.transactional_id = transactional_id
+        self.state = TransactionState.UNINITIALIZED
+        self.cause: KafkaError | None = None
+        self.operation: PendingOperation | None = None
+        self.transaction: OpenTransaction | None = None
+        self.sequences = SequenceTracker(transactional_id is not None)
+        self.can_raise_epoch = False
+
+    def move_to(self, state: TransactionState) -> None:
+        """Go to another state. Raises IllegalStateError for a way that is not in the table."""
+        if state not in LEGAL_TRANSITIONS[self.state]:
+            raise IllegalStateError(f"a producer that is {self.state.value} cannot be {state.value} next")
+        _log.debug("Producer %s: %s -> %s", self.transactional_id, self.state.name, state.name)
+        self.state = state
+
+    # -- for callers -----------------------------------------------------------------------------------
+
+    def start(self, name: str) -> PendingOperation | None:
+        """Begin a step that somebody waits for.
+
+        Returns:
+            None: go on, ``operation`` is the new one. Else the one of that name that was begun before and not
+            seen to the end, for instance because of a timeout: the caller waits for that.
+
+        Raises:
+            IllegalStateError: another step is not done yet.
+        """
+        earlier = self.operation
+        if earlier is not None and earlier.name == name:
+            return earlier
+        if earlier is not None and not earlier.has_ended:
+            raise IllegalStateError(
+                f"{name}: {earlier.name} is not done yet; call {earlier.name} again to wait for it"
+            )
+        self.operation = None
+        return None
+
+    def refuse_call(self, name: str, instead: str) -> NoReturn:
+        """Raise what fits the state for a call that this state does not allow.
+
+        Raises:
+            FatalProducerError: nothing is allowed any more.
+            AbortTransactionError: only an abort is.
+            IllegalStateError: the call came at a wrong time; nothing has changed.
+        """
+        if self.state is _S.FATAL_ERROR:
+            raise self.fatal_error()
+        if self.state is _S.ABORTABLE_ERROR:
+            raise self.abort_error()
+        raise IllegalStateError(f"{name}: the producer is {self.state.value}; {instead}")
+
+    def fatal_error(self) -> FatalProducerError:
+        """The error that every call gets from now on."""
+        is_fenced = isinstance(self.cause, FencedError)
+        error = (FencedError if is_fenced else FatalProducerError)(
+            f"the producer can do nothing any more, close it: {self.cause}"
+        )
+        error.__cause__ = self.cause
+        return error
+
+    def abort_error(self) -> AbortTransactionError:
+        """The error that every call but an abort gets."""
+        error = AbortTransactionError(f"the transaction can only be aborted: {self.cause}")
+        error.__cause__ = self.cause
+        return error
+
+    # -- endings ---------------------------------------------------------------------------------------
+
+    def initialized(self, producer: ProducerIdAndEpoch) -> None:
+        """The coordinator gave us an id."""
+        self.cause = None
+        if self.transactional_id is None:
+            self.sequences.set_producer(producer)
+        else:
+            self.sequences.reset(producer)
+        self.move_to(_S.READY)
+        self._succeed()
+
+    def not_initialized(self, error: KafkaError) -> None:
+        """Refused, or given up; it may be tried again."""
+        self.cause = error
+        self.transaction = None
+        self.move_to(_S.UNINITIALIZED)
+        self._fail(error)
+
+    def transaction_over(self, producer: ProducerIdAndEpoch) -> None:
+        """Committed or aborted.
+
+        Args:
+            producer: for the next transaction; not valid: as before.
+        """
+        transaction = self.transaction
+        assert transaction is not None
+        self.cause = None
+        self.transaction = None
+        if producer.is_valid:
+            self.sequences.reset(producer)
+        self.move_to(_S.UNINITIALIZED if transaction.is_taken_over else _S.READY)
+        self._succeed()
+
+    def was_aborted(self, error: TransactionAbortedError) -> None:
+        """A transaction that was taken over, to be committed, turns out to be aborted."""
+        self.not_initialized(error)
+
+    def fail_transaction(self, cause: KafkaError) -> None:
+        """The transaction can only be aborted. Ends the producer where not even that would help."""
+        transaction = self.transaction
+        if transaction is None or self.state not in (_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING):
+            return
+        if self.state is _S.ABORTING:
+            # Kafka's older producers went round in circles here (KAFKA-19250).
+            self.fail_for_good(cause)
+            return
+        self.cause = cause
+        self.move_to(_S.ABORTABLE_ERROR)
+        # What was announced and not sent need not be added any more.
+        transaction.new_partitions.clear()
+        transaction.must_raise_epoch = transaction.version < 2
+        error = self.abort_error()
+        self._fail(error)
+        self._fail_offsets(error)
+
+    def fail_for_good(self, cause: KafkaError) -> None:
+        """Nothing works any more but ``close``."""
+        if self.state is _S.FATAL_ERROR:
+            return
+        _log.error("Producer %s is of no use any more: %s", self.transactional_id, cause)
+        self.cause = cause
+        self.state = _S.FATAL_ERROR
+        error = self.fatal_error()
+        self._fail(error)
+        self._fail_offsets(error)
+
+    def abandon(self, error: KafkaError) -> None:
+        """The producer is closed: nobody may be left waiting."""
+        if self.state is not _S.FATAL_ERROR:
+            self.cause = error
+            self.state = _S.FATAL_ERROR
+        self._fail(error)
+        self._fail_offsets(error)
+
+    def drop_offsets(self) -> None:
+        """An abort begins: offsets that were not sent are not sent any more."""
+        self._fail_offsets(TransactionAbortedError("the transaction is being aborted"))
+
+    def _succeed(self) -> None:
+        if self.operation is not None:
+            self.operation.succeed()
+
+    def _fail(self, error: KafkaError) -> None:
+        if self.operation is not None:
+            self.operation.fail(error)
+
+    def _fail_offsets(self, error: KafkaError) -> None:
+        if self.transaction is not None:
+            for task in self.transaction.offsets:
+                task.operation.fail(error)
+            self.transaction.offsets.clear()

@@ -1,0 +1,409 @@
+"""TransactionManager: what callers and the I/O thread see of idempotence and transactions.
+
+Callers begin, commit and abort, and wait for a ``PendingOperation``. The I/O thread asks for the next request
+to a coordinator, brings its end back, and asks about each batch before it is sent and when it came back.
+An error is one of three kinds: tried again by us and never seen; the transaction has to be aborted
+(``AbortTransactionError``); the producer has to be given up (``FatalProducerError``).
+
+Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; Kafka's ``TransactionManager``; ``docs/transactions.md``
+says where and why we differ.
+"""
+
+from __future__ import annotations
+
+import random as random_module
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from kproducer.client.client_request import ClientResponse
+from kproducer.client.exponential_backoff import ExponentialBackoff
+from kproducer.errors import (
+    BrokerError,
+    IllegalStateError,
+    InvalidArgumentError,
+    KafkaError,
+    Outcome,
+    ProducerClosedError,
+    TransactionAbortedError,
+)
+from kproducer.producer.transactions.consumer_offsets import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    check_offsets,
+)
+from kproducer.producer.transactions.coordinator_calls import CoordinatorCalls
+from kproducer.producer.transactions.coordinator_dialogue import CoordinatorDialogue
+from kproducer.producer.transactions.open_transaction import (
+    OffsetsTask,
+    OpenTransaction,
+    PreparedTransaction,
+)
+from kproducer.producer.transactions.partition_sequences import SequencedBatch
+from kproducer.producer.transactions.producer_id_and_epoch import NO_SEQUENCE, ProducerIdAndEpoch
+from kproducer.producer.transactions.sequence_tracker import Verdict
+from kproducer.producer.transactions.transaction_errors import FATAL_PRODUCE_CODES
+from kproducer.producer.transactions.transaction_lifecycle import TransactionLifecycle
+from kproducer.producer.transactions.transaction_requests import TransactionRequest
+from kproducer.producer.transactions.transaction_state import PendingOperation, TransactionState
+from kproducer.types import NO_OFFSET, Node, TopicPartition
+
+_S = TransactionState
+#: States in which batches of the transaction may still be sent: the last two only again.
+_SENDING = frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTABLE_ERROR, _S.ABORTING})
+#: States in which batches in the queues may stay there, unless an initialization was refused.
+_WAITING = frozenset(_S) - {_S.ABORTABLE_ERROR, _S.ABORTING, _S.FATAL_ERROR}
+
+
+class GivenUp(NamedTuple):
+    """Batches in the queues are to be failed.
+
+    Attributes:
+        error: with this.
+        numbered_too: also those that were sent before and wait to be sent again; else those never sent only.
+    """
+
+    error: KafkaError
+    numbered_too: bool
+
+
+class TransactionManager:
+    """Idempotence, and with a transactional id transactions. Thread-safe as the sections say.
+
+    Args:
+        transactional_id: None: idempotent only.
+        transaction_timeout_ms: after which the coordinator aborts an open transaction.
+        retry_backoff_ms, retry_backoff_max_ms: pauses between attempts to reach a coordinator.
+        transaction_version: asked when a transaction begins: 2 where all brokers have KIP-890, else 1.
+        wakeup: called when the I/O thread has something new to do.
+        random: for the jitter of pauses; tests pass a seeded one.
+    """
+
+    def __init__(
+        self,
+        transactional_id: str | None,
+        transaction_timeout_ms: int = 60_000,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1000,
+        transaction_version: Callable[[], int] = lambda: 1,
+        wakeup: Callable[[], None] = lambda: None,
+        random: random_module.Random | None = None,
+    ) -> None:
+        self._transaction_version = transaction_version
+        self._wakeup = wakeup
+        self._lock = threading.RLock()  # guards all that follows, but for the sequences: I/O thread only
+        self._life = TransactionLifecycle(transactional_id)
+        self._calls = CoordinatorCalls(
+            ExponentialBackoff(retry_backoff_ms, 2, retry_backoff_max_ms, 0.2, random)
+        )
+        self._dialogue = CoordinatorDialogue(self._life, self._calls, transaction_timeout_ms)
+        self._sequences = self._life.sequences
+
+    # -- any thread: looking ---------------------------------------------------------------------------
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether there is a transactional id."""
+        return self._life.transactional_id is not None
+
+    @property
+    def state(self) -> TransactionState:
+        """See ``transaction_state``."""
+        return self._life.state
+
+    @property
+    def producer(self) -> ProducerIdAndEpoch:
+        """What the coordinator gave last."""
+        return self._sequences.producer
+
+    @property
+    def uses_version_2(self) -> bool:
+        """Whether the open transaction follows KIP-890: Produce then has to be version 12 or later."""
+        transaction = self._life.transaction
+        return transaction is not None and transaction.version >= 2
+
+    # -- application threads ---------------------------------------------------------------------------
+
+    def begin_initialize(self) -> PendingOperation:
+        """Get an id and an epoch; ends what an earlier producer with this id has left open, and fences it.
+
+        Raises:
+            IllegalStateError: no transactional id, or initialized before.
+            FatalProducerError: the producer is of no use any more.
+        """
+        return self._begin("init_transactions", {_S.UNINITIALIZED}, _S.INITIALIZING, "it was called before")
+
+    def begin_transaction(self) -> None:
+        """Begin one; no broker is asked. Raises as ``begin_initialize``."""
+        with self._lock:
+            life = self._life
+            self._check_transactional("begin_transaction")
+            life.start("begin_transaction")
+            if life.state is not _S.READY:
+                life.refuse_call(
+                    "begin_transaction", "call init_transactions once, then end each transaction"
+                )
+            life.move_to(_S.IN_TRANSACTION)
+            life.transaction = OpenTransaction(2 if self._transaction_version() >= 2 else 1)
+
+    def begin_commit(self) -> PendingOperation:
+        """Commit once everything is written. Also for a transaction that was handed over.
+
+        Raises:
+            AbortTransactionError: it can only be aborted.
+            FatalProducerError, IllegalStateError: as ``begin_initialize``.
+        """
+        allowed = {_S.IN_TRANSACTION, _S.PREPARED}
+        return self._begin("commit_transaction", allowed, _S.COMMITTING, "begin a transaction first")
+
+    def begin_abort(self) -> PendingOperation:
+        """Abort: what was not sent is given up, what was sent is not read. Raises as ``begin_commit``."""
+        allowed = {_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTABLE_ERROR}
+        with self._lock:
+            operation = self._begin("abort_transaction", allowed, _S.ABORTING, "begin a transaction first")
+            transaction = self._life.transaction
+            if transaction is not None and self._life.state is _S.ABORTING:
+                transaction.new_partitions.clear()
+                self._life.drop_offsets()
+            return operation
+
+    def acknowledge(self, operation: PendingOperation) -> None:
+        """The caller has seen how its operation ended: the next call of that name begins a new one."""
+        with self._lock:
+            if self._life.operation is operation and operation.has_ended:
+                self._life.operation = None
+
+    def note_send(self, topic_partition: TopicPartition) -> None:
+        """A record is about to be appended. Raises as ``begin_commit`` where records are not taken."""
+        life = self._life
+        if life.transactional_id is None:
+            if life.state is _S.FATAL_ERROR:
+                raise life.fatal_error()
+            return
+        transaction = life.transaction
+        is_known = transaction is not None and (
+            transaction.version >= 2 or topic_partition in transaction.partitions
+        )
+        if is_known and life.state is _S.IN_TRANSACTION:
+            # The usual case takes no lock: these are single reads.
+            return
+        with self._lock:
+            transaction = life.transaction
+            if transaction is None or life.state is not _S.IN_TRANSACTION:
+                life.refuse_call("send", "begin a transaction first")
+            if transaction.version >= 2 or topic_partition in transaction.partitions:
+                return
+            transaction.new_partitions.add(topic_partition)
+        self._wakeup()
+
+    def send_failed(self, error: KafkaError) -> None:
+        """``send`` raised: a transaction must not be committed without that record."""
+        with self._lock:
+            if self._life.state is _S.IN_TRANSACTION:
+                self._life.fail_transaction(error)
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> PendingOperation:
+        """Make positions of a group part of the transaction.
+
+        Raises:
+            InvalidArgumentError: offsets or group make no sense. And as ``begin_commit``.
+        """
+        check_offsets(offsets, group)
+        with self._lock:
+            self._check_transactional("send_offsets_to_transaction")
+            transaction = self._life.transaction
+            if transaction is None or self._life.state is not _S.IN_TRANSACTION:
+                self._life.refuse_call("send_offsets_to_transaction", "begin a transaction first")
+            task = OffsetsTask(offsets, group)
+            if offsets:
+                transaction.offsets.append(task)
+            else:
+                task.operation.succeed()
+        self._wakeup()
+        return task.operation
+
+    def prepare(self, has_incomplete: bool) -> PreparedTransaction:
+        """Hand the transaction over. Everything was flushed before; no more records are taken.
+
+        Raises:
+            IllegalStateError: something is not written yet. And as ``begin_commit``.
+        """
+        with self._lock:
+            self._check_transactional("prepare")
+            transaction = self._life.transaction
+            if transaction is None or self._life.state is not _S.IN_TRANSACTION:
+                self._life.refuse_call("prepare", "begin a transaction first")
+            if has_incomplete or transaction.new_partitions or transaction.offsets:
+                raise IllegalStateError("prepare: flush first; something is not written yet")
+            self._life.move_to(_S.PREPARED)
+            assert self._life.transactional_id is not None
+            is_empty = not transaction.may_have_started
+            return PreparedTransaction(
+                self._life.transactional_id, *self.producer, transaction.version, is_empty
+            )
+
+    def take_over(self, prepared: PreparedTransaction) -> None:
+        """Become able to end another process's transaction, instead of being initialized."""
+        with self._lock:
+            life = self._life
+            if prepared.transactional_id != life.transactional_id:
+                raise InvalidArgumentError(
+                    f"{prepared} is of another transactional id than {life.transactional_id!r}"
+                )
+            if life.state is not _S.UNINITIALIZED:
+                life.refuse_call("take_over", "take a producer that was not initialized")
+            life.move_to(_S.PREPARED)
+            life.transaction = OpenTransaction(prepared.transaction_version, is_taken_over=True)
+            if prepared.is_empty:
+                life.transaction.has_started = life.transaction.may_have_started = False
+            life.sequences.reset(ProducerIdAndEpoch(prepared.producer_id, prepared.epoch))
+
+    def close(self, error: KafkaError | None = None) -> None:
+        """The producer ends: whoever waits is told."""
+        with self._lock:
+            self._life.abandon(error or ProducerClosedError("the producer was closed"))
+
+    def _begin(
+        self, name: str, allowed: set[TransactionState], target: TransactionState, otherwise: str
+    ) -> PendingOperation:
+        with self._lock:
+            life = self._life
+            self._check_transactional(name)
+            earlier = life.start(name)
+            if earlier is not None:
+                return earlier
+            if life.state not in allowed:
+                if target is _S.ABORTING and life.state is _S.FATAL_ERROR:
+                    raise life.fatal_error()
+                life.refuse_call(name, otherwise)
+            life.operation = PendingOperation(name)
+            life.move_to(target)
+            operation = life.operation
+        self._wakeup()
+        return operation
+
+    def _check_transactional(self, name: str) -> None:
+        if self._life.transactional_id is None:
+            raise IllegalStateError(f"{name}: the producer has no transactional_id")
+
+    # -- I/O thread: requests --------------------------------------------------------------------------
+
+    def next_request(self, now_ms: int, has_incomplete: bool) -> TransactionRequest | None:
+        """The request to send now. Its end, of whatever kind, has to come back through ``handle``.
+
+        Args:
+            now_ms: monotonic.
+            has_incomplete: whether the accumulator has batches without a fate.
+        """
+        with self._lock:
+            if self._calls.in_flight is not None:
+                return None
+            wanted = self._dialogue.wanted(has_incomplete)
+            return None if wanted is None else self._calls.next_request(*wanted, now_ms)
+
+    def delay_ms(self, now_ms: int) -> int:
+        """After ``next_request`` gave None: the time until it may give one; 0: it waits for something."""
+        with self._lock:
+            return 0 if self._calls.in_flight is not None else self._calls.delay_ms(now_ms)
+
+    def node_for(self, request: TransactionRequest) -> Node | None:
+        """Which broker it goes to; None: any."""
+        with self._lock:
+            return self._calls.node_for(request)
+
+    def handle(self, request: TransactionRequest, response: ClientResponse, now_ms: int) -> None:
+        """A request has ended."""
+        with self._lock:
+            self._dialogue.handle(request, response, now_ms)
+
+    def unreachable(self, request: TransactionRequest, now_ms: int) -> None:
+        """The request could not be sent: no connection to its broker. It will come again."""
+        with self._lock:
+            self._calls.landed()
+            self._dialogue.try_again(request, now_ms)
+
+    def give_up(self) -> GivenUp | None:
+        """What is to happen now to batches that wait in the queues; None: they may wait on."""
+        life = self._life
+        if life.state in _WAITING and life.cause is None:
+            return None
+        with self._lock:
+            if life.state is _S.FATAL_ERROR:
+                return GivenUp(life.fatal_error(), True)
+            if life.state is _S.ABORTABLE_ERROR:
+                return GivenUp(life.abort_error(), self.uses_version_2)
+            if life.state is _S.ABORTING:
+                error = TransactionAbortedError("the transaction is being aborted")
+                return GivenUp(error, self.uses_version_2)
+            if life.transactional_id is None and life.state is _S.UNINITIALIZED and life.cause is not None:
+                # Once: records that come later have another try.
+                refusal, life.cause = life.cause, None
+                return GivenUp(refusal, False)
+            return None
+
+    # -- I/O thread: batches ---------------------------------------------------------------------------
+
+    def resolve(self) -> None:
+        """Each round of the loop, before batches are drained."""
+        if self._sequences.has_trouble:
+            self._sequences.resolve()
+
+    def may_drain(self, batch: SequencedBatch) -> bool:
+        """Whether the first batch in a partition's queue may be sent now."""
+        life = self._life
+        if life.transactional_id is not None:
+            transaction = life.transaction
+            if transaction is None or life.state not in _SENDING:
+                return False
+            if batch.base_sequence == NO_SEQUENCE and life.state in (_S.ABORTABLE_ERROR, _S.ABORTING):
+                return False
+            if transaction.version < 2 and batch.topic_partition not in transaction.partitions:
+                return False
+        elif life.state is _S.FATAL_ERROR:
+            return False
+        return self._sequences.may_drain(batch)
+
+    def drained(self, batch: SequencedBatch) -> None:
+        """It goes into a request now: gets its number, if it has none yet."""
+        self._sequences.drained(batch)
+        transaction = self._life.transaction
+        if transaction is not None:
+            transaction.may_have_started = True
+
+    def succeeded(self, batch: SequencedBatch, base_offset: int = NO_OFFSET) -> None:
+        """A broker has it; also when its records were given up before."""
+        self._sequences.succeeded(batch, base_offset)
+
+    def verdict(self, batch: SequencedBatch, error: KafkaError) -> Verdict:
+        """What the failure of an attempt means. After FAIL, or limits, ``failed`` has to follow."""
+        verdict = self._sequences.verdict(batch, error)
+        is_ending = self._life.state in (_S.ABORTABLE_ERROR, _S.ABORTING) and self.uses_version_2
+        if verdict is Verdict.RETRY and (is_ending or self._life.state is _S.FATAL_ERROR):
+            # The next epoch refuses what may still be under way; protocol 1 has to find out.
+            return Verdict.FAIL
+        return verdict
+
+    def failed(self, batch: SequencedBatch, error: KafkaError, outcome: Outcome | None) -> None:
+        """It is given up, and no request carries it any more; also when its records were given up before."""
+        self._sequences.failed(batch, outcome)
+        self._fail_transaction(error)
+
+    def expired(self, batch: SequencedBatch, error: KafkaError) -> None:
+        """Its time is over, whether it waits to be sent or for an answer."""
+        self._sequences.expired(batch)
+        self._fail_transaction(error)
+
+    def split(self, batch: SequencedBatch, parts: Sequence[SequencedBatch]) -> None:
+        """Its records go out in parts, which take its place and its numbers."""
+        self._sequences.split(batch, parts)
+
+    def _fail_transaction(self, error: KafkaError) -> None:
+        if self._life.transactional_id is None:
+            return
+        with self._lock:
+            if isinstance(error, BrokerError) and error.code in FATAL_PRODUCE_CODES:
+                self._life.fail_for_good(error)
+            elif self._life.state in (_S.IN_TRANSACTION, _S.COMMITTING):
+                self._life.fail_transaction(error)
