@@ -31,12 +31,13 @@ from kproducer.errors import (
     ProducerClosedError,
     RecordTooLargeError,
 )
-from kproducer.kernel import murmur2, record_size_upper_bound
+from kproducer.kernel import Lane, SendPath, TopicLanes, murmur2, record_size_upper_bound
 from kproducer.method_suggestions import PRODUCER_METHODS, no_such_attribute
 from kproducer.producer.buffer_pool import BufferPool
 from kproducer.producer.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.producer.interceptors import ProducerInterceptors, ProducerRecord
 from kproducer.producer.metrics import ProducerMetrics
+from kproducer.producer.partition_queues import TopicQueues
 from kproducer.producer.partitioners import UNKNOWN_PARTITION, DefaultPartitioner, make_partitioner
 from kproducer.producer.record_accumulator import RecordAccumulator
 from kproducer.producer.send_many import SendManyCall, SendManyProducer
@@ -69,7 +70,7 @@ _INT64_MAX = 2**63 - 1
 _GENEROUS_OVERHEAD_BYTES = 128
 
 
-class KafkaProducer:
+class KafkaProducer(SendPath):
     """Sends records to a Kafka cluster. Thread-safe: one producer serves a whole process.
 
     Args:
@@ -130,10 +131,21 @@ class KafkaProducer:
         self._finalizer: weakref.finalize[..., Any] | None = None
         try:
             self._partition = make_partitioner(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
-            # The common case is decided in send() itself, without a call.
+            # The common case is decided on the way, without a call.
             self._hashes_keys = type(self._partition) is DefaultPartitioner
             self._ignores_keys = (
                 isinstance(self._partition, DefaultPartitioner) and self._partition.ignore_keys
+            )
+            self._configure_send(
+                usual=self._hashes_keys and not self._intercepts,
+                wall_ms=None if type(clock) is SystemClock else clock.wall_ms,
+                serializes_key=self._serializes_key,
+                serializes_value=self._serializes_value,
+                key_bytes=self._key_bytes,
+                value_bytes=self._value_bytes,
+                header_pairs=encode_headers,
+                ignores_keys=self._ignores_keys,
+                small_size=self._small_size,
             )
             self._run_engine()
         except BaseException:
@@ -143,47 +155,19 @@ class KafkaProducer:
 
     # -- sending ---------------------------------------------------------------------------------------
 
-    def send(
+    # send() itself is the kernel's: see kernel.SendPath.
+
+    def _send_slowly(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
-        headers: HeadersInput | None = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        on_delivery: DeliveryCallback | None = None,
+        value: Any,
+        key: Any,
+        headers: HeadersInput | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: DeliveryCallback | None,
     ) -> FutureRecordMetadata:
-        """Accept one record for delivery. Returns at once, unless metadata or memory has to be waited for.
-
-        Either it raises, and then the record was not accepted and ``on_delivery`` is not called; or it
-        returns a future, and then the record's fate is told once, by the future and by ``on_delivery``.
-        (Differs from Kafka's Java client, which puts some errors that are known at once into the future:
-        there they are easily lost.)
-
-        Args:
-            topic: topic name.
-            value, key: for the serializers; without one: bytes-like, ``str`` (as UTF-8) or ``None`` (null).
-            headers: (name, bytes, ``str`` or ``None``) pairs, or a mapping; names may repeat.
-            partition: where to; ``None`` leaves it to the partitioner.
-            timestamp_ms: milliseconds since the epoch; ``None`` means now.
-            on_delivery: called on the I/O thread with ``(RecordMetadata, None)`` or, on failure, with
-                ``(RecordMetadata, error)`` where the offset is -1. Must not block; what it raises is logged.
-
-        Returns:
-            A ``concurrent.futures.Future`` of ``RecordMetadata`` that can also be awaited.
-
-        Raises:
-            InvalidArgumentError: topic, partition or timestamp is none, or the callback cannot be called.
-            SerializationError: key, value or a header cannot be turned into bytes.
-            RecordTooLargeError: larger than ``max_request_size`` or ``buffer_memory``.
-            MetadataTimeoutError: topic or partition did not become known within ``max_block_ms``.
-            BufferExhaustedError: no memory came free within what was left of ``max_block_ms``.
-            BrokerError: the topic's name is invalid, or this user may not see it.
-            ProducerClosedError: the producer is closed.
-
-        All of them say ``outcome=NOT_SENT``. Not for signal handlers: one that interrupts ``send`` on its own
-        thread would wait for the partition's lock for ever; let it set a flag.
-        """
+        """``send`` for any record; the kernel hands over those that are not the usual ones."""
         if on_delivery is not None and not callable(on_delivery):
             raise InvalidArgumentError(
                 f"on_delivery must be a function of (metadata, error), not {type(on_delivery).__name__}"
@@ -194,6 +178,38 @@ class KafkaProducer:
                     topic, value, key, headers, partition, timestamp_ms, on_delivery
                 )
             return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        except KafkaError as error:
+            if error.outcome is None:
+                error.outcome = Outcome.NOT_SENT
+            raise
+
+    def _send_serialized(
+        self,
+        topic: str,
+        value: Any,
+        value_bytes: bytes | None,
+        key: Any,
+        key_bytes: bytes | None,
+        headers: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: DeliveryCallback | None,
+        snapshot: MetadataSnapshot,
+    ) -> FutureRecordMetadata:
+        """``send`` for a record that has been through the serializers already."""
+        try:
+            return self._accumulate(
+                topic,
+                value,
+                value_bytes,
+                key,
+                key_bytes,
+                headers,
+                partition,
+                timestamp_ms,
+                on_delivery,
+                snapshot,
+            )
         except KafkaError as error:
             if error.outcome is None:
                 error.outcome = Outcome.NOT_SENT
@@ -240,6 +256,43 @@ class KafkaProducer:
             headers = [] if headers is None else headers
             value_bytes = self._value_bytes(topic, headers, value)
 
+        return self._accumulate(
+            topic,
+            value,
+            value_bytes,
+            key,
+            key_bytes,
+            headers,
+            partition,
+            timestamp_ms,
+            on_delivery,
+            snapshot,
+            engine,
+            max_block_ms,
+            now_ms,
+        )
+
+    def _accumulate(
+        self,
+        topic: str,
+        value: Any,
+        value_bytes: bytes | None,
+        key: Any,
+        key_bytes: bytes | None,
+        headers: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: DeliveryCallback | None,
+        snapshot: MetadataSnapshot,
+        engine: ProducerEngine | None = None,
+        max_block_ms: float | None = None,
+        now_ms: int | None = None,
+    ) -> FutureRecordMetadata:
+        """Check what is left to check, choose the partition and append."""
+        if engine is None:
+            engine = self._engine or self._engine_on_first_use()
+        if max_block_ms is None:
+            max_block_ms = self._max_block_ms
         if timestamp_ms is None:
             timestamp_ms = self._wall_ms()
         elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= _INT64_MAX:
@@ -256,7 +309,7 @@ class KafkaProducer:
                 partition = UNKNOWN_PARTITION
             else:
                 # As DefaultPartitioner does, without the call.
-                partition = (murmur2(key_bytes) & 0x7FFFFFFF) % len(topic_metadata.partitions)
+                partition = (murmur2(key_bytes) & 0x7FFFFFFF) % len(snapshot.topics[topic].partitions)
 
         future, wake_sender = engine.accumulator.append(
             topic,
@@ -469,6 +522,7 @@ class KafkaProducer:
             _refuse_in_the_middle_of_send("close", self._last_engine.accumulator)
         with self._lifecycle_lock:
             engine, self._engine = self._engine, None
+            self._close_send()
             already_closed, self._closed = self._closed, True
             if self._finalizer is not None:
                 self._finalizer.detach()
@@ -521,6 +575,7 @@ class KafkaProducer:
     def _run_engine(self) -> ProducerEngine:
         engine = ProducerEngine(self._config, self._clock)
         self._engine = self._last_engine = engine
+        self._open_send(engine.metadata, engine.accumulator.topics)
         self._finalizer = weakref.finalize(self, _stop_collected, engine)
         # The end of the process has a better way: see process_lifecycle.
         self._finalizer.atexit = False
@@ -569,6 +624,7 @@ class KafkaProducer:
             self._finalizer.detach()
             self._finalizer = None
         engine, self._engine = self._engine or self._last_engine, None
+        self._close_send()
         self._last_engine = None
         if engine is not None:
             engine.after_fork_in_child()
@@ -586,6 +642,15 @@ def _stop_collected(engine: ProducerEngine) -> None:
     engine.finish_alone()
 
 
+#: The code that holds a partition's lock while it appends. The compiled kernel has no frames, and no locks.
+_LOCKING = {
+    RecordAccumulator.append.__code__,
+    TopicQueues.end_stay.__code__,
+    Lane.append.__code__,
+    TopicLanes.append_sticky.__code__,
+}
+
+
 def _refuse_in_the_middle_of_send(call: str, accumulator: RecordAccumulator) -> None:
     """Whoever interrupts ``send`` on its own thread, as signal handlers do, holds the locks it held.
 
@@ -596,7 +661,7 @@ def _refuse_in_the_middle_of_send(call: str, accumulator: RecordAccumulator) -> 
         code = caller.f_code
         if code is BufferPool.allocate.__code__:
             return
-        if code is RecordAccumulator.append.__code__ and caller.f_locals.get("self") is accumulator:
+        if code in _LOCKING and accumulator.has_part(caller.f_locals.get("self")):
             raise IllegalStateError(
                 f"{call}() in the middle of send() on the same thread, as in a signal handler, would wait "
                 "for itself; let the handler raise SystemExit or set a flag, and close where the sending ends"

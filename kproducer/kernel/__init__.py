@@ -1,28 +1,19 @@
 """The innermost byte work, behind one small interface: encode a record, finish a batch, checksum, hash.
 
-A kernel knows no policy (compress or not, split, retry), no time and no I/O. There is one kernel now, the
-pure Python one; a compiled twin may join it with the same names, signatures and errors.
-``KPRODUCER_KERNEL`` chooses: ``auto`` (the default: the fastest there is), ``pure`` or ``native``.
-Only this module may import ``kproducer.kernel.pure``.
+A kernel knows no policy: compress or not, split, retry. There are two with the same names, signatures,
+results and errors: ``pure`` in Python, and ``native``, compiled, which takes from the other one what C would
+not make faster. ``KPRODUCER_KERNEL`` chooses: ``auto`` (the default: native if it can be imported), ``pure``
+or ``native``. Nothing outside of this package imports a twin.
 """
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 from typing import TYPE_CHECKING
 
 from kproducer.errors import ConfigError
-from kproducer.kernel.pure import (
-    BatchWriter,
-    RawRecord,
-    RecordFormatError,
-    crc32c,
-    decode_records,
-    murmur2,
-    record_size_upper_bound,
-    write_batch_header,
-)
 
 if TYPE_CHECKING:
     from kproducer.kernel.native._socket_io import SocketIo as NativeSocketIo
@@ -30,13 +21,21 @@ if TYPE_CHECKING:
 __all__ = [
     "IMPLEMENTATION",
     "BatchWriter",
+    "Lane",
     "RawRecord",
+    "RecordAppender",
     "RecordFormatError",
+    "RecordFuture",
+    "SendPath",
     "SocketIo",
+    "StickyChoice",
+    "StickyPartition",
+    "TopicLanes",
     "crc32c",
     "decode_records",
     "murmur2",
     "record_size_upper_bound",
+    "set_future_type",
     "write_batch_header",
 ]
 
@@ -48,27 +47,75 @@ def _choose() -> str:
         ConfigError: the variable names no kernel, or one that this installation does not have.
     """
     wanted = os.environ.get("KPRODUCER_KERNEL", "auto")
-    if wanted == "native":
-        raise ConfigError("KPRODUCER_KERNEL=native: this installation has no native kernel; use auto or pure")
-    if wanted not in ("auto", "pure"):
+    if wanted not in ("auto", "pure", "native"):
         raise ConfigError(f"KPRODUCER_KERNEL={wanted!r} is none of auto, pure, native")
-    if wanted == "auto":
-        logging.getLogger(__name__).debug("kernel: pure (KPRODUCER_KERNEL=auto)")
-    return "pure"
+    log = logging.getLogger(__name__)
+    if wanted == "pure":
+        return "pure"
+    try:
+        importlib.import_module("kproducer.kernel.native.twin")
+    except Exception as error:  # what was compiled for another Python may raise anything
+        if wanted == "native":
+            raise ConfigError(
+                f"KPRODUCER_KERNEL=native: the native kernel cannot be imported: {error}"
+            ) from error
+        log.debug("kernel: pure, because the native one cannot be imported: %s", error)
+        return "pure"
+    log.debug("kernel: native")
+    return "native"
 
 
 #: Which twin is in use.
 IMPLEMENTATION = _choose()
+
+if TYPE_CHECKING or IMPLEMENTATION == "pure":
+    from kproducer.kernel.pure import (
+        BatchWriter,
+        Lane,
+        RawRecord,
+        RecordAppender,
+        RecordFormatError,
+        RecordFuture,
+        SendPath,
+        StickyChoice,
+        StickyPartition,
+        TopicLanes,
+        crc32c,
+        decode_records,
+        murmur2,
+        record_size_upper_bound,
+        set_future_type,
+        write_batch_header,
+    )
+else:
+    from kproducer.kernel.native.twin import (
+        BatchWriter,
+        Lane,
+        RawRecord,
+        RecordAppender,
+        RecordFormatError,
+        RecordFuture,
+        SendPath,
+        StickyChoice,
+        StickyPartition,
+        TopicLanes,
+        crc32c,
+        decode_records,
+        murmur2,
+        record_size_upper_bound,
+        set_future_type,
+        write_batch_header,
+    )
 
 
 def _socket_io() -> type[NativeSocketIo] | None:
     if IMPLEMENTATION != "native":
         return None
     try:
-        from kproducer.kernel.native._socket_io import SocketIo as native
+        from kproducer.kernel.native import _socket_io as native
     except ImportError:  # there is no epoll on this platform
         return None
-    return native
+    return native.SocketIo
 
 
 #: All socket calls of a poll in one, without the interpreter lock; ``None``: the selector makes them itself.

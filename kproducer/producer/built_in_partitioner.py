@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import IllegalStateError
+from kproducer.kernel import StickyChoice, StickyPartition
 
 #: Draws before the weights of all partitions are added up instead. Only very uneven queues get there.
 MAX_DRAWS = 32
@@ -23,26 +24,7 @@ MAX_DRAWS = 32
 _NO_NODES: frozenset[int] = frozenset()
 
 
-class StickyPartition:
-    """The present choice. Changed under the lock of that partition's queue.
-
-    Attributes:
-        partition: its number.
-        produced_bytes: appended since it was chosen, before compression.
-        switch_at_bytes: the next full batch from here on ends it.
-        force_switch_at_bytes: it ends here in any case.
-    """
-
-    __slots__ = ("force_switch_at_bytes", "partition", "produced_bytes", "switch_at_bytes")
-
-    def __init__(self, partition: int, switch_at_bytes: int) -> None:
-        self.partition = partition
-        self.produced_bytes = 0
-        self.switch_at_bytes = switch_at_bytes
-        self.force_switch_at_bytes = 2 * switch_at_bytes
-
-
-class BuiltInPartitioner:
+class BuiltInPartitioner(StickyChoice):
     """Sticky and adaptive choice for one topic. Methods may be called from any thread.
 
     Args:
@@ -67,7 +49,6 @@ class BuiltInPartitioner:
         "_random",
         "_sticky_batch_size",
         "_topic",
-        "current",
         "queue_size_range",
         "unavailable_nodes",
     )
@@ -82,13 +63,13 @@ class BuiltInPartitioner:
         compression_ratio: Callable[[], float] | None = None,
         random: random_module.Random | None = None,
     ) -> None:
+        super().__init__()
         self._topic = topic
         self._sticky_batch_size = max(sticky_batch_size, 1)
         self._queue_size = queue_size
         self._adaptive = adaptive
         self._compression_ratio = compression_ratio
         self._random = random if random is not None else random_module.Random()
-        self.current: StickyPartition | None = None
         self.queue_size_range: tuple[int, int] | None = None
         self.unavailable_nodes = _NO_NODES
 

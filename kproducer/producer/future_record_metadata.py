@@ -22,6 +22,7 @@ from concurrent.futures import TimeoutError as FuturesTimeoutError
 from typing import TYPE_CHECKING, Any
 
 from kproducer.errors import IllegalStateError, KafkaError
+from kproducer.kernel import RecordFuture, set_future_type
 from kproducer.method_suggestions import FUTURE_METHODS, no_such_attribute
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP, RecordMetadata, TopicPartition
 
@@ -280,7 +281,7 @@ class ProduceRequestResult:
         return watch
 
 
-class FutureRecordMetadata(Future[RecordMetadata]):
+class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
     """The promise of a RecordMetadata. A ``concurrent.futures.Future`` that cannot be cancelled.
 
     Works with ``concurrent.futures.wait`` and ``as_completed``, ``asyncio.wrap_future``, and ``await`` in any
@@ -288,24 +289,13 @@ class FutureRecordMetadata(Future[RecordMetadata]):
     that completes futures (its own future is done by then).
     """
 
-    __slots__ = ("_index", "_key_size", "_owner", "_timestamp_ms", "_value_size")
+    __slots__ = ()
 
     #: Stands for the condition that each Future makes in its constructor, which is not run: see above.
     _condition = threading.Condition(threading.RLock())
 
-    def __init__(
-        self,
-        owner: ProduceRequestResult,
-        index: int,
-        timestamp_ms: int,
-        key_size: int,
-        value_size: int,
-    ) -> None:
-        self._owner = owner
-        self._index = index
-        self._timestamp_ms = timestamp_ms
-        self._key_size = key_size
-        self._value_size = value_size
+    if TYPE_CHECKING:
+        _owner: ProduceRequestResult
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -473,6 +463,9 @@ class FutureRecordMetadata(Future[RecordMetadata]):
             error = self._error()
             state = f"failed: {error!r}" if error is not None else repr(self._metadata())
         return f"<FutureRecordMetadata {owner.topic_partition} {state}>"
+
+
+set_future_type(FutureRecordMetadata)
 
 
 def _run_done_callback(callback: Callable[[Any], object], future: FutureRecordMetadata | None) -> None:

@@ -9,24 +9,29 @@ from __future__ import annotations
 import random as random_module
 import threading
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kproducer.config import ProducerConfig
+from kproducer.kernel import Lane, StickyPartition, TopicLanes
 from kproducer.producer.built_in_partitioner import BuiltInPartitioner
 from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.records.compression import Compression, CompressionType
 from kproducer.records.compression_ratio_estimator import CompressionRatioEstimator, TopicCompressionRatio
 from kproducer.types import TopicPartition
 
+if TYPE_CHECKING:
+    from kproducer.client.metadata_snapshot import MetadataSnapshot
+
 #: "Nothing is due": later than any time.
 NEVER_MS: Final = 2**63 - 1
 
 
-class PartitionQueue:
+class PartitionQueue(Lane):
     """Batches waiting for one partition, oldest first. Guarded by ``lock`` unless noted.
 
     Attributes:
-        lock: guards the fields below and appends to ``open_batch``.
+        lock: guards the fields below and, in the pure kernel, appends to ``open_batch``.
+        appender: the open batch's, for everybody; see ``open_lane_locked``.
         topic_partition: fixed.
         batches: waiting batches in sending order.
         open_batch: the last of ``batches`` while it takes records, else ``None``.
@@ -37,6 +42,7 @@ class PartitionQueue:
     __slots__ = ("batches", "is_muted", "lock", "next_order", "open_batch", "topic_partition")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
+        super().__init__()
         self.lock = threading.Lock()
         self.topic_partition = topic_partition
         self.batches: deque[ProducerBatch] = deque()
@@ -59,20 +65,29 @@ class PartitionQueue:
         """Take out the first batch; it takes no more records."""
         batch = self.batches.popleft()
         if batch is self.open_batch:
-            self.open_batch = None
+            self.close_lane_locked()
         return batch
 
+    def close_lane_locked(self) -> None:
+        """Have no open batch. From here on no thread appends to the one that was: it may be touched."""
+        self.appender = None
+        self.open_batch = None
 
-class TopicQueues:
+
+class TopicQueues(TopicLanes):
     """The queues of one topic and its sticky choice.
 
     Attributes:
-        queues: by partition number; only ever grows.
+        lanes: the queues by partition number, ``None`` where there is none yet; only ever grows.
         ratio: the topic's compression estimate.
         partitioner: for records that leave the partition to us.
     """
 
-    __slots__ = ("partitioner", "queues", "ratio")
+    __slots__ = ("ratio",)
+
+    if TYPE_CHECKING:
+        lanes: list[PartitionQueue | None]
+        partitioner: BuiltInPartitioner
 
     def __init__(
         self,
@@ -81,7 +96,8 @@ class TopicQueues:
         ratio: TopicCompressionRatio | None,
         random: random_module.Random | None,
     ) -> None:
-        self.queues: dict[int, PartitionQueue] = {}
+        super().__init__()
+        self.lanes = []
         self.ratio = ratio
         self.partitioner = BuiltInPartitioner(
             topic,
@@ -94,8 +110,26 @@ class TopicQueues:
 
     def queue_size(self, partition: int) -> int:
         """Number of batches that wait. Lock-free: a hint."""
-        queue = self.queues.get(partition)
+        queue = self.queue(partition)
         return 0 if queue is None else len(queue.batches)
+
+    def queue(self, partition: int) -> PartitionQueue | None:
+        """The partition's queue, if there is one."""
+        lanes = self.lanes
+        return lanes[partition] if partition < len(lanes) else None
+
+    def end_stay(self, sticky: StickyPartition, lane: PartitionQueue, snapshot: MetadataSnapshot) -> None:
+        """Enough was sent to the present choice: choose anew, if this is the moment.
+
+        If somebody holds the queue's lock, the next append asks again: ``send`` must not wait here, as the
+        holder may be the very code that a signal handler's ``send`` has interrupted.
+        """
+        if lane.lock.acquire(blocking=False):
+            try:
+                batch = lane.open_batch
+                self.partitioner.maybe_switch(sticky, batch is None or batch.is_full, snapshot)
+            finally:
+                lane.lock.release()
 
 
 class PartitionQueues:
@@ -149,13 +183,15 @@ class PartitionQueues:
 
     def queue(self, topic: str, topic_queues: TopicQueues, partition: int) -> PartitionQueue:
         """The partition's queue, made now if there is none."""
-        found = topic_queues.queues.get(partition)
+        found = topic_queues.queue(partition)
         if found is None:
             with self._lock:
-                found = topic_queues.queues.get(partition)
+                found = topic_queues.queue(partition)
                 if found is None:
                     found = PartitionQueue(TopicPartition(topic, partition))
-                    topic_queues.queues[partition] = found
+                    lanes = topic_queues.lanes
+                    lanes.extend([None] * (partition + 1 - len(lanes)))
+                    lanes[partition] = found
         return found
 
     def queue_of(self, topic_partition: TopicPartition) -> PartitionQueue:
@@ -169,7 +205,8 @@ class PartitionQueues:
     def all_queues(self) -> list[PartitionQueue]:
         """Every queue there is, empty ones too."""
         with self._lock:
-            return [queue for topic in self.topics.values() for queue in topic.queues.values()]
+            lanes = [lane for topic in self.topics.values() for lane in topic.lanes]
+            return [queue for queue in lanes if queue is not None]
 
     def append_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Add a new batch, open for records. The queue's lock is held."""
@@ -183,7 +220,7 @@ class PartitionQueues:
     def take_back_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Undo ``append_locked``, or as much of it as happened. The queue's lock is still held."""
         if queue.open_batch is batch:
-            queue.open_batch = None
+            queue.close_lane_locked()
         if batch in queue.batches:
             queue.batches.remove(batch)
         if not queue.batches:
@@ -209,9 +246,9 @@ class PartitionQueues:
         """Take out a batch wherever it is; it takes no more records. Nothing happens if it is not queued."""
         queue = self.queue_of(batch.topic_partition)
         with queue.lock:
-            batch.is_open = False
             if batch is queue.open_batch:
-                queue.open_batch = None
+                queue.close_lane_locked()
+            batch.is_open = False
             if batch in queue.batches:
                 queue.batches.remove(batch)
             if not queue.batches:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kproducer.client.metadata_snapshot import NO_LEADER_EPOCH
 from kproducer.errors import DeliveryTimeoutError, IllegalStateError, KafkaError, Outcome
-from kproducer.kernel import record_size_upper_bound
+from kproducer.kernel import RecordAppender, record_size_upper_bound
 from kproducer.producer.future_record_metadata import (
     DeliveryCallback,
     FutureRecordMetadata,
@@ -39,8 +39,8 @@ class FinalState(enum.Enum):
 class ProducerBatch:
     """Records on their way to one partition.
 
-    Appends happen under the partition queue's lock; everything else on the I/O thread. Completion may be
-    attempted from any thread: exactly one attempt succeeds.
+    Appends happen under the partition queue's lock, or as ``kernel.Lane`` says; everything else on the I/O
+    thread. Completion may be attempted from any thread: exactly one attempt succeeds.
 
     Args:
         topic_partition: where it goes.
@@ -51,6 +51,7 @@ class ProducerBatch:
 
     Attributes:
         result: the outcome shared with the futures.
+        appender: takes records in; ``None`` once the memory was given back.
         is_open: whether records may still be appended.
         record_count_when_not_full: what ``record_count`` was when a look found room left.
         attempts: how often it was put back to be sent again.
@@ -63,11 +64,12 @@ class ProducerBatch:
     """
 
     __slots__ = (
-        "_append",
         "_deliveries",
+        "_final_record_count",
         "_leader_epoch",
         "_leader_epoch_attempt",
         "_records",
+        "appender",
         "attempts",
         "base_sequence",
         "builder",
@@ -81,7 +83,6 @@ class ProducerBatch:
         "order",
         "producer_epoch",
         "producer_id",
-        "record_count",
         "record_count_when_not_full",
         "release_pending",
         "result",
@@ -106,11 +107,11 @@ class ProducerBatch:
         self.result = ProduceRequestResult(topic_partition)
         # Guarded by the partition queue's lock.
         self.builder: RecordBatchBuilder | None = builder
-        self._append = builder.try_append
+        self.appender: RecordAppender | None = RecordAppender(builder.writer, self.result)
         self.is_open = True
-        self.record_count = 0
+        self._final_record_count = 0
         self.record_count_when_not_full = 0
-        self._deliveries: list[tuple[DeliveryCallback, FutureRecordMetadata]] = []
+        self._deliveries: list[tuple[DeliveryCallback, FutureRecordMetadata]] = self.appender.deliveries
         # I/O thread only.
         self._records: memoryview | None = None
         self.attempts = 0
@@ -140,30 +141,27 @@ class ProducerBatch:
     ) -> FutureRecordMetadata | None:
         """Encode one record into the batch; ``None``: no room, or closed for appends.
 
+        Its appender is in no lane meanwhile: no other thread appends.
+
         Raises:
             SerializationError: an argument has the wrong type or range; nothing has changed.
         """
-        index = self.record_count
-        try:
-            if not self.is_open or not self._append(timestamp_ms, key, value, headers):
-                return None
-            self.record_count = index + 1
-            future = FutureRecordMetadata(
-                self.result,
-                index,
-                timestamp_ms,
-                -1 if key is None else len(key),
-                -1 if value is None else len(value),
-            )
-            if on_delivery is not None:
-                self._deliveries.append((on_delivery, future))
-        except BaseException:
-            # What a signal handler raises may come after the record went in. The builder knows; a count that
-            # lags behind would give later records the offsets of their predecessors.
-            if self.builder is not None:
-                self.record_count = self.builder.record_count
-            raise
-        return future
+        appender, builder = self.appender, self.builder
+        if not self.is_open or appender is None or builder is None:
+            return None
+        future = appender.append(timestamp_ms, key, value, headers, on_delivery)
+        if future is not None:
+            return future
+        if not builder.append_at_limit(timestamp_ms, key, value, headers):
+            return None
+        return appender.promise_last(
+            timestamp_ms, -1 if key is None else len(key), -1 if value is None else len(value), on_delivery
+        )
+
+    @property
+    def record_count(self) -> int:
+        """Records taken. The writer counts: whatever interrupts an append, this is what is in the batch."""
+        return self._final_record_count if self.appender is None else self.appender.writer.record_count
 
     def close_for_appends(self) -> None:
         """Take no more records. Idempotent."""
@@ -363,13 +361,12 @@ class ProducerBatch:
         return parts
 
     def _take(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
-        if not self._append(timestamp_ms, key, value, headers):
-            return False
-        self.record_count += 1
-        return True
+        return self.builder is not None and self.builder.try_append(timestamp_ms, key, value, headers)
 
     def forget_memory(self) -> None:
         """Drop every reference to the buffer, which goes back to the pool. ``records`` raises afterwards."""
+        self._final_record_count = self.record_count
+        self.appender = None
         self._records = None
         self.builder = None
         self.is_open = False

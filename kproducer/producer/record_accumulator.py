@@ -18,7 +18,7 @@ import logging
 import random as random_module
 import threading
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.client.metadata import BACKOFF_JITTER, BACKOFF_MULTIPLIER
@@ -47,6 +47,9 @@ _log = logging.getLogger(__name__)
 
 #: What a record takes in a batch beside key and value, about. For the sticky partitioner's count only.
 _RECORD_OVERHEAD_BYTES: Final = 9
+
+#: Timestamp, key, value, headers and callback, as ``ProducerBatch.try_append`` takes them.
+Record: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None]"
 
 
 class RecordAccumulator:
@@ -133,38 +136,12 @@ class RecordAccumulator:
         if topic_queues is None:
             topic_queues = self._queues.add_topic(topic)
         if partition >= 0:
-            queue = topic_queues.queues.get(partition)
-            if queue is not None:
-                with queue.lock:
-                    batch = queue.open_batch
-                    if batch is not None and not self._closed:
-                        future = batch.try_append(timestamp_ms, key, value, headers, on_delivery)
-                        if future is not None:
-                            return future, False
+            queue = topic_queues.queue(partition)
+            future = None if queue is None else queue.append(timestamp_ms, key, value, headers, on_delivery)
         else:
-            sticky = topic_queues.partitioner.current
-            if sticky is not None:
-                queue = topic_queues.queues.get(sticky.partition)
-                if queue is not None:
-                    with queue.lock:
-                        batch = queue.open_batch
-                        # Once switched away no more records go there: a race lost here is tried again below.
-                        if (
-                            batch is not None
-                            and topic_queues.partitioner.current is sticky
-                            and not self._closed
-                        ):
-                            future = batch.try_append(timestamp_ms, key, value, headers, on_delivery)
-                            if future is not None:
-                                produced = sticky.produced_bytes + _RECORD_OVERHEAD_BYTES
-                                if value is not None:
-                                    produced += len(value)
-                                if key is not None:
-                                    produced += len(key)
-                                sticky.produced_bytes = produced
-                                if produced >= sticky.switch_at_bytes:
-                                    topic_queues.partitioner.maybe_switch(sticky, batch.is_full, snapshot)
-                                return future, False
+            future = topic_queues.append_sticky(timestamp_ms, key, value, headers, on_delivery, snapshot)
+        if future is not None:
+            return future, False
         return self._append_to_new_batch(
             topic,
             topic_queues,
@@ -180,7 +157,7 @@ class RecordAccumulator:
         topic: str,
         topic_queues: TopicQueues,
         partition: int,
-        record: tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None],
+        record: Record,
         max_block_ms: float,
         now_ms: int | None,
         snapshot: MetadataSnapshot,
@@ -217,11 +194,11 @@ class RecordAccumulator:
                     is_new = False
                     batch = queue.open_batch
                     if batch is not None:
-                        future = batch.try_append(*record)
+                        future = self._append_to_open_locked(queue, batch, record)
                         if future is None:
                             # Full. This is the moment when a switch leaves no fraction of a batch behind.
+                            queue.close_lane_locked()
                             batch.close_for_appends()
-                            queue.open_batch = None
                             filled = True
                             if sticky is not None:
                                 sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
@@ -231,6 +208,8 @@ class RecordAccumulator:
                         # a buffer given back twice would be handed to two batches.
                         first_buffer, buffer = buffer, None
                         future = self._append_first_locked(queue, topic_queues, record, first_buffer, now_ms)
+                        # Only now: an append_first that fails takes its batch back, with all that is in it.
+                        self._open_lane_locked(queue)
                         is_new = True
                     if future is not None:
                         if sticky is not None:
@@ -247,6 +226,26 @@ class RecordAccumulator:
             if buffer is not None:
                 # Somebody else made room meanwhile, or this append failed.
                 self._pool.deallocate(buffer)
+
+    def _append_to_open_locked(
+        self, queue: PartitionQueue, batch: ProducerBatch, record: Record
+    ) -> FutureRecordMetadata | None:
+        """Append with nobody else in the lane: at its limit a batch may compress a chunk and start over."""
+        queue.appender = None
+        try:
+            return batch.try_append(*record)
+        finally:
+            self._open_lane_locked(queue)
+
+    def _open_lane_locked(self, queue: PartitionQueue) -> None:
+        """Let every thread append to the open batch, if there is one."""
+        batch = queue.open_batch
+        if batch is None or not batch.is_open:
+            return
+        queue.appender = batch.appender
+        # In this order, and close() in the other one: no lane stays open behind it.
+        if self._closed:
+            queue.appender = None
 
     def _sticky_moved_locked(
         self,
@@ -267,7 +266,7 @@ class RecordAccumulator:
         self,
         queue: PartitionQueue,
         topic_queues: TopicQueues,
-        record: tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None],
+        record: Record,
         buffer: bytearray,
         now_ms: int,
     ) -> FutureRecordMetadata:
@@ -351,10 +350,14 @@ class RecordAccumulator:
                 batch.maybe_update_leader_epoch(leader.leader_epoch)
                 if batch.is_backing_off(now_ms):
                     continue
-                if size and size + batch.estimated_size_bytes > max_request_size:
-                    # Nothing smaller jumps ahead: this queue is the node's first next time.
-                    full_nodes.add(node_id)
-                    continue
+                if size:
+                    # With the lane closed the size stays what it is.
+                    queue.appender = None
+                    if size + batch.estimated_size_bytes > max_request_size:
+                        # Nothing smaller jumps ahead: this queue is the node's first next time.
+                        full_nodes.add(node_id)
+                        self._open_lane_locked(queue)
+                        continue
                 self._queues.pop_first_locked(queue)
             # Compression takes its time: with no lock held.
             size_bytes = self._close(batch)
@@ -531,8 +534,8 @@ class RecordAccumulator:
 
         ``error`` is shared; each batch gets the outcome that fits it.
         """
-        # An append that was past its look at _closed, under its queue's lock, when close() came is over once
-        # that lock was ours; every later one sees _closed. So no batch is made after this loop.
+        # An append that was past its look at _closed, or into its lane, under its lock when close() came is
+        # over once that lock was ours; every later one sees _closed. So no batch is made after this loop.
         for queue in self._queues.all_queues():
             with queue.lock:
                 pass
@@ -568,12 +571,26 @@ class RecordAccumulator:
             self.request_done(batch)
 
     @property
+    def topics(self) -> dict[str, TopicQueues]:
+        """The ways in, by topic; only ever grows. For appending to their lanes, see ``kernel.SendPath``."""
+        return self._topics
+
+    def has_part(self, part: object) -> bool:
+        """Whether ``part`` is this accumulator, or one of its topics or queues."""
+        return part is self or any(
+            part is topic or any(part is queue for queue in topic.lanes)
+            for topic in list(self._topics.values())
+        )
+
+    @property
     def is_closed(self) -> bool:
         return self._closed
 
     def close(self) -> None:
         """Refuse further records; threads that wait for memory are released. What was accepted stays."""
         self._closed = True
+        for queue in self._queues.all_queues():
+            queue.appender = None
         self._pool.close()
 
 

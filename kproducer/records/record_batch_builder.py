@@ -127,6 +127,11 @@ class RecordBatchBuilder:
         return self._writer.buffer
 
     @property
+    def writer(self) -> BatchWriter:
+        """What the records go through; who appends to it directly asks ``append_at_limit`` when it refuses."""
+        return self._writer
+
+    @property
     def state(self) -> BuilderState:
         """Where the batch is in its life."""
         return self._state
@@ -199,15 +204,16 @@ class RecordBatchBuilder:
         if self._writer.append(timestamp_ms, key, value, headers):
             return True
         # Beyond the writer's limit lies everything that is rare: this keeps checks out of the usual case.
-        return self._append_at_limit(timestamp_ms, key, value, headers)
+        return self.append_at_limit(timestamp_ms, key, value, headers)
 
-    def _append_at_limit(
+    def append_at_limit(
         self,
         timestamp_ms: int,
         key: bytes | bytearray | memoryview | None,
         value: bytes | bytearray | memoryview | None,
         headers: Headers | None,
     ) -> bool:
+        """``try_append`` for a record that the writer has just refused. Nobody else may append meanwhile."""
         if self._state is not BuilderState.OPEN:
             raise IllegalStateError(f"cannot append to a batch that is {self._state.value}")
         writer = self._writer

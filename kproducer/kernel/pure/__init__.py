@@ -1,10 +1,20 @@
 """The reference kernel in plain Python. Reached through ``kproducer.kernel`` only.
 
-A twin is a package with exactly these names; ``tests/unit/kernel`` holds each one to the same signatures.
+A twin is a module with exactly these names; ``tests/unit/kernel`` holds each one to the same signatures.
 """
 
 from __future__ import annotations
 
+from kproducer.kernel.pure.append import (
+    Lane,
+    RecordAppender,
+    RecordFuture,
+    SendPath,
+    StickyChoice,
+    StickyPartition,
+    TopicLanes,
+    set_future_type,
+)
 from kproducer.kernel.pure.batch_reader import RawRecord, RecordFormatError, decode_records
 from kproducer.kernel.pure.batch_v2 import BatchWriter, record_size_upper_bound, write_batch_header
 from kproducer.kernel.pure.crc32c import crc32c
@@ -12,11 +22,19 @@ from kproducer.kernel.pure.murmur2 import murmur2
 
 __all__ = [
     "BatchWriter",
+    "Lane",
     "RawRecord",
+    "RecordAppender",
     "RecordFormatError",
+    "RecordFuture",
+    "SendPath",
+    "StickyChoice",
+    "StickyPartition",
+    "TopicLanes",
     "crc32c",
     "decode_records",
     "murmur2",
     "record_size_upper_bound",
+    "set_future_type",
     "write_batch_header",
 ]

@@ -23,7 +23,6 @@ FUNCTIONS = {
     ),
 }
 WRITER_METHODS = {
-    "__init__": "(self, buffer)",
     "append": "(self, timestamp_ms, key, value, headers)",
     "rewind": "(self)",
 }
@@ -53,17 +52,27 @@ def test_writer_methods_have_the_agreed_signature(kernel: ModuleType, name: str)
     assert parameters(getattr(kernel.BatchWriter, name)) == WRITER_METHODS[name]
 
 
+def test_writers_are_made_of_a_buffer(kernel: ModuleType) -> None:
+    buffer = bytearray(100)
+    assert kernel.BatchWriter(buffer=buffer).buffer is buffer
+    for bad in (b"x" * 100, memoryview(buffer), None, 100):
+        with pytest.raises(TypeError, match="bytearray, not"):
+            kernel.BatchWriter(bad)
+
+
 def test_writer_shows_the_agreed_attributes_and_takes_no_others(kernel: ModuleType) -> None:
     writer = kernel.BatchWriter(bytearray(100))
     assert {name for name in dir(writer) if not name.startswith("_")} == (
-        WRITER_ATTRIBUTES | set(WRITER_METHODS) - {"__init__"}
+        WRITER_ATTRIBUTES | set(WRITER_METHODS)
     )
     with pytest.raises(AttributeError):
         writer.colour = "red"
 
 
 def test_a_twin_exports_what_the_kernel_package_exports(kernel: ModuleType) -> None:
-    assert [*kernel.__all__] == [name for name in kproducer.kernel.__all__ if name != "IMPLEMENTATION"]
+    assert [*kernel.__all__] == [
+        name for name in kproducer.kernel.__all__ if name not in ("IMPLEMENTATION", "SocketIo")
+    ]
 
 
 def test_raw_records_have_the_agreed_fields(kernel: ModuleType) -> None:
@@ -71,9 +80,9 @@ def test_raw_records_have_the_agreed_fields(kernel: ModuleType) -> None:
     assert issubclass(kernel.RecordFormatError, ValueError)
 
 
-def run_with_kernel(choice: str) -> subprocess.CompletedProcess[str]:
+def run_with_kernel(choice: str, prepare: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "import kproducer.kernel as k; print(k.IMPLEMENTATION)"],
+        [sys.executable, "-c", f"{prepare}\nimport kproducer.kernel as k; print(k.IMPLEMENTATION)"],
         env={**os.environ, "KPRODUCER_KERNEL": choice},
         capture_output=True,
         text=True,
@@ -82,13 +91,38 @@ def run_with_kernel(choice: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("choice", ["auto", "pure"])
-def test_the_variable_chooses_the_pure_kernel(choice: str) -> None:
-    assert run_with_kernel(choice).stdout == "pure\n"
+#: As in an installation without a compiler.
+NOTHING_COMPILED = """
+import logging, sys
+sys.modules["kproducer.kernel.native._batch"] = None
+logging.basicConfig(level="DEBUG")
+"""
 
 
-@pytest.mark.parametrize("choice", ["native", "fast"])
-def test_a_kernel_that_is_not_there_is_an_error_that_names_the_variable(choice: str) -> None:
-    result = run_with_kernel(choice)
+def test_the_variable_chooses_the_pure_kernel() -> None:
+    assert run_with_kernel("pure").stdout == "pure\n"
+
+
+@pytest.mark.parametrize("choice", ["auto", "native"])
+def test_the_native_kernel_is_taken_where_it_is(choice: str) -> None:
+    pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)
+    assert run_with_kernel(choice).stdout == "native\n"
+
+
+def test_without_the_native_kernel_auto_is_pure_and_the_log_says_why() -> None:
+    result = run_with_kernel("auto", NOTHING_COMPILED)
+    assert result.stdout == "pure\n"
+    assert "kernel: pure, because the native one cannot be imported: " in result.stderr
+
+
+def test_native_where_there_is_none_is_an_error_with_the_reason() -> None:
+    result = run_with_kernel("native", NOTHING_COMPILED)
     assert result.returncode != 0
-    assert f"ConfigError: KPRODUCER_KERNEL={choice}" in result.stderr.replace("'", "")
+    assert "ConfigError: KPRODUCER_KERNEL=native: the native kernel cannot be imported: " in result.stderr
+    assert "_batch" in result.stderr.splitlines()[-1]
+
+
+def test_a_kernel_that_does_not_exist_is_an_error_that_names_the_variable() -> None:
+    result = run_with_kernel("fast")
+    assert result.returncode != 0
+    assert "ConfigError: KPRODUCER_KERNEL='fast' is none of auto, pure, native" in result.stderr

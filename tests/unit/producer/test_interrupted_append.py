@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kproducer.kernel import BatchWriter
+from kproducer.kernel import IMPLEMENTATION, BatchWriter, RecordAppender
 from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch import RecordBatch
@@ -21,7 +21,7 @@ from kproducer.types import TopicPartition
 TS = 1_700_000_000_000
 APPENDING = {
     ProducerBatch.try_append.__code__,
-    RecordBatchBuilder.try_append.__code__,
+    RecordAppender.append.__code__,
     BatchWriter.append.__code__,
 }
 
@@ -74,6 +74,7 @@ def test_every_interruption_leaves_a_batch_that_brokers_accept(records_before: i
         lost += len(sent) == len(values) + 1
         batch.complete(100, -1)
         assert future.result().offset == 100 + sent.index(b"after")
-    assert instructions > 100
+    # What is compiled cannot be interrupted, and has nothing that could be counted.
+    assert instructions > (100 if IMPLEMENTATION == "pure" else 20)
     assert taken  # late interruptions find the record in the batch
     assert lost  # early ones do not

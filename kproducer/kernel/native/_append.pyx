@@ -1,0 +1,556 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: auto_pickle=False, annotation_typing=False
+"""From ``send`` to the record in its batch: the compiled twin of ``pure/append.py``.
+
+Only the usual is here: a known topic, arguments of the usual types, an open batch with room. For everything
+else the answer is "not here", and ``RecordAccumulator`` and ``KafkaProducer`` do it in Python.
+The rule that makes this safe without locks stands in ``_append.pxd``.
+"""
+
+from __future__ import annotations
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.list cimport PyList_Append, PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_CheckExact
+
+from kproducer.kernel.native._batch cimport BatchWriter, encoded_headers, murmur2_raw, regular_headers
+
+from kproducer.errors import KafkaError, Outcome, SerializationError
+from kproducer.kernel.record_arguments import as_bytes, refuse_length, refuse_timestamp
+
+cdef extern from *:
+    """
+    #include <time.h>
+    static long long KP_WALL_MS(void) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    }
+    """
+    long long KP_WALL_MS() noexcept
+
+cdef extern from "Python.h":
+    void PyObject_GC_UnTrack(PyObject* op) noexcept
+    int PyObject_GC_IsTracked(PyObject* op) noexcept
+    int PyCallable_Check(PyObject* op) noexcept
+    bint PyUnicode_IS_COMPACT_ASCII(object text)
+    void* PyUnicode_DATA(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
+    ctypedef object (*newfunc)(PyTypeObject* type, object arguments, PyObject* keywords)
+
+cdef extern from *:
+    """
+    #define KP_NEW(type, arguments) (((PyTypeObject*)(type))->tp_new((PyTypeObject*)(type), arguments, NULL))
+    """
+    object KP_NEW(object type, object arguments)
+
+cdef enum:
+    MAX_INT32 = 0x7FFFFFFF
+    # What a record takes in a batch beside key and value, about. As RecordAccumulator counts it.
+    RECORD_OVERHEAD_BYTES = 9
+    # Room below which a compressed batch's estimate may say that it is full; more costs a question, no more.
+    NEARLY_FULL_BYTES = 64
+
+
+# -- futures ---------------------------------------------------------------------------------------------------
+
+cdef class RecordFuture:
+    """What is kept for each record: whose it is, which one it is there, and what its metadata needs.
+
+    Attributes:
+        _owner: the result that the records of a batch share.
+        _index: the record's place in the batch.
+        _timestamp_ms: as sent.
+        _key_size, _value_size: bytes; -1 for null.
+    """
+
+    def __init__(self, owner, index, timestamp_ms, key_size, value_size):
+        self._owner = owner
+        self._index = index
+        self._timestamp_ms = timestamp_ms
+        self._key_size = key_size
+        self._value_size = value_size
+
+
+cdef object _future_type = RecordFuture
+cdef tuple _no_arguments = ()
+
+
+def set_future_type(future_type):
+    """Say which subclass of ``RecordFuture`` the futures of records are. Once, when it is defined."""
+    global _future_type
+    if not issubclass(future_type, RecordFuture):
+        raise TypeError(f"{future_type!r} is no RecordFuture")
+    _future_type = future_type
+
+
+cdef inline RecordFuture new_future():
+    # Untracked: applications keep millions of these, and the collector would walk all of them again and again
+    # (0.38 us instead of 0.15 us for each). It would find nothing: a future refers to its result alone, and
+    # no result refers to a future once it is done. Freeing one does not ask whether it was tracked.
+    cdef object future = KP_NEW(_future_type, _no_arguments)
+    PyObject_GC_UnTrack(<PyObject*>future)
+    return <RecordFuture>future
+
+
+# -- arguments -------------------------------------------------------------------------------------------------
+
+cdef int fill_record(Record* record, timestamp_ms, key, value, headers, list kept) except -1:
+    """Any arguments as ``BatchWriter.append`` takes them; ``kept`` holds what the record points into.
+
+    Raises:
+        SerializationError: as ``BatchWriter.append`` does, whether there is room or not.
+    """
+    cdef int overflow = 0
+    record.key_size = -1
+    record.key = NULL
+    record.value_size = -1
+    record.value = NULL
+    record.headers = NULL
+    record.headers_size = 0
+    if value is not None:
+        if not PyBytes_CheckExact(value):
+            value = as_bytes(value, "value")
+            kept.append(value)
+        record.value = PyBytes_AS_STRING(value)
+        record.value_size = PyBytes_GET_SIZE(value)
+    if key is not None:
+        if not PyBytes_CheckExact(key):
+            key = as_bytes(key, "key")
+            kept.append(key)
+        record.key = PyBytes_AS_STRING(key)
+        record.key_size = PyBytes_GET_SIZE(key)
+    if not PyLong_CheckExact(timestamp_ms):
+        refuse_timestamp(timestamp_ms)
+    record.timestamp_ms = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
+    if overflow < 0 or (record.timestamp_ms < 0 and not overflow):
+        refuse_timestamp(timestamp_ms)
+    if headers is not None and headers:
+        headers = encoded_headers(headers)
+        kept.append(headers)
+        record.headers = PyBytes_AS_STRING(headers)
+        record.headers_size = PyBytes_GET_SIZE(headers)
+    if overflow:
+        refuse_timestamp(timestamp_ms)
+    if record.value_size > MAX_INT32:
+        refuse_length(record.value_size, "value")
+    if record.key_size > MAX_INT32:
+        refuse_length(record.key_size, "key")
+    return 0
+
+
+cdef inline tuple delivery_of(object on_delivery, RecordFuture future):
+    cdef tuple delivery
+    if on_delivery is None:
+        return None
+    delivery = (on_delivery, future)
+    # As in new_future(). The batch holds it until its end, and every batch comes to one.
+    PyObject_GC_UnTrack(<PyObject*>delivery)
+    return delivery
+
+
+# -- one batch -------------------------------------------------------------------------------------------------
+
+@cython.final
+cdef class RecordAppender:
+    """Takes records into one batch and makes their futures.
+
+    Args:
+        writer: the batch's.
+        owner: the result that the futures look at.
+
+    Attributes:
+        writer, owner: as given.
+        deliveries: (on_delivery, future) of the records that have a callback, in order.
+    """
+
+    def __cinit__(self, BatchWriter writer not None, owner):
+        self.writer = writer
+        self.owner = owner
+        self.deliveries = []
+
+    def append(self, timestamp_ms, key, value, headers, on_delivery):
+        """Encode one record; see ``BatchWriter.append`` for the arguments and what is raised.
+
+        Returns:
+            The record's future; ``None``: there was no room, nothing has changed.
+        """
+        cdef Record record
+        cdef list kept = []
+        fill_record(&record, timestamp_ms, key, value, headers, kept)
+        cdef RecordFuture future = new_future()
+        cdef tuple delivery = delivery_of(on_delivery, future)
+        return future if self.append_record(&record, future, delivery) else None
+
+    cdef int append_record(self, Record* record, RecordFuture future, tuple delivery) except -1:
+        cdef BatchWriter writer = self.writer
+        cdef long long index = writer.record_count
+        if delivery is not None:
+            # Before the record is in: there is no way back from that if memory should be short here.
+            PyList_Append(self.deliveries, delivery)
+        if not writer.append_raw(record.timestamp_ms, record.key, record.key_size, record.value,
+                                 record.value_size, record.headers, record.headers_size):
+            if delivery is not None:
+                self.deliveries.pop()
+            return 0
+        future._owner = self.owner
+        future._index = index
+        future._timestamp_ms = record.timestamp_ms
+        future._key_size = record.key_size
+        future._value_size = record.value_size
+        return 1
+
+    def promise_last(self, timestamp_ms, key_size, value_size, on_delivery):
+        """The future of the record that somebody else appended to ``writer`` just now.
+
+        The appender is in no lane meanwhile: the record is still the last one.
+        """
+        cdef RecordFuture future = new_future()
+        future._owner = self.owner
+        future._index = self.writer.record_count - 1
+        future._timestamp_ms = timestamp_ms
+        future._key_size = key_size
+        future._value_size = value_size
+        if on_delivery is not None:
+            self.deliveries.append((on_delivery, future))
+        return future
+
+
+# -- one partition ---------------------------------------------------------------------------------------------
+
+cdef class Lane:
+    """The way into one partition's open batch.
+
+    Attributes:
+        appender: the open batch's; ``None`` while there is none, or while it is not for everybody.
+    """
+
+    def append(self, timestamp_ms, key, value, headers, on_delivery):
+        """Encode one record into the open batch; see ``BatchWriter.append`` for the arguments and errors.
+
+        Returns:
+            The record's future; ``None``: there is no open batch, or no room in it.
+        """
+        cdef Record record
+        cdef list kept = []
+        fill_record(&record, timestamp_ms, key, value, headers, kept)
+        cdef RecordFuture future = new_future()
+        cdef tuple delivery = delivery_of(on_delivery, future)
+        cdef RecordAppender appender = self.appender
+        if appender is None or not appender.append_record(&record, future, delivery):
+            return None
+        return future
+
+
+# -- one topic -------------------------------------------------------------------------------------------------
+
+@cython.final
+cdef class StickyPartition:
+    """The present choice of the built-in partitioner.
+
+    Attributes:
+        partition: its number.
+        produced_bytes: appended since it was chosen, before compression.
+        switch_at_bytes: the next full batch from here on ends it.
+        force_switch_at_bytes: it ends here in any case.
+    """
+
+    def __cinit__(self, Py_ssize_t partition, long long switch_at_bytes):
+        self.partition = partition
+        self.produced_bytes = 0
+        self.switch_at_bytes = switch_at_bytes
+        self.force_switch_at_bytes = 2 * switch_at_bytes
+
+
+cdef class StickyChoice:
+    """Holds the choice; what is chosen is decided elsewhere.
+
+    Attributes:
+        current: the choice, or ``None`` before the first one.
+    """
+
+
+cdef class TopicLanes:
+    """The ways into one topic's batches. A subclass has ``end_stay(sticky, lane, snapshot)``.
+
+    Attributes:
+        lanes: by partition number; ``None`` where nothing was sent yet.
+        partitioner: holds the sticky choice.
+    """
+
+    def append_sticky(self, timestamp_ms, key, value, headers, on_delivery, snapshot):
+        """Encode one record into the open batch of the sticky choice, and count it. See ``Lane.append``."""
+        cdef Record record
+        cdef list kept = []
+        fill_record(&record, timestamp_ms, key, value, headers, kept)
+        cdef RecordFuture future = new_future()
+        cdef tuple delivery = delivery_of(on_delivery, future)
+        return future if self.append_sticky_record(&record, future, delivery, snapshot) else None
+
+    cdef Py_ssize_t partition_count(self, str topic, object snapshot) except -1:
+        if snapshot is not self._snapshot:
+            metadata = snapshot.topics.get(topic)
+            count = 0 if metadata is None else len(metadata.partitions)
+            self._partition_count = count
+            self._snapshot = snapshot
+        return self._partition_count
+
+    cdef Lane lane(self, Py_ssize_t partition):
+        cdef list lanes = self.lanes
+        if lanes is None or partition < 0 or partition >= PyList_GET_SIZE(lanes):
+            return None
+        return <Lane?>(<object>PyList_GET_ITEM(lanes, partition))
+
+    cdef int append_sticky_record(self, Record* record, RecordFuture future, tuple delivery,
+                                  object snapshot) except -1:
+        cdef Lane lane
+        cdef RecordAppender appender
+        cdef StickyPartition sticky
+        if self.partitioner is None:
+            return 0
+        sticky = self.partitioner.current
+        if sticky is None:
+            return 0
+        lane = self.lane(sticky.partition)
+        if lane is None:
+            return 0
+        appender = lane.appender
+        if appender is None or not appender.append_record(record, future, delivery):
+            return 0
+        sticky.produced_bytes += RECORD_OVERHEAD_BYTES + max(record.key_size, 0) + max(record.value_size, 0)
+        if sticky.produced_bytes >= sticky.switch_at_bytes and (
+            sticky.produced_bytes >= sticky.force_switch_at_bytes
+            or appender.writer.position + NEARLY_FULL_BYTES > appender.writer.limit
+        ):
+            self.end_stay(sticky, lane, snapshot)
+        return 1
+
+
+# -- one producer ----------------------------------------------------------------------------------------------
+
+cdef class SendPath:
+    """``send`` for the usual record; a subclass has ``_send_slowly`` and ``_send_serialized`` for others."""
+
+    def _configure_send(self, *, usual, wall_ms, serializes_key, serializes_value, key_bytes, value_bytes,
+                        header_pairs, ignores_keys, small_size):
+        """Say what the usual record is. Once, before ``_open_send``.
+
+        Args:
+            usual: ``False`` leaves every record to ``_send_slowly``.
+            wall_ms: the clock; ``None`` is the operating system's.
+            serializes_key, serializes_value: whether bytes, too, go through the functions that follow.
+            key_bytes, value_bytes: (topic, header list, object) to bytes.
+            header_pairs: (topic, headers) to the list that the serializers see.
+            ignores_keys: keys do not decide on partitions.
+            small_size: key, value and headers of so many bytes together cannot exceed any limit.
+        """
+        self._usual = usual
+        self._wall_ms = wall_ms
+        self._reads_system_clock = wall_ms is None
+        self._serializes_key = serializes_key
+        self._serializes_value = serializes_value
+        self._key_bytes = key_bytes
+        self._value_bytes = value_bytes
+        self._header_pairs = header_pairs
+        self._ignores_keys = ignores_keys
+        self._small_size = small_size
+
+    def _open_send(self, metadata, topics):
+        """Send from now on: ``metadata.snapshot`` knows the topics, ``topics`` their ``TopicLanes``."""
+        self._last_topic = None
+        self._last_lanes = None
+        self._metadata = metadata
+        self._topics = topics
+
+    def _close_send(self):
+        """Leave every record to ``_send_slowly`` from now on."""
+        self._topics = None
+        self._metadata = None
+        self._last_topic = None
+        self._last_lanes = None
+
+    cdef TopicLanes lanes_of(self, str topic):
+        """The topic's lanes, or ``None``: nothing was sent there yet, or nothing may be sent."""
+        cdef PyObject* found
+        if topic is self._last_topic and topic is not None:
+            return self._last_lanes
+        if self._topics is None:
+            return None
+        found = PyDict_GetItemWithError(self._topics, topic)
+        if found is NULL:
+            return None
+        self._last_lanes = <TopicLanes?>(<object>found)
+        self._last_topic = topic
+        return self._last_lanes
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: HeadersInput | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> FutureRecordMetadata:
+        cdef TopicLanes lanes
+        cdef RecordFuture future
+        cdef Py_ssize_t count
+        cdef object snapshot
+        if self._usual and type(topic) is str and (
+            on_delivery is None or PyCallable_Check(<PyObject*>on_delivery)
+        ):
+            lanes = self.lanes_of(topic)
+            if lanes is not None:
+                snapshot = self._metadata.snapshot
+                count = lanes.partition_count(topic, snapshot)
+                if self._serializes_key or self._serializes_value:
+                    if count > 0 and partition_number(partition, count) != NO_PARTITION:
+                        return self.send_serialized(
+                            lanes, topic, snapshot, value, key, headers, partition, timestamp_ms, on_delivery
+                        )
+                else:
+                    future = self.quick(
+                        lanes, snapshot, count, value, key, headers, partition, timestamp_ms, on_delivery, True
+                    )
+                    if future is not None:
+                        return future
+        return self._send_slowly(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+
+    cdef object send_serialized(self, TopicLanes lanes, object topic, object snapshot, object value, object key,
+                                object headers, object partition, object timestamp_ms, object on_delivery):
+        """Call the serializers, once for each record, whichever way it takes then."""
+        cdef RecordFuture future
+        cdef Py_ssize_t count
+        cdef object pairs = headers
+        cdef object key_data = key
+        cdef object value_data = value
+        try:
+            if headers is not None:
+                pairs = self._header_pairs(topic, headers)
+            if key is not None and (self._serializes_key or not PyBytes_CheckExact(key)):
+                pairs = [] if pairs is None else pairs
+                key_data = self._key_bytes(topic, pairs, key)
+            if value is not None and (self._serializes_value or not PyBytes_CheckExact(value)):
+                pairs = [] if pairs is None else pairs
+                value_data = self._value_bytes(topic, pairs, value)
+        except KafkaError as error:
+            if error.outcome is None:
+                error.outcome = Outcome.NOT_SENT
+            raise
+        count = lanes.partition_count(topic, snapshot)
+        if self._topics is not None:  # a serializer may have closed us
+            future = self.quick(
+                lanes, snapshot, count, value_data, key_data, pairs, partition, timestamp_ms, on_delivery, False
+            )
+            if future is not None:
+                return future
+        return self._send_serialized(
+            topic, value, value_data, key, key_data, pairs, partition, timestamp_ms, on_delivery, snapshot
+        )
+
+    cdef RecordFuture quick(self, TopicLanes lanes, object snapshot, Py_ssize_t count, object value, object key,
+                            object headers, object partition, object timestamp_ms, object on_delivery,
+                            bint text_headers):
+        """Write the record, or return ``None``, having changed nothing, if anything about it is unusual."""
+        cdef RecordFuture future
+        cdef tuple delivery
+        cdef Lane lane
+        cdef RecordAppender appender
+        cdef Record record
+        cdef int overflow = 0
+        cdef bytes tail
+        cdef Py_ssize_t number = partition_number(partition, count)
+        if number == NO_PARTITION:
+            return None
+        if type(key) is str:
+            key = ascii_or_bytes(key)
+        if not point_to(key, &record.key, &record.key_size):
+            return None
+        if type(value) is str:
+            value = ascii_or_bytes(value)
+        if not point_to(value, &record.value, &record.value_size):
+            return None
+        record.headers = NULL
+        record.headers_size = 0
+        if headers is not None:
+            tail = regular_headers(headers, text_headers)
+            if tail is None:
+                return None
+            record.headers = PyBytes_AS_STRING(tail)
+            record.headers_size = PyBytes_GET_SIZE(tail)
+        if record.key_size + record.value_size + record.headers_size > self._small_size:
+            return None
+        if timestamp_ms is None:
+            record.timestamp_ms = KP_WALL_MS() if self._reads_system_clock else self._wall_ms()
+        elif PyLong_CheckExact(timestamp_ms):
+            record.timestamp_ms = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
+        else:
+            return None
+        if overflow or record.timestamp_ms < 0:
+            return None
+        future = new_future()
+        delivery = delivery_of(on_delivery, future)
+        # From here on nothing but the write: see _append.pxd.
+        if number == ANY_PARTITION:
+            if record.key_size < 0 or self._ignores_keys:
+                return future if lanes.append_sticky_record(&record, future, delivery, snapshot) else None
+            number = (murmur2_raw(<const unsigned char*>record.key, record.key_size) & 0x7FFFFFFF) % count
+        lane = lanes.lane(number)
+        if lane is None:
+            return None
+        appender = lane.appender
+        if appender is None or not appender.append_record(&record, future, delivery):
+            return None
+        return future
+
+
+cdef enum:
+    ANY_PARTITION = -1
+    NO_PARTITION = -2
+
+
+cdef inline Py_ssize_t partition_number(object partition, Py_ssize_t count) except? -3:
+    """A legal partition's number, ``ANY_PARTITION`` for ``None``, ``NO_PARTITION`` for everything else."""
+    cdef int overflow = 0
+    cdef long long number
+    if count <= 0:
+        return NO_PARTITION
+    if partition is None:
+        return ANY_PARTITION
+    if not PyLong_CheckExact(partition):
+        return NO_PARTITION
+    number = PyLong_AsLongLongAndOverflow(partition, &overflow)
+    return NO_PARTITION if overflow or number < 0 or number >= count else <Py_ssize_t>number
+
+
+cdef inline object ascii_or_bytes(str text):
+    """Text whose characters are its bytes as it is, other text as UTF-8; ``text`` itself if it has none."""
+    if PyUnicode_IS_COMPACT_ASCII(text):
+        return text
+    try:
+        return PyUnicode_AsUTF8String(text)
+    except UnicodeEncodeError:
+        return text
+
+
+cdef inline bint point_to(object data, const char** start, Py_ssize_t* size) noexcept:
+    """Where bytes, or the characters of a text from ``ascii_or_bytes``, lie; false: neither."""
+    start[0] = NULL
+    size[0] = -1
+    if data is None:
+        return True
+    if PyBytes_CheckExact(data):
+        start[0] = PyBytes_AS_STRING(data)
+        size[0] = PyBytes_GET_SIZE(data)
+        return True
+    if type(data) is str and PyUnicode_IS_COMPACT_ASCII(data):
+        start[0] = <const char*>PyUnicode_DATA(data)
+        size[0] = PyUnicode_GET_LENGTH(data)
+        return True
+    return False

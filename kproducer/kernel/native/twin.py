@@ -1,0 +1,42 @@
+"""The compiled kernel as a whole: the names of ``kproducer.kernel.pure``. Importing it needs them all.
+
+Whatever runs once a batch, or never in a producer, is the pure twin's: C would not be noticed there.
+"""
+
+from __future__ import annotations
+
+from kproducer.kernel.native._append import (
+    Lane,
+    RecordAppender,
+    RecordFuture,
+    SendPath,
+    StickyChoice,
+    StickyPartition,
+    TopicLanes,
+    set_future_type,
+)
+from kproducer.kernel.native._batch import BatchWriter, murmur2, record_size_upper_bound
+from kproducer.kernel.pure import RawRecord, RecordFormatError, crc32c, decode_records, write_batch_header
+from kproducer.kernel.pure import SendPath as PureSendPath
+
+# help() shows it; it is written where editors and type checkers find it.
+SendPath.send.__doc__ = PureSendPath.send.__doc__
+
+__all__ = [
+    "BatchWriter",
+    "Lane",
+    "RawRecord",
+    "RecordAppender",
+    "RecordFormatError",
+    "RecordFuture",
+    "SendPath",
+    "StickyChoice",
+    "StickyPartition",
+    "TopicLanes",
+    "crc32c",
+    "decode_records",
+    "murmur2",
+    "record_size_upper_bound",
+    "set_future_type",
+    "write_batch_header",
+]
