@@ -1,0 +1,22 @@
+"""The Arrow reader of the kernel in use: ``ArrowSource`` and ``ArrowRows``.
+
+A room of its own, so that a program without Arrow data does not load it. Where the native kernel was built
+without its Arrow rooms, the pure ones (and pyarrow) serve: both hand out records in the same way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kproducer.kernel import IMPLEMENTATION
+
+__all__ = ["ArrowRows", "ArrowSource"]
+
+if TYPE_CHECKING or IMPLEMENTATION == "pure":
+    from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
+else:
+    try:
+        from kproducer.kernel.native._arrow import ArrowRows
+        from kproducer.kernel.native._arrow_source import ArrowSource
+    except ImportError:
+        from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
