@@ -14,6 +14,9 @@ import os
 from typing import TYPE_CHECKING
 
 from kproducer.errors import ConfigError
+from kproducer.kernel.pure.batch_reader import RawRecord, RecordFormatError, decode_records
+from kproducer.kernel.pure.batch_v2 import write_batch_header
+from kproducer.kernel.pure.crc32c import crc32c
 
 if TYPE_CHECKING:
     from kproducer.kernel.native._socket_io import SocketIo as NativeSocketIo
@@ -72,39 +75,29 @@ if TYPE_CHECKING or IMPLEMENTATION == "pure":
     from kproducer.kernel.pure import (
         BatchWriter,
         Lane,
-        RawRecord,
         RecordAppender,
-        RecordFormatError,
         RecordFuture,
         SendPath,
         StickyChoice,
         StickyPartition,
         TopicLanes,
-        crc32c,
-        decode_records,
-        murmur2,
         record_size_upper_bound,
         set_future_type,
-        write_batch_header,
     )
+    from kproducer.kernel.pure.murmur2 import murmur2
 else:
     from kproducer.kernel.native.twin import (
         BatchWriter,
         Lane,
-        RawRecord,
         RecordAppender,
-        RecordFormatError,
         RecordFuture,
         SendPath,
         StickyChoice,
         StickyPartition,
         TopicLanes,
-        crc32c,
-        decode_records,
         murmur2,
         record_size_upper_bound,
         set_future_type,
-        write_batch_header,
     )
 
 

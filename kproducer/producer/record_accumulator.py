@@ -26,9 +26,9 @@ from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.clock import Clock
 from kproducer.config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaError, Outcome, ProducerClosedError
-from kproducer.kernel import record_size_upper_bound
+from kproducer.kernel import StickyPartition, record_size_upper_bound
 from kproducer.producer.buffer_pool import BufferPool
-from kproducer.producer.built_in_partitioner import BuiltInPartitioner, StickyPartition
+from kproducer.producer.built_in_partitioner import BuiltInPartitioner
 from kproducer.producer.compression_settings import compression_of
 from kproducer.producer.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.producer.incomplete_batches import IncompleteBatches

@@ -5,19 +5,21 @@ Whatever runs once a batch, or never in a producer, is the pure twin's: C would 
 
 from __future__ import annotations
 
-from kproducer.kernel.native._append import (
-    Lane,
-    RecordAppender,
-    RecordFuture,
-    SendPath,
-    StickyChoice,
-    StickyPartition,
-    TopicLanes,
-    set_future_type,
-)
-from kproducer.kernel.native._batch import BatchWriter, murmur2, record_size_upper_bound
+from kproducer.kernel.native import _append, _batch
 from kproducer.kernel.pure import RawRecord, RecordFormatError, crc32c, decode_records, write_batch_header
 from kproducer.kernel.pure import SendPath as PureSendPath
+
+BatchWriter = _batch.BatchWriter
+Lane = _append.Lane
+RecordAppender = _append.RecordAppender
+RecordFuture = _append.RecordFuture
+SendPath = _append.SendPath
+StickyChoice = _append.StickyChoice
+StickyPartition = _append.StickyPartition
+TopicLanes = _append.TopicLanes
+murmur2 = _batch.murmur2
+record_size_upper_bound = _batch.record_size_upper_bound
+set_future_type = _append.set_future_type
 
 # help() shows it; it is written where editors and type checkers find it.
 SendPath.send.__doc__ = PureSendPath.send.__doc__
