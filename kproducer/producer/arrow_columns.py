@@ -13,6 +13,7 @@ from collections.abc import Callable
 import attrs
 
 from kproducer.errors import InvalidArgumentError
+from kproducer.send_arguments import checked_partition, checked_timestamp
 
 #: What is meant when no column is named, if there is one of that name.
 _DEFAULT_VALUE = "value"
@@ -58,6 +59,41 @@ class ArrowColumns:
     timestamp: str | int | None = None
     topic: str | None = None
     takes_seconds: bool = False
+
+    @classmethod
+    def checked(
+        cls,
+        topic: object,
+        value: object,
+        key: object,
+        headers: object,
+        partition: object,
+        timestamp: object,
+        topic_column: object,
+    ) -> ArrowColumns:
+        """Check the arguments of a call as far as that goes without data.
+
+        Raises:
+            InvalidArgumentError: one is no column's name, or no number where that is possible; or there are
+                two topics, or none.
+        """
+        for role, name in (
+            ("value", value),
+            ("key", key),
+            ("headers", headers),
+            ("topic_column", topic_column),
+        ):
+            if name is not None and not isinstance(name, str):
+                raise InvalidArgumentError(f"{role} must be the name of a column, or None, not {name!r}")
+        if topic is None and topic_column is None:
+            raise InvalidArgumentError("there is no topic: give its name, or a topic_column")
+        if topic is not None and topic_column is not None:
+            raise InvalidArgumentError("topic and topic_column were given: leave one of them out")
+        if not isinstance(partition, str):
+            partition = checked_partition(partition)
+        if not isinstance(timestamp, str) and timestamp is not None:
+            timestamp = checked_timestamp(timestamp)
+        return cls(value, key, headers, partition, timestamp, topic_column)  # type: ignore[arg-type]
 
     def find(self, names: tuple[str, ...], formats: tuple[str, ...]) -> tuple[int, int, int, int, int, int]:
         """The numbers of value, key, headers, partition, timestamp and topic; -1: there is none.

@@ -575,6 +575,10 @@ class RecordAccumulator:
         """The ways in, by topic; only ever grows. For appending to their lanes, see ``kernel.SendPath``."""
         return self._topics
 
+    def lanes_of(self, topic: str) -> TopicQueues:
+        """The ways into one topic's batches, made now if there are none."""
+        return self._topics.get(topic) or self._queues.add_topic(topic)
+
     def has_part(self, part: object) -> bool:
         """Whether ``part`` is this accumulator, or one of its topics or queues."""
         return part is self or any(

@@ -1,8 +1,9 @@
-"""ArrowCall: from the first row of Arrow data to the batches of a producer; ``send_arrow`` and the Spark sink.
+"""ArrowCall: from the first row of Arrow data to the batches of a producer.
 
-The kernel writes rows into open batches, a block at a time; whatever is rare (a new batch, memory to wait
-for, a partition nobody knows, a partitioner of the application) goes record by record through ``send`` itself,
-so that both mean the same. Knows nothing of requests. For the calling thread.
+What ``send_arrow`` and the Spark sink share. The kernel writes rows into open batches, a block at a time;
+whatever is rare (a new batch, memory to wait for, a partition nobody knows, a partitioner of the application)
+goes record by record through ``send`` itself, so that both mean the same. Knows nothing of requests. For the
+calling thread.
 
 A full buffer ends a call as it ends a ``send_many``: a record may wait for memory for ``max_block_ms``; when
 one has waited in vain, it and all after it are refused.
@@ -258,8 +259,8 @@ class ArrowCall(ABC):
         if reason == "partition":
             count = self._partition_counts[topic]
             return MetadataTimeoutError(
-                f"topic {topic!r} has partitions 0 to {count - 1}, and partition {detail} is none of them; it "
-                "was not waited for, because this call has waited in vain before"
+                f"topic {topic!r} has partitions 0 to {count - 1}, and partition {detail} is none of them; "
+                "it was not waited for, because this call has waited in vain before"
             )
         if reason == "timestamp":
             return InvalidArgumentError("its timestamp is before 1970, or beyond what milliseconds can count")
