@@ -177,3 +177,9 @@ def test_equal_keys_stay_in_one_partition(stage: Stage) -> None:
     assert len(partitions) == 1
     spread = {producer.send(key=b"key%d" % index).metadata().partition for index in range(40)}
     assert len(spread) > 3
+
+
+def test_partitions_may_be_used_from_the_last_to_the_first(stage: Stage) -> None:
+    cluster = stage.cluster(topics={"t": 4})
+    producer = stage.producer(cluster)
+    assert [producer.send(partition=index).metadata().partition for index in (3, 1, 0, 2)] == [3, 1, 0, 2]

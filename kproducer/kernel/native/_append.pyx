@@ -304,6 +304,8 @@ cdef class TopicLanes:
         cdef list lanes = self.lanes
         if lanes is None or partition < 0 or partition >= PyList_GET_SIZE(lanes):
             return None
+        if <object>PyList_GET_ITEM(lanes, partition) is None:
+            return None
         return <Lane?>(<object>PyList_GET_ITEM(lanes, partition))
 
     cdef int append_sticky_record(self, Record* record, RecordFuture future, tuple delivery,
