@@ -23,6 +23,7 @@ from kproducer.errors import (
     Outcome,
     ProducerClosedError,
 )
+from kproducer.kernel import RowSender, SendPath
 from kproducer.producer.future_record_metadata import FutureRecordMetadata
 from kproducer.producer.record_places import NO_OWNER, RecordPlaces
 from kproducer.producer.send_many_input import Chunk, SendManyInput
@@ -35,12 +36,14 @@ class SendManyProducer:
     """The parts of a producer that are needed here.
 
     Attributes:
+        path: the producer itself, for the rows that are plain; ``None``: there can be none.
         send_one: ``KafkaProducer.send``.
         source: the metadata of the running engine.
         max_block_ms: how long to wait for the topic.
         may_change_topics: interceptors see the records, and may send them elsewhere.
     """
 
+    path: SendPath | None
     send_one: Callable[[str, Any, Any, Any, Any, Any], FutureRecordMetadata]
     source: MetadataSource
     max_block_ms: int
@@ -69,13 +72,16 @@ class SendManyCall:
         rows: what.
     """
 
-    __slots__ = ("_ending", "_places", "_producer", "_rows", "_topic", "_waited_in_vain")
+    __slots__ = ("_ending", "_places", "_producer", "_row_sender", "_rows", "_topic", "_waited_in_vain")
 
     def __init__(self, producer: SendManyProducer, topic: str, rows: SendManyInput) -> None:
         self._producer = producer
         self._topic = topic
         self._rows = rows
         self._places = RecordPlaces(topic)
+        self._row_sender: RowSender | None = None
+        if producer.path is not None and type(topic) is str:
+            self._row_sender = RowSender(producer.path, topic, self._places)
         #: Why no further record is accepted.
         self._ending: KafkaError | None = None
         #: For metadata, and for max_block_ms; it is not done again in this call.
@@ -120,11 +126,29 @@ class SendManyCall:
                 return
 
     def _send_chunk(self, chunk: Chunk, first: int) -> None:
-        for row in range(len(chunk.values)):
+        sender = self._row_sender
+        wall_ms = self._producer.source.clock.wall_ms
+        count = len(chunk.values)
+        row = 0
+        while row < count:
+            if sender is not None:
+                row = sender.send(
+                    chunk.values,
+                    chunk.keys,
+                    chunk.headers,
+                    chunk.partitions,
+                    chunk.timestamps_ms,
+                    row,
+                    first,
+                    wall_ms(),
+                )
+                if row == count:
+                    return
             self._send_row(chunk, row, first)
             if self._ending is not None:
                 self._places.refuse_all_open(first + row, self._ending)
                 return
+            row += 1
 
     def _send_row(self, chunk: Chunk, row: int, first: int) -> None:
         """Send one record as ``send`` does, and note its place, or why it has none."""

@@ -5,7 +5,7 @@ Whatever runs once a batch, or never in a producer, is the pure twin's: C would 
 
 from __future__ import annotations
 
-from kproducer.kernel.native import _append, _batch
+from kproducer.kernel.native import _append, _batch, _send_many
 from kproducer.kernel.pure import RawRecord, RecordFormatError, crc32c, decode_records, write_batch_header
 from kproducer.kernel.pure import SendPath as PureSendPath
 
@@ -13,6 +13,7 @@ BatchWriter = _batch.BatchWriter
 Lane = _append.Lane
 RecordAppender = _append.RecordAppender
 RecordFuture = _append.RecordFuture
+RowSender = _send_many.RowSender
 SendPath = _append.SendPath
 StickyChoice = _append.StickyChoice
 StickyPartition = _append.StickyPartition
@@ -31,6 +32,7 @@ __all__ = [
     "RecordAppender",
     "RecordFormatError",
     "RecordFuture",
+    "RowSender",
     "SendPath",
     "StickyChoice",
     "StickyPartition",

@@ -19,6 +19,7 @@ from kproducer.kernel.pure.batch_reader import RawRecord, RecordFormatError, dec
 from kproducer.kernel.pure.batch_v2 import BatchWriter, record_size_upper_bound, write_batch_header
 from kproducer.kernel.pure.crc32c import crc32c
 from kproducer.kernel.pure.murmur2 import murmur2
+from kproducer.kernel.pure.send_many import RowSender
 
 __all__ = [
     "BatchWriter",
@@ -27,6 +28,7 @@ __all__ = [
     "RecordAppender",
     "RecordFormatError",
     "RecordFuture",
+    "RowSender",
     "SendPath",
     "StickyChoice",
     "StickyPartition",
