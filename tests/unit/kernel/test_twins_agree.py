@@ -1,0 +1,359 @@
+"""Both twins get the same calls, bad ones too: same bytes, results, errors with their words, state after."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kproducer.kernel import pure
+from kproducer.kernel.layout import INT32_MAX, INT64_MAX, RECORD_BATCH_OVERHEAD
+from kproducer.send_arguments import encode_headers
+from kproducer.serializers import serialize_function
+
+native: ModuleType = pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)
+
+TS = 1_700_000_000_000
+
+
+class Bytes(bytes):
+    pass
+
+
+class Text(str):
+    pass
+
+
+class Number(enum.IntEnum):
+    SEVEN = 7
+
+
+def released() -> memoryview:
+    view = memoryview(b"gone")
+    view.release()
+    return view
+
+
+def makers(values: Any, *kinds: Callable[[Any], Any]) -> Any:
+    """Functions that make an argument anew for each twin: what is consumed or released is not shared."""
+    return st.builds(lambda kind, value: lambda: kind(value), st.sampled_from(kinds), values)
+
+
+data = st.binary(max_size=40)
+any_data = st.one_of(
+    makers(data, bytes, bytes, bytearray, memoryview, Bytes, lambda b: memoryview(b)[::2]),
+    makers(st.binary(min_size=8, max_size=8), lambda b: memoryview(b).cast("I")),
+    st.sampled_from([lambda: None, lambda: None, released]),
+    makers(st.one_of(st.text(max_size=3), st.integers(), st.floats()), lambda x: x),
+    st.sampled_from([lambda: [1, 2], lambda: {}, lambda: b"x".__len__, lambda: object]),
+)
+plain_data = makers(st.one_of(st.none(), data), lambda x: x)
+timestamps = st.one_of(
+    st.integers(TS - 1000, TS + 1000),
+    st.integers(TS - 1000, TS + 1000),
+    st.sampled_from([0, -1, INT64_MAX, INT64_MAX + 1, -(2**63) - 1, 10**40, True, 1.5, None, "1"]),
+    st.just(Number.SEVEN),
+)
+names = st.one_of(st.text(max_size=5), st.sampled_from(["\ud800", "\u00e9", Text("x"), b"bytes", None, 5]))
+header_values = st.one_of(st.none(), data, st.text(max_size=3), st.just(bytearray(b"ab")), st.just(7))
+pairs = st.one_of(
+    st.tuples(st.text(max_size=5), st.one_of(st.none(), data)),
+    st.tuples(st.text(max_size=5), st.one_of(st.none(), data)),
+    st.tuples(names, header_values),
+    st.tuples(names, header_values).map(list),
+    st.sampled_from(["ab", ("x",), ("x", b"1", b"2"), None]),
+)
+headers = st.one_of(
+    st.just(lambda: None),
+    makers(st.lists(pairs, max_size=4), list, tuple, iter),
+    makers(st.lists(st.tuples(st.text(max_size=5), data), max_size=4), list, tuple, dict),
+    st.sampled_from([lambda: "text", lambda: b"bytes", lambda: 5, lambda: range(2)]),
+)
+
+#: What send() takes on the usual way, and what nobody takes. Between them lies what only the slow way takes.
+sendable = makers(
+    st.one_of(st.none(), data, data, st.text(max_size=9), st.just("\ud800"), st.just(7)), lambda x: x
+)
+sendable_headers = st.one_of(
+    st.just(lambda: None),
+    makers(
+        st.lists(
+            st.tuples(
+                st.one_of(st.text(max_size=5), st.just("\ud800"), st.just(b"bytes")),
+                st.one_of(st.none(), data, st.text(max_size=3), st.just(7)),
+            ),
+            max_size=4,
+        ),
+        list,
+        tuple,
+    ),
+    st.sampled_from([lambda: "text", lambda: b"bytes", lambda: 5, lambda: [("x",)]]),
+)
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """The result of a call, or what it says when it fails."""
+    try:
+        return call()
+    except Exception as error:
+        return type(error), str(error)
+
+
+def state(writer: Any) -> tuple[Any, ...]:
+    return (
+        bytes(writer.buffer),
+        writer.limit,
+        writer.position,
+        writer.record_count,
+        writer.base_timestamp_ms,
+        writer.max_timestamp_ms,
+    )
+
+
+def future_state(future: Any) -> Any:
+    if isinstance(future, (pure.RecordFuture, native.RecordFuture)):
+        return future._owner, future._index, future._timestamp_ms, future._key_size, future._value_size
+    return future
+
+
+class Writers(RuleBasedStateMachine):
+    """One writer of each twin, and a buffer that is sometimes too small."""
+
+    @initialize(size=st.integers(RECORD_BATCH_OVERHEAD - 2, 600))
+    def begin(self, size: int) -> None:
+        results = [outcome(lambda twin=twin: twin.BatchWriter(bytearray(size))) for twin in (pure, native)]
+        if size < RECORD_BATCH_OVERHEAD:
+            assert results[0] == results[1]
+            results = [twin.BatchWriter(bytearray(RECORD_BATCH_OVERHEAD)) for twin in (pure, native)]
+        self.writers = results
+
+    @rule(timestamp_ms=timestamps, key=any_data, value=any_data, header=headers)
+    def append_anything(self, timestamp_ms: Any, key: Any, value: Any, header: Any) -> None:
+        one, other = [
+            outcome(lambda writer=writer: writer.append(timestamp_ms, key(), value(), header()))
+            for writer in self.writers
+        ]
+        assert one == other
+
+    @rule(delta=st.integers(-(2**40), 2**40), key=plain_data, value=plain_data)
+    def append_a_record(self, delta: int, key: Any, value: Any) -> None:
+        one, other = [writer.append(TS + delta, key(), value(), None) for writer in self.writers]
+        assert one is other
+
+    @rule(share=st.floats(0, 1))
+    def move_the_limit(self, share: float) -> None:
+        for writer in self.writers:
+            writer.limit = int(len(writer.buffer) * share)
+
+    @rule()
+    def lift_the_limit(self) -> None:
+        for writer in self.writers:
+            writer.limit = len(writer.buffer)
+
+    @rule()
+    def rewind(self) -> None:
+        for writer in self.writers:
+            writer.rewind()
+
+    @rule(count=st.sampled_from([63, 64, 8191, 8192, INT32_MAX - 1, INT32_MAX]))
+    def have_counted_more(self, count: int) -> None:
+        for writer in self.writers:
+            if writer.record_count:
+                writer.record_count = count
+
+    @rule()
+    def resize(self) -> None:
+        for writer in self.writers:
+            with pytest.raises(BufferError):
+                writer.buffer.append(0)
+
+    @invariant()
+    def they_agree(self) -> None:
+        assert state(self.writers[0]) == state(self.writers[1])
+
+
+TestWriters = Writers.TestCase
+
+
+class Snapshot:
+    """Metadata of topic ``t``."""
+
+    def __init__(self, partition_count: int) -> None:
+        self.partitions = (None,) * partition_count
+        self.topics = {"t": self}
+
+
+class Metadata:
+    snapshot = Snapshot(3)
+
+
+def make_world(twin: ModuleType, serializes: bool) -> Any:
+    """A producer over three lanes, a topic and a counter of what it leaves to the slow way."""
+
+    class Lane(twin.Lane):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.lock = threading.Lock()
+
+    class Topic(twin.TopicLanes):  # type: ignore[name-defined]
+        stays_ended = 0
+
+        def end_stay(self, sticky: Any, lane: Any, snapshot: Any) -> None:
+            assert lane is self.lanes[sticky.partition]
+            self.stays_ended += 1
+            self.partitioner.current = twin.StickyPartition((sticky.partition + 1) % 3, 150)
+
+    class Producer(twin.SendPath):  # type: ignore[name-defined]
+        def _send_slowly(self, *arguments: Any) -> str:
+            assert len(arguments) == 7
+            return "slowly"
+
+        def _send_serialized(self, *arguments: Any) -> str:
+            assert len(arguments) == 10
+            return "slowly"
+
+    def serializer(value: Any) -> bytes | None:
+        return None if value == b"" else repr(value).encode()
+
+    producer = Producer()
+    producer.topic = Topic()
+    producer.topic.lanes = [Lane(), Lane(), None]
+    producer.topic.partitioner = twin.StickyChoice()
+    producer._configure_send(
+        usual=True,
+        wall_ms=lambda: TS,
+        serializes_key=serializes,
+        serializes_value=False,
+        key_bytes=serialize_function("key", serializer if serializes else None),
+        value_bytes=serialize_function("value", None),
+        header_pairs=encode_headers,
+        ignores_keys=False,
+        small_size=100,
+    )
+    producer._open_send(Metadata, {"t": producer.topic})
+    producer.twin = twin
+    return producer
+
+
+class Producers(RuleBasedStateMachine):
+    """A producer of each twin on the way from send() to the batch, without what lies behind the slow way."""
+
+    @initialize(serializes=st.booleans())
+    def begin(self, serializes: bool) -> None:
+        self.producers = [make_world(twin, serializes) for twin in (pure, native)]
+        self.batches = 0
+
+    def both(self, call: Callable[[Any], Any]) -> None:
+        results = []
+        for producer in self.producers:
+            result = outcome(lambda producer=producer: call(producer))
+            # Whether it raises, or leaves it to the slow way to do so, does not matter.
+            refused = isinstance(result, tuple) and "SerializationError" in str(result)
+            results.append("slowly" if refused else future_state(result))
+        assert results[0] == results[1]
+
+    @rule(
+        topic=st.sampled_from(["t", "t", "t", "u", Text("t"), b"t", None]),
+        value=sendable,
+        key=sendable,
+        header=sendable_headers,
+        partition=st.sampled_from([None, None, 0, 1, 2, 3, -1, True, 1.0, 10**30, Number.SEVEN]),
+        timestamp_ms=st.one_of(st.none(), timestamps),
+        on_delivery=st.sampled_from([None, print, 5]),
+    )
+    def send_anything(self, **arguments: Any) -> None:
+        value, key, header = (arguments.pop(name) for name in ("value", "key", "header"))
+        self.both(lambda p: p.send(value=value(), key=key(), headers=header(), **arguments))
+
+    @rule(value=plain_data, key=plain_data, partition=st.sampled_from([None, 0, 1]))
+    def send_a_record(self, value: Any, key: Any, partition: int | None) -> None:
+        self.both(lambda p: p.send("t", value(), key(), None, partition))
+
+    @rule(partition=st.integers(0, 1), timestamp_ms=timestamps, key=any_data, value=any_data, header=headers)
+    def append_to_a_lane(self, partition: int, timestamp_ms: Any, key: Any, value: Any, header: Any) -> None:
+        results = [
+            future_state(
+                outcome(
+                    lambda p=p: p.topic.lanes[partition].append(timestamp_ms, key(), value(), header(), None)
+                )
+            )
+            for p in self.producers
+        ]
+        if self.producers[0].topic.lanes[partition].appender is not None:
+            assert results[0] == results[1]
+
+    @rule(value=plain_data, key=plain_data)
+    def append_to_the_sticky_one(self, value: Any, key: Any) -> None:
+        self.both(lambda p: p.topic.append_sticky(TS, key(), value(), None, None, Metadata.snapshot))
+
+    @rule(partition=st.integers(0, 1), size=st.integers(RECORD_BATCH_OVERHEAD, 400))
+    def begin_a_batch(self, partition: int, size: int) -> None:
+        self.batches += 1
+        for p in self.producers:
+            writer = p.twin.BatchWriter(bytearray(size))
+            p.topic.lanes[partition].appender = p.twin.RecordAppender(writer, f"batch {self.batches}")
+
+    @rule(partition=st.integers(0, 1))
+    def close_a_batch(self, partition: int) -> None:
+        for p in self.producers:
+            p.topic.lanes[partition].appender = None
+
+    @rule(partition=st.integers(0, 2))
+    def choose(self, partition: int) -> None:
+        for p in self.producers:
+            p.topic.partitioner.current = p.twin.StickyPartition(partition, 150)
+
+    @rule(is_open=st.booleans())
+    def open_or_close_the_producer(self, is_open: bool) -> None:
+        for p in self.producers:
+            if is_open:
+                p._open_send(Metadata, {"t": p.topic})
+            else:
+                p._close_send()
+
+    @invariant()
+    def they_agree(self) -> None:
+        one, other = [
+            (
+                [
+                    (state(lane.appender.writer), [call for call, _ in lane.appender.deliveries])
+                    for lane in p.topic.lanes
+                    if lane is not None and lane.appender is not None
+                ],
+                p.topic.stays_ended,
+                p.topic.partitioner.current
+                and (p.topic.partitioner.current.partition, p.topic.partitioner.current.produced_bytes),
+            )
+            for p in self.producers
+        ]
+        assert one == other
+
+
+TestProducers = Producers.TestCase
+
+
+@given(st.one_of(any_data, makers(st.binary(max_size=300), bytes, bytearray, memoryview)))
+def test_they_hash_alike(make: Callable[[], Any]) -> None:
+    one, other = outcome(lambda: pure.murmur2(make())), outcome(lambda: native.murmur2(make()))
+    if isinstance(one, int):
+        view = memoryview(make())
+        if view.itemsize == 1 and view.contiguous:
+            assert one == other
+    else:
+        assert issubclass(other[0], (TypeError, ValueError, BufferError))
+
+
+@given(any_data, any_data, headers)
+def test_they_measure_alike(key: Any, value: Any, header: Any) -> None:
+    one, other = [
+        outcome(lambda twin=twin: twin.record_size_upper_bound(key(), value(), header()))
+        for twin in (pure, native)
+    ]
+    assert one == other
