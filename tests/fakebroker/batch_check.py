@@ -19,6 +19,7 @@ from cramjam import snappy
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 _CRC_FROM = 21
+_TRANSACTIONAL = 0x10
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 ZSTD_SINCE_PRODUCE = 7
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -55,6 +56,7 @@ class ReadBatch(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
+    is_transactional: bool
     max_timestamp_ms: int
     records: tuple[ReadRecord, ...]
 
@@ -92,7 +94,19 @@ def read_batch(data: bytes | memoryview, produce_version: int) -> ReadBatch:
     newest = max(record.timestamp_ms for record in records)
     if max_ts != newest:
         raise BatchRefusedError(INVALID_TIMESTAMP, f"max timestamp {max_ts}, newest record {newest}")
-    return ReadBatch(codec, producer_id, producer_epoch, base_sequence, max_ts, records)
+    is_transactional = bool(attributes & _TRANSACTIONAL)
+    _check_producer(producer_id, producer_epoch, base_sequence, is_transactional)
+    return ReadBatch(codec, producer_id, producer_epoch, base_sequence, is_transactional, max_ts, records)
+
+
+def _check_producer(producer_id: int, epoch: int, sequence: int, is_transactional: bool) -> None:
+    fields = (producer_id, epoch, sequence)
+    if fields == (-1, -1, -1) and not is_transactional:
+        return
+    if min(fields) < 0:
+        raise BatchRefusedError(
+            INVALID_RECORD, f"producer id, epoch, sequence {fields}, transactional: {is_transactional}"
+        )
 
 
 def _check_attributes(attributes: int, produce_version: int) -> int:

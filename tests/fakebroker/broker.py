@@ -17,8 +17,19 @@ from tests.fakebroker.connection import Connection
 if TYPE_CHECKING:
     from tests.fakebroker.cluster import FakeCluster
 
-#: What Apache Kafka 4.1 offers, as far as this cluster has it.
-NEWEST_VERSIONS = {0: (3, 13), 3: (0, 13), 18: (0, 4)}
+#: What Apache Kafka 4.4 offers, as far as this cluster has it.
+NEWEST_VERSIONS = {
+    0: (3, 13),
+    3: (0, 13),
+    9: (1, 10),
+    10: (0, 6),
+    18: (0, 4),
+    22: (0, 5),
+    24: (0, 3),
+    25: (0, 4),
+    26: (0, 5),
+    28: (0, 6),
+}
 HOST = "127.0.0.1"
 
 

@@ -15,12 +15,24 @@ from collections.abc import Callable, Coroutine
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tests.fakebroker import key00_produce, key03_metadata, key18_api_versions
+from tests.fakebroker import (
+    key00_produce,
+    key03_metadata,
+    key09_offset_fetch,
+    key10_find_coordinator,
+    key18_api_versions,
+    key22_init_producer_id,
+    key24_add_partitions_to_txn,
+    key25_add_offsets_to_txn,
+    key26_end_txn,
+    key28_txn_offset_commit,
+)
 from tests.fakebroker.actions import Action, Control, Gate, Handler
 from tests.fakebroker.broker import FakeBroker
 from tests.fakebroker.connection import Connection, RequestContext
 from tests.fakebroker.model import Partition, StoredRecord, Topic, TopicOptions
 from tests.fakebroker.request_log import LoggedRequest, RequestLog
+from tests.fakebroker.transaction_support import Coordination
 
 _Result = TypeVar("_Result")
 _WAIT_S = 15.0
@@ -35,6 +47,8 @@ class FakeCluster:
         cluster_id: what Metadata names.
 
     Attributes:
+        transaction_version: the finalized feature of that name: 2 with KIP-890, 1 or 0 without.
+        coordination: transactions and consumer groups.
         violations: what clients did that no correct client does; tests end by looking at it.
     """
 
@@ -45,7 +59,14 @@ class FakeCluster:
         self.apis: dict[int, ModuleType] = {
             0: key00_produce,
             3: key03_metadata,
+            9: key09_offset_fetch,
+            10: key10_find_coordinator,
             18: key18_api_versions,
+            22: key22_init_producer_id,
+            24: key24_add_partitions_to_txn,
+            25: key25_add_offsets_to_txn,
+            26: key26_end_txn,
+            28: key28_txn_offset_commit,
         }
         self.log = RequestLog()
         self.cluster_id = cluster_id
@@ -55,6 +76,8 @@ class FakeCluster:
         self.topics: dict[str, Topic] = {}
         self.deleted_topics: list[Topic] = []
         self.metadata_errors: dict[str, int] = {}
+        self.transaction_version = 2
+        self.coordination = Coordination(self)
         self.violations: list[str] = []
         self.internal_errors: list[BaseException] = []
         self._tolerated: list[str] = []
@@ -207,6 +230,11 @@ class FakeCluster:
         """Everything in a partition's log, oldest first."""
         with self.log.changed:
             return self.topics[topic].partitions[partition].records
+
+    def committed_records(self, topic: str, partition: int = 0) -> list[StoredRecord]:
+        """What a consumer with ``isolation.level=read_committed`` sees of a partition, oldest first."""
+        with self.log.changed:
+            return self.topics[topic].partitions[partition].committed_records
 
     # -- scripts ------------------------------------------------------------------------------------
 

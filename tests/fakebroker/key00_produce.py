@@ -1,14 +1,15 @@
 """Produce, versions 3 to 13.
 
-Behaviour: every partition entry is checked as ``batch_check`` says and then appended to that
-partition's log, or refused with the code that Apache Kafka answers:
-unknown topic or partition 3 (from v13, where topics go by id: 100), wrong leader 6 (from v10 with
-the current leader and its endpoint, KIP-951), batch over ``max.message.bytes`` 10, too few in sync
-19, acks other than -1, 0, 1: 21, timestamp out of range 32, records without key on a compacted
-topic 87 (from v8 with one error for each record, KIP-467). ``acks=0`` gets no answer; if anything
-is refused the connection is closed, which is how Apache Kafka tells such a client.
-Versions: 5 log start offset; 7 zstd legal; 8 record errors; 9 flexible; 13 topic ids.
-Not simulated: idempotence and transactions. Such batches count as violations.
+Behaviour: every partition entry is checked as ``batch_check`` says and then appended to that partition's log,
+or refused with the code that Apache Kafka answers: unknown topic or partition 3 (from v13, where topics go by
+id: 100), wrong leader 6 (from v10 with the current leader and its endpoint, KIP-951), batch over
+``max.message.bytes`` 10, too few in sync 19, acks other than -1, 0, 1: 21, timestamp out of range 32, records
+without key on a compacted topic 87 (from v8 with one error for each record, KIP-467). ``acks=0`` gets no
+answer; if anything is refused the connection is closed, which is how Apache Kafka tells such a client.
+Idempotence and transactions: see ``producer_state``. A batch that came before is answered with the offset it
+has. A transactional batch belongs to a partition of the transaction (else 48, from v11 on 120), or with v12
+and transaction.version 2 makes the partition part of it. Versions: 5 log start offset; 7 zstd legal; 8 record
+errors; 9 flexible; 12 adds partitions; 13 topic ids.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from tests.fakebroker.batch_check import (
     read_batch,
 )
 from tests.fakebroker.model import Partition, StoredBatch, StoredRecord, Topic
+from tests.fakebroker.producer_state import INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, KeptBatch
+from tests.fakebroker.transaction_coordinator import PRODUCER_FENCED, Producer
 
 if TYPE_CHECKING:
     from tests.fakebroker.connection import RequestContext
@@ -44,6 +47,9 @@ MESSAGE_TOO_LARGE = 10
 NOT_ENOUGH_REPLICAS = 19
 INVALID_REQUIRED_ACKS = 21
 UNKNOWN_TOPIC_ID = 100
+TRANSACTION_ABORTABLE = 120
+_ABORTABLE_SINCE = 11
+_ADDS_PARTITIONS_SINCE = 12
 _TOPIC_IDS_SINCE = 13
 _HINTS_SINCE = 10
 _RECORD_ERRORS_SINCE = 8
@@ -112,8 +118,8 @@ def _check_request(context: RequestContext) -> None:
         _violation(context, f"acks {request.acks}")
     if request.timeout_ms <= 0:
         _violation(context, f"timeout {request.timeout_ms} ms")
-    if request.transactional_id is not None:
-        _violation(context, f"transactional id {request.transactional_id!r}")
+    if request.transactional_id is not None and request.acks != -1:
+        _violation(context, f"transactional id {request.transactional_id!r} with acks {request.acks}")
 
 
 def _find_topic(context: RequestContext, topic_data: Any, by_id: bool) -> Topic | None:
@@ -136,8 +142,10 @@ def _produce(
         partition = topic.partitions[data.index]
     try:
         batch = read_batch(data.records if data.records is not None else b"", context.api_version)
-        if batch.producer_id != -1 or batch.producer_epoch != -1 or batch.base_sequence != -1:
-            _violation(context, "a batch with producer id, epoch or sequence")
+        if batch.is_transactional != (context.message.transactional_id is not None):
+            _violation(context, f"partition {data.index}: transactional is the request or the batch alone")
+        if batch.producer_id >= 0 and context.message.acks != -1:
+            _violation(context, f"partition {data.index}: producer id with acks {context.message.acks}")
     except BatchRefusedError as error:
         _violation(context, f"partition {data.index}: {error}")
         refusal = refusal or Refusal(error.code, str(error))
@@ -154,7 +162,34 @@ def _produce(
     assert topic is not None
     assert partition is not None
     assert batch is not None
+    if batch.producer_id >= 0:
+        found = _check_producer(context, topic, partition, batch)
+        if isinstance(found, KeptBatch):
+            return _answer(topic, partition, found.base_offset)
+        if found:
+            return _refused(context, data.index, partition, Refusal(found), response)
     return _append(context, topic, partition, batch, bytes(data.records))
+
+
+def _check_producer(
+    context: RequestContext, topic: Topic, partition: Partition, batch: ReadBatch
+) -> int | KeptBatch:
+    """0: append it; an error code; or the batch that came before."""
+    found = partition.producers.check(
+        batch.producer_id, batch.producer_epoch, batch.base_sequence, len(batch.records)
+    )
+    if found != 0 or not batch.is_transactional:
+        return found
+    coordinator = context.cluster.coordination.transactions
+    transactional_id = context.message.transactional_id
+    producer = Producer(batch.producer_id, batch.producer_epoch)
+    place = (topic.name, partition.index)
+    if context.api_version >= _ADDS_PARTITIONS_SINCE and context.cluster.transaction_version >= 2:
+        code = coordinator.add(transactional_id, producer, [place])
+        return INVALID_PRODUCER_EPOCH if code == PRODUCER_FENCED else code
+    if coordinator.has(transactional_id, producer, place):
+        return 0
+    return TRANSACTION_ABORTABLE if context.api_version >= _ABORTABLE_SINCE else INVALID_TXN_STATE
 
 
 def _refusal(
@@ -216,14 +251,31 @@ def _append(
             logged.broker_id,
             logged.connection_id,
             logged.correlation_id,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            batch.is_transactional,
         )
     )
     partition.next_offset += len(stored)
+    if batch.producer_id >= 0:
+        partition.producers.appended(
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            len(stored),
+            base_offset,
+            batch.is_transactional,
+        )
+    return _answer(topic, partition, base_offset)
+
+
+def _answer(topic: Topic, partition: Partition, base_offset: int) -> PartitionProduceResponse:
     return PartitionProduceResponse(
         index=partition.index,
         error_code=0,
         base_offset=base_offset,
-        log_append_time_ms=-1 if stamp is None else stamp,
+        log_append_time_ms=topic.options.append_time_ms if topic.options.log_append_time else -1,
         log_start_offset=partition.log_start_offset,
     )
 

@@ -51,6 +51,16 @@ def handle(context: RequestContext) -> Any:
         response.finalized_features.append(
             FinalizedFeatureKey(name="metadata.version", min_version_level=27, max_version_level=27)
         )
+        level = context.cluster.transaction_version
+        if level:
+            response.supported_features.append(
+                SupportedFeatureKey(name="transaction.version", min_version=0, max_version=2)
+            )
+            response.finalized_features.append(
+                FinalizedFeatureKey(
+                    name="transaction.version", min_version_level=level, max_version_level=level
+                )
+            )
     return response
 
 

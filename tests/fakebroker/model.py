@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import attrs
 
+from tests.fakebroker.producer_state import Marker, ProducerStates
+
 #: ``max.message.bytes`` of Apache Kafka: 1 MiB and the overhead of one batch in log format 0.
 DEFAULT_MAX_MESSAGE_BYTES = 1024 * 1024 + 12
 _LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -39,6 +41,10 @@ class StoredBatch:
     broker_id: int
     connection_id: int
     correlation_id: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    is_transactional: bool = False
 
 
 @attrs.define
@@ -75,10 +81,26 @@ class Partition:
     log_start_offset: int = 0
     next_offset: int = 0
     batches: list[StoredBatch] = attrs.field(factory=list)
+    producers: ProducerStates = attrs.field(factory=ProducerStates)
+    markers: list[Marker] = attrs.field(factory=list)
 
     @property
     def records(self) -> list[StoredRecord]:
         return [record for batch in self.batches for record in batch.records]
+
+    @property
+    def committed_records(self) -> list[StoredRecord]:
+        """Records below the first open transaction, without those of aborted ones."""
+        committed: list[StoredRecord] = []
+        for batch in self.batches:
+            if batch.is_transactional:
+                end = next((m for m in self.markers if m.ends(batch.producer_id, batch.base_offset)), None)
+                if end is None:
+                    break
+                if not end.is_commit:
+                    continue
+            committed.extend(batch.records)
+        return committed
 
 
 @attrs.define

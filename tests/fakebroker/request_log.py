@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-
-API_NAMES = {0: "Produce", 3: "Metadata", 18: "ApiVersions"}
+from kproducer_messages import API_NAMES
 
 
 @attrs.frozen

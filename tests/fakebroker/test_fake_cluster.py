@@ -9,6 +9,7 @@ import kproducer_messages as messages
 import pytest
 
 from tests.fakebroker import Bytes, Close, FakeCluster, Hold, Reply, RequestContext, faults
+from tests.fakebroker.broker import NEWEST_VERSIONS
 from tests.fakebroker.raw_client import RawClient, make_batch, produce_request
 
 PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
@@ -39,16 +40,16 @@ def test_api_versions_lists_the_offered_ranges(client: RawClient, version: int) 
         request = messages.ApiVersionsRequest()
     answer = client.ask(API_VERSIONS, version, request)
     assert answer.error_code == 0
-    assert {(a.api_key, a.min_version, a.max_version) for a in answer.api_keys} == {
-        (0, 3, 13),
-        (3, 0, 13),
-        (18, 0, 4),
-    }
+    assert {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys} == NEWEST_VERSIONS
 
 
 @pytest.mark.parametrize(
     ("refusal", "named"),
-    [("range", [(18, 0, 2)]), ("empty", []), ("all", [(0, 3, 13), (3, 0, 13), (18, 0, 2)])],
+    [
+        ("range", [(18, 0, 2)]),
+        ("empty", []),
+        ("all", sorted((key, *offered) for key, offered in (NEWEST_VERSIONS | {18: (0, 2)}).items())),
+    ],
 )
 def test_api_versions_beyond_the_range_is_refused_in_version_0(
     cluster: FakeCluster, client: RawClient, refusal: str, named: list[tuple[int, int, int]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tests.fakebroker import FakeCluster, faults
 
@@ -36,6 +36,50 @@ def test_librdkafka_delivers_every_codec(codec: str) -> None:
         assert [r.value for r in records[::2]] == [b"value %d" % index for index in range(1, 40, 2)]
         assert records[0].key == b"key"
         assert records[0].headers == (("h", b"1"),)
+        assert cluster.violations == []
+
+
+def test_librdkafka_is_idempotent_when_answers_are_lost() -> None:
+    with FakeCluster(2) as cluster:
+        cluster.create_topic("t", 1)
+        cluster.control(PRODUCE, faults.close_after(), times=2)
+        producer = _producer(
+            cluster, **{"enable.idempotence": True, "retry.backoff.ms": 10, "reconnect.backoff.ms": 10}
+        )
+        for index in range(20):
+            producer.produce("t", b"%d" % index)
+            producer.poll(0.001)
+        assert producer.flush(20) == 0
+        assert [r.value for r in cluster.records("t")] == [b"%d" % index for index in range(20)]
+        assert cluster.topics["t"].partitions[0].batches[0].producer_id >= 0
+        assert cluster.violations == []
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_librdkafka_commits_and_aborts(moved: bool) -> None:
+    with FakeCluster(2) as cluster:
+        cluster.create_topic("t", 2)
+        if moved:
+            cluster.coordination.moved[1, "tx"] = 2
+        producer = _producer(cluster, **{"transactional.id": "tx"})
+        producer.init_transactions(20)
+        for number, commit in enumerate([True, False, True]):
+            producer.begin_transaction()
+            for partition in (0, 1):
+                producer.produce("t", b"%d" % number, partition=partition)
+            if commit:
+                producer.commit_transaction(20)
+            else:
+                producer.abort_transaction(20)
+        assert [r.value for r in cluster.committed_records("t", 1)] == [b"0", b"2"]
+        assert len(cluster.topics["t"].partitions[0].markers) >= 2
+        newer = _producer(cluster, **{"transactional.id": "tx"})
+        newer.init_transactions(20)
+        producer.begin_transaction()
+        producer.produce("t", b"fenced", partition=0)
+        with pytest.raises(KafkaException, match="FENCED"):
+            producer.commit_transaction(20)
+        assert b"fenced" not in [r.value for r in cluster.committed_records("t", 0)]
         assert cluster.violations == []
 
 

@@ -1,0 +1,214 @@
+"""The transaction coordinator: ids, epochs, and the state of each transactional id, for protocols 1 and 2.
+
+Pure state; markers are written at once through ``on_end``. ``settling`` says how many answers in a row are
+CONCURRENT_TRANSACTIONS after an end, as while a real coordinator still writes markers.
+Source: Kafka's ``TransactionCoordinator``, ``TransactionMetadata``; KIP-98, KIP-360, KIP-588, KIP-890.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import attrs
+
+INVALID_PRODUCER_EPOCH = 47
+INVALID_TXN_STATE = 48
+INVALID_PRODUCER_ID_MAPPING = 49
+INVALID_TRANSACTION_TIMEOUT = 50
+CONCURRENT_TRANSACTIONS = 51
+PRODUCER_FENCED = 90
+MAX_EPOCH = 32767
+
+
+class State(enum.Enum):
+    """Where a transaction is; the states in between last no time here."""
+
+    EMPTY = "empty"
+    ONGOING = "ongoing"
+    COMMITTED = "complete commit"
+    ABORTED = "complete abort"
+
+
+class Producer(NamedTuple):
+    producer_id: int
+    epoch: int
+
+
+NO_PRODUCER = Producer(-1, -1)
+
+
+@attrs.define
+class Transaction:
+    """What the coordinator keeps for a transactional id.
+
+    Attributes:
+        before: id and epoch before the last time they changed: a request that names them is a repetition.
+        partitions: (topic, partition) that take part.
+        groups: consumer groups that take part.
+        busy: how many more requests find the last transaction still being ended.
+    """
+
+    producer: Producer
+    timeout_ms: int
+    before: Producer = NO_PRODUCER
+    state: State = State.EMPTY
+    partitions: set[tuple[str, int]] = attrs.field(factory=set)
+    groups: set[str] = attrs.field(factory=set)
+    busy: int = 0
+
+
+OnEnd = Callable[[Transaction, Producer, bool], None]
+
+
+class TransactionCoordinator:
+    """All transactional ids of a cluster.
+
+    Args:
+        on_end: called with the transaction, as whom the markers are written, and whether it is a commit.
+
+    Attributes:
+        max_timeout_ms: ``transaction.max.timeout.ms``.
+        settling: see above.
+        newest_epoch: lower it to see producer ids being used up.
+    """
+
+    def __init__(self, on_end: OnEnd) -> None:
+        self._on_end = on_end
+        self._next_producer_id = 1000
+        self.transactions: dict[str, Transaction] = {}
+        self.max_timeout_ms = 900_000
+        self.settling = 0
+        self.newest_epoch = MAX_EPOCH - 1
+
+    # -- ids ------------------------------------------------------------------------------------------
+
+    def new_producer_id(self) -> int:
+        self._next_producer_id += 1
+        return self._next_producer_id
+
+    def init_producer_id(
+        self, transactional_id: str | None, timeout_ms: int, current: Producer
+    ) -> tuple[int, Producer]:
+        """(error code, id and epoch)."""
+        if transactional_id is None:
+            return 0, Producer(self.new_producer_id(), 0)
+        if not 0 < timeout_ms <= self.max_timeout_ms:
+            return INVALID_TRANSACTION_TIMEOUT, NO_PRODUCER
+        known = self.transactions.get(transactional_id)
+        if known is None:
+            known = Transaction(Producer(self.new_producer_id(), 0), timeout_ms)
+            self.transactions[transactional_id] = known
+            return 0, known.producer
+        if self._is_busy(known):
+            return CONCURRENT_TRANSACTIONS, NO_PRODUCER
+        if current != NO_PRODUCER and current not in (known.producer, known.before):
+            return PRODUCER_FENCED, NO_PRODUCER
+        if known.state is State.ONGOING:
+            self._raise_epoch(known)
+            self._end(known, known.producer, commit=False)
+            known.before = NO_PRODUCER
+            return CONCURRENT_TRANSACTIONS, NO_PRODUCER
+        if current == NO_PRODUCER or current == known.producer:
+            self._raise_epoch(known)
+        known.timeout_ms = timeout_ms
+        known.state = State.EMPTY
+        return 0, known.producer
+
+    def _raise_epoch(self, transaction: Transaction) -> None:
+        transaction.before = transaction.producer
+        producer_id, epoch = transaction.producer
+        if epoch >= self.newest_epoch:
+            transaction.producer = Producer(self.new_producer_id(), 0)
+        else:
+            transaction.producer = Producer(producer_id, epoch + 1)
+
+    # -- taking part ----------------------------------------------------------------------------------
+
+    def add(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Iterable[tuple[str, int]] = (),
+        groups: Iterable[str] = (),
+    ) -> int:
+        """Make partitions and groups part of the transaction; begins it. Error code."""
+        known = self.transactions.get(transactional_id)
+        if known is None or known.producer.producer_id != producer.producer_id:
+            return INVALID_PRODUCER_ID_MAPPING
+        if known.producer != producer:
+            return PRODUCER_FENCED
+        if self._is_busy(known):
+            return CONCURRENT_TRANSACTIONS
+        known.state = State.ONGOING
+        known.partitions |= set(partitions)
+        known.groups |= set(groups)
+        return 0
+
+    def has(self, transactional_id: str, producer: Producer, partition: tuple[str, int]) -> bool:
+        """Whether the partition is part of this producer's open transaction."""
+        known = self.transactions.get(transactional_id)
+        return (
+            known is not None
+            and known.producer == producer
+            and known.state is State.ONGOING
+            and partition in known.partitions
+        )
+
+    # -- ending ---------------------------------------------------------------------------------------
+
+    def end(
+        self, transactional_id: str, producer: Producer, *, commit: bool, version_2: bool
+    ) -> tuple[int, Producer]:
+        """(error code, id and epoch for the next transaction; protocol 1: none)."""
+        known = self.transactions.get(transactional_id)
+        if known is None:
+            return INVALID_PRODUCER_ID_MAPPING, NO_PRODUCER
+        if self._is_busy(known):
+            return CONCURRENT_TRANSACTIONS, NO_PRODUCER
+        wanted = State.COMMITTED if commit else State.ABORTED
+        if version_2 and producer == known.before and known.state in (State.COMMITTED, State.ABORTED):
+            # The answer was lost, and the request comes again.
+            return (0, known.producer) if known.state is wanted else (INVALID_TXN_STATE, NO_PRODUCER)
+        if known.producer.producer_id != producer.producer_id:
+            return INVALID_PRODUCER_ID_MAPPING, NO_PRODUCER
+        if known.producer != producer:
+            return PRODUCER_FENCED, NO_PRODUCER
+        if known.state is not State.ONGOING:
+            if not version_2:
+                return (0 if known.state is wanted else INVALID_TXN_STATE), NO_PRODUCER
+            if commit:
+                return INVALID_TXN_STATE, NO_PRODUCER
+        written_as = known.producer
+        if version_2:
+            self._raise_epoch(known)
+            same_id = known.producer.producer_id == written_as.producer_id
+            written_as = known.producer if same_id else Producer(written_as.producer_id, MAX_EPOCH)
+        self._end(known, written_as, commit)
+        return 0, known.producer if version_2 else NO_PRODUCER
+
+    def time_out(self, transactional_id: str) -> None:
+        """``transaction.timeout.ms`` is over: the coordinator aborts, and takes the epoch away."""
+        known = self.transactions[transactional_id]
+        assert known.state is State.ONGOING, known
+        self._raise_epoch(known)
+        self._end(known, known.producer, commit=False)
+        known.before = NO_PRODUCER
+
+    def forget(self, transactional_id: str) -> None:
+        """``transactional.id.expiration.ms`` is over."""
+        del self.transactions[transactional_id]
+
+    def _end(self, transaction: Transaction, written_as: Producer, commit: bool) -> None:
+        self._on_end(transaction, written_as, commit)
+        transaction.partitions.clear()
+        transaction.groups.clear()
+        transaction.state = State.COMMITTED if commit else State.ABORTED
+        transaction.busy = self.settling
+
+    def _is_busy(self, transaction: Transaction) -> bool:
+        if transaction.busy:
+            transaction.busy -= 1
+            return True
+        return False

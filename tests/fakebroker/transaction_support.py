@@ -1,0 +1,59 @@
+"""What the modules of the transactional APIs share: who coordinates, and what ends with a transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.fakebroker.group_offsets import Group
+from tests.fakebroker.producer_state import Marker
+from tests.fakebroker.transaction_coordinator import Producer, Transaction, TransactionCoordinator
+
+if TYPE_CHECKING:
+    from tests.fakebroker.cluster import FakeCluster
+    from tests.fakebroker.connection import RequestContext
+
+COORDINATOR_NOT_AVAILABLE = 15
+NOT_COORDINATOR = 16
+GROUP, TRANSACTION = 0, 1
+
+
+class Coordination:
+    """Transactions and groups of one cluster. Guarded by the cluster's lock.
+
+    Attributes:
+        transactions: the transaction coordinator; one for the cluster, whoever answers for it.
+        groups: consumer groups by name, made when they are first named.
+        moved: (key type, key) to the broker that coordinates, where it is not the first one that is up.
+    """
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+        self.transactions = TransactionCoordinator(self._write_markers)
+        self.groups: dict[str, Group] = {}
+        self.moved: dict[tuple[int, str], int] = {}
+
+    def group(self, name: str) -> Group:
+        return self.groups.setdefault(name, Group())
+
+    def broker_id_for(self, key_type: int, key: str) -> int | None:
+        """Who coordinates at present; None: nobody."""
+        chosen = self.moved.get((key_type, key))
+        up = [broker.node_id for broker in self._cluster.brokers.values() if broker.up]
+        if chosen is not None:
+            return chosen if chosen in up else None
+        return min(up, default=None)
+
+    def refusal(self, context: RequestContext, key_type: int, key: str) -> int:
+        """NOT_COORDINATOR for requests to any other broker; 0 for the right one."""
+        return 0 if self.broker_id_for(key_type, key) == context.broker.node_id else NOT_COORDINATOR
+
+    def _write_markers(self, transaction: Transaction, written_as: Producer, commit: bool) -> None:
+        for name, index in sorted(transaction.partitions):
+            topic = self._cluster.topics.get(name)
+            if topic is not None:
+                partition = topic.partitions[index]
+                partition.markers.append(Marker(partition.next_offset, *written_as, commit))
+                partition.next_offset += 1
+                partition.producers.marked(*written_as)
+        for group in transaction.groups:
+            self.group(group).ended(written_as.producer_id, commit)
