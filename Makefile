@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native generate generate-check lint types test demo broker bench wheel clean
+.PHONY: help setup native generate generate-check lint types test test-native test-pure demo broker bench wheel sanitize clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -35,8 +35,13 @@ lint: setup ## style and import rules
 types: setup ## mypy, strict
 	$(BIN)/mypy
 
-test: setup ## every test, real brokers included (KPRODUCER_REQUIRE_KAFKA=1 makes their absence a failure)
-	$(BIN)/pytest $(PYTEST_ARGS)
+test: test-native test-pure ## every test with each kernel, real brokers included (KPRODUCER_REQUIRE_KAFKA=1: or fail)
+
+test-native: native ## every test with the native core
+	KPRODUCER_KERNEL=native $(BIN)/pytest $(PYTEST_ARGS)
+
+test-pure: setup ## every test with the pure twin
+	KPRODUCER_KERNEL=pure $(BIN)/pytest $(PYTEST_ARGS)
 
 demo: setup ## a million events through an embedded broker and back (KAFKA=4.4.0, BOOTSTRAP=host:port, COUNT=, INPUT=)
 	@$(PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) \
@@ -56,6 +61,17 @@ wheel: setup ## build a wheel with the native core into dist/, and run the demo 
 	KPRODUCER_REQUIRE_NATIVE=1 $(PY) -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
 	$(PY) -m tests.packaging.wheel_check dist/*.whl
 
+SANITIZERS     := -fsanitize=address,undefined -fno-sanitize-recover=all
+SANITIZE_TESTS ?= tests/unit tests/fakebroker tests/scenarios tests/codegen
+sanitize: setup ## tests of the native core under gcc's address and undefined behaviour sanitizers (in build/sanitized)
+	rm -rf build/sanitized && mkdir -p build/sanitized
+	git ls-files --cached --others --exclude-standard | tar -cf - -T - | tar -xf - -C build/sanitized
+	cd build/sanitized && CFLAGS="$(SANITIZERS) -O1 -g" LDFLAGS="$(SANITIZERS)" $(abspath $(PY)) -W ignore native_build.py
+	cd build/sanitized && KPRODUCER_KERNEL=native PYTHONPATH="$$PWD:$$PWD/generated" PYTHONMALLOC=malloc \
+		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+		$(abspath $(PY)) -m pytest -m 'not kafka' -p no:cacheprovider $(SANITIZE_TESTS)
+
 clean: ## remove what was built (not the cache of broker artifacts)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
-	find kproducer generated -name '*.so' -delete
+	find kproducer generated -name '*.so' -delete -o -name '*.c' -delete

@@ -66,7 +66,7 @@ def _extensions() -> list[setuptools.Extension]:
             depends=sorted(map(str, [*source.parent.glob("*.pxd"), *source.parent.glob("*.h")])),
             include_dirs=[str(source.parent)],
             # Nothing for one kind of processor: a wheel runs on machines that it was not built on.
-            extra_compile_args=[] if os.name == "nt" else ["-O3"],
+            extra_compile_args=[] if os.name == "nt" or "-O" in os.environ.get("CFLAGS", "") else ["-O3"],
             optional=True,
         )
         for folder, root in _SOURCES.items()
