@@ -73,7 +73,7 @@ def _reason(missing: list[str]) -> str:
         return f"KPRODUCER_KERNEL={wanted}"
     if kernel.IMPLEMENTATION == "native":
         return "the compiled modules are there"
-    return f"no native modules: {missing[0]}" if missing else "no native modules in this version"
+    return f"the native core is not complete: {'; '.join(missing)}"
 
 
 def _crc32c_is_hardware() -> bool:

@@ -49,10 +49,11 @@ def test_build_info_says_which_module_is_missing_and_why() -> None:
     code = (
         "import sys; sys.modules['kproducer.kernel.native._batch'] = None\n"
         "import kproducer; info = kproducer.build_info()\n"
-        "print(info.kernel, info.missing_modules[0].split(':')[0], info.reason.split(':')[0], sep=',')"
+        "print(info.kernel, info.reason)"
     )
     done = run_python(code, KPRODUCER_KERNEL="auto")
-    assert done.stdout.strip() == "pure,kproducer.kernel.native._batch,no native modules", done.stderr
+    assert done.stdout.startswith("pure the native core is not complete: "), done.stderr
+    assert "kproducer.kernel.native._batch: import of " in done.stdout
 
 
 def test_an_interpreter_without_gil_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
