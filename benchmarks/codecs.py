@@ -1,8 +1,9 @@
 """Message codecs side by side: the generated code, kio and kafka-python, on the same messages in one run.
 
 ``python -m benchmarks.codecs`` prints a table: the best time of several rounds, in milliseconds, with the
-garbage collector off. kio's core is native code; kafka-python and ours are pure Python. Also says how long
-the compiler takes. Everyone starts from, or arrives at, equal bytes; that is checked before timing.
+garbage collector off. kio's core is native code, kafka-python is pure Python; ours decodes by compiled code
+where that was built (``make native``), and a row of its own shows the generated functions without it. Also
+says how long the compiler takes. Everyone starts from, or arrives at, equal bytes; that is checked first.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kproducer_messages import MetadataResponse, ProduceRequest
+from kproducer_messages import MetadataResponse, ProduceRequest, ProduceResponse
+from kproducer_messages._decoders import IMPLEMENTATION
 from kproducer_messages.metadata_response import (
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from kproducer_messages.produce_request import PartitionProduceData, TopicProduceData
+from kproducer_messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 
 from codegen.compiler import compile_folder
 
@@ -68,16 +71,29 @@ def produce_request() -> ProduceRequest:
     return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
 
 
-def _peers() -> tuple[Any, Any, Any, Any]:
+def produce_response() -> ProduceResponse:
+    """Ten partitions acknowledged: what a producer reads all the time."""
+    partitions = [PartitionProduceResponse(index=index, base_offset=index * 10**6) for index in range(10)]
+    return ProduceResponse(responses=[TopicProduceResponse(name="orders", partition_responses=partitions)])
+
+
+def _peers() -> list[tuple[Any, Any]]:
+    """kio's and kafka-python's classes for each of our messages."""
     with warnings.catch_warnings():
         # kafka-python reads its specs with functions the standard library has deprecated.
         warnings.simplefilter("ignore", DeprecationWarning)
         from kafka.protocol.metadata import MetadataResponse as KafkaPythonMetadata
         from kafka.protocol.producer import ProduceRequest as KafkaPythonProduce
+        from kafka.protocol.producer import ProduceResponse as KafkaPythonResponse
     from kio.schema.metadata.v12.response import MetadataResponse as KioMetadata
     from kio.schema.produce.v9.request import ProduceRequest as KioProduce
+    from kio.schema.produce.v9.response import ProduceResponse as KioResponse
 
-    return KioMetadata, KioProduce, KafkaPythonMetadata, KafkaPythonProduce
+    return [
+        (KioMetadata, KafkaPythonMetadata),
+        (KioProduce, KafkaPythonProduce),
+        (KioResponse, KafkaPythonResponse),
+    ]
 
 
 def _message_rows(title: str, ours: Any, version: int, kio_class: Any, peer: Any) -> dict[str, Row]:
@@ -116,9 +132,19 @@ def _message_rows(title: str, ours: Any, version: int, kio_class: Any, peer: Any
             "kafka-python": peer_encode,
         },
     }
+    if IMPLEMENTATION == "native":
+        rows[f"{title}, decode, generated"] = {"kproducer": _generated_decode(ours, data, version)}
     if ours.zero_copy_size(version):
         rows[f"{title}, encode, by reference"] = {"kproducer": by_reference}
     return rows
+
+
+def _generated_decode(message: Any, data: bytes, version: int) -> Callable[[], Any]:
+    """The generated function that the compiled decoder took the place of."""
+    module: Any = sys.modules[type(message).__module__]
+    generated = module._DECODE[version].__self__.generated
+    readable = memoryview(data) if message.zero_copy_size(version) else data
+    return lambda: generated(readable, 0, len(data))
 
 
 def _compiler_rows() -> dict[str, Row]:
@@ -145,18 +171,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.codecs", description=__doc__)
     parser.add_argument("--rounds", type=int, default=15, help="rounds; the best one counts")
     options = parser.parse_args(arguments)
-    kio_metadata, kio_produce, peer_metadata, peer_produce = _peers()
-    metadata, produce = metadata_response(), produce_request()
-    rows = {
-        **_message_rows(
-            "Metadata response v12, 1000 x 10 x 3", metadata, METADATA_VERSION, kio_metadata, peer_metadata
-        ),
-        **_message_rows(
-            "Produce request v9, 100 partitions", produce, PRODUCE_VERSION, kio_produce, peer_produce
-        ),
-    }
+    ours = [
+        ("Metadata response v12, 1000 x 10 x 3", metadata_response(), METADATA_VERSION),
+        ("Produce request v9, 100 partitions", produce_request(), PRODUCE_VERSION),
+        ("Produce response v9, 10 partitions", produce_response(), PRODUCE_VERSION),
+    ]
+    rows: dict[str, Row] = {}
+    for (title, message, version), (kio_class, peer) in zip(ours, _peers(), strict=True):
+        rows |= _message_rows(title, message, version, kio_class, peer)
     names = ["kproducer", "kio", "kafka-python"]
     print(f"Message codecs, Python {sys.version.split()[0]}, milliseconds, best of {options.rounds}")
+    print(f"kproducer's decoders: {IMPLEMENTATION}")
     print(f"{'':52}" + "".join(f"{name:>14}" for name in names))
     gc.collect()
     gc.disable()
@@ -164,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for table, rounds in ((rows, options.rounds), (_compiler_rows(), 2)):
             for title, row in table.items():
                 cells = [
-                    f"{_best_ms(row[name], rounds):14.3f}" if name in row else f"{'':14}" for name in names
+                    f"{_best_ms(row[name], rounds):14.4f}" if name in row else f"{'':14}" for name in names
                 ]
                 print(f"{title:52}" + "".join(cells), flush=True)
     finally:

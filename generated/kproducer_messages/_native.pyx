@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_native.pyx (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 8c10158ab0af35f3c75038e830e379488098f4da27c9f65aef8f6453e3dbbc34
+# sha256 of the source: 97cbd176830ffabbeff1b759f2488fb51c353c60a147fa8e5fc0504fff7d439e
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled decoders: what the generated functions do, read from a module's ``_LAYOUTS`` instead of run as Python.
 
@@ -65,7 +65,6 @@ cdef extern from *:
     PyObject* PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*) noexcept
     PyObject* PyBytes_FromStringAndSize(const char*, Py_ssize_t) noexcept
     PyObject* PySequence_GetSlice(PyObject*, Py_ssize_t, Py_ssize_t) noexcept
-    PyObject* PyObject_CallNoArgs(PyObject*) noexcept
     PyObject* PyErr_Occurred() noexcept
     int PyErr_ExceptionMatches(PyObject*) noexcept
     void PyErr_Clear() noexcept
@@ -104,9 +103,10 @@ cdef struct Step:
 
 cdef struct Default:
     Py_ssize_t offset
+    #: One value for all, or NULL: a fresh one is made, a struct of defaults or else an empty list.
     PyObject* value
-    #: The value is called; NULL as value stands for an empty list.
-    bint is_factory
+    Program* program
+    PyTypeObject* list_type
 
 
 cdef struct Program:
@@ -225,7 +225,7 @@ cdef class _Layout:
             else:
                 self.read_field(step, cls, field, layouts, shared)
             self.program.tagged_count += 1
-        self.read_defaults(cls, {field.partition(":")[0] for field in fields})
+        self.read_defaults(cls, {field.partition(":")[0] for field in fields}, shared)
         return 0
 
     cdef int read_field(self, Step* step, type cls, str field, dict layouts, dict shared) except -1:
@@ -252,7 +252,7 @@ cdef class _Layout:
         self.kept.append(layout)
         return &layout.program
 
-    cdef int read_defaults(self, type cls, set named) except -1:
+    cdef int read_defaults(self, type cls, set named, dict shared) except -1:
         """Defaults of what is not read every time: absent and tagged fields, unknown tagged fields."""
         fields = [field for field in attrs.fields(cls) if field.name not in named]
         self.program.defaults = <Default*> PyMem_Calloc(len(fields) + 1, sizeof(Default))
@@ -262,11 +262,15 @@ cdef class _Layout:
             default = &self.program.defaults[self.program.default_count]
             default.offset = _slot_of(cls, field.name)
             value = field.default
-            if isinstance(value, attrs.Factory):
-                default.is_factory, value = True, value.factory
-            if value is not list:
+            if not isinstance(value, attrs.Factory):
                 default.value = <PyObject*> value
-                self.kept.append(value)
+            elif not issubclass(value.factory, list):
+                # A layout without fields reads nothing and has all defaults.
+                name = f"{value.factory.__name__} of defaults"
+                default.program = self.program_of(name, {name: (value.factory, list, "")}, shared)
+            elif value.factory is not list:
+                default.list_type = <PyTypeObject*> value.factory
+            self.kept.append(value)
             self.program.default_count += 1
         return 0
 
@@ -467,10 +471,7 @@ cdef PyObject* _array(Input* input, const Step* step, int64_t count) noexcept:
     cdef int64_t index
     if not 0 <= count <= (input.end - input.at) // _element_minimum(step):
         return NULL
-    if step.program == NULL or step.program.list_type == NULL:
-        items = PyList_New(0)
-    else:
-        items = step.program.list_type.tp_new(step.program.list_type, <PyObject*> _no_arguments, NULL)
+    items = _list(NULL if step.program == NULL else step.program.list_type)
     if items == NULL:
         return NULL
     for index in range(count):
@@ -526,7 +527,7 @@ cdef bint _fill(PyObject* item, Input* input, const Program* program) noexcept:
     cdef PyObject* value
     cdef int index
     for index in range(program.default_count):
-        value = _default(&program.defaults[index])
+        value = _default(input, &program.defaults[index])
         if value == NULL:
             return False
         _put(item, program.defaults[index].offset, value)
@@ -538,10 +539,17 @@ cdef bint _fill(PyObject* item, Input* input, const Program* program) noexcept:
     return _tags(item, input, program) if program.flexible else True
 
 
-cdef PyObject* _default(const Default* default) noexcept:
-    if default.value == NULL:
-        return PyList_New(0)
-    return PyObject_CallNoArgs(default.value) if default.is_factory else _same(default.value)
+cdef PyObject* _default(Input* input, const Default* default) noexcept:
+    if default.value != NULL:
+        return _same(default.value)
+    if default.program != NULL:
+        return _struct(input, default.program)
+    return _list(default.list_type)
+
+
+cdef inline PyObject* _list(PyTypeObject* list_type) noexcept:
+    """An empty list; of a class of its own unless that is NULL."""
+    return PyList_New(0) if list_type == NULL else list_type.tp_new(list_type, <PyObject*> _no_arguments, NULL)
 
 
 cdef bint _tags(PyObject* item, Input* input, const Program* program) noexcept:
