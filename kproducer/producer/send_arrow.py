@@ -129,8 +129,8 @@ class ArrowCall(ABC):
         """A row of the chunk was sent by ``send``."""
 
     @abstractmethod
-    def _refused(self, row: int, topic: str, partition: int, error: KafkaError) -> None:
-        """A row of the chunk cannot be sent."""
+    def _refused(self, row: int, topic: str, partition: int, error: KafkaError, reason: str = "") -> None:
+        """A row of the chunk cannot be sent; ``reason``: one of the kernel's."""
 
     @abstractmethod
     def _ended(self, row: int, error: KafkaError) -> None:
@@ -239,21 +239,21 @@ class ArrowCall(ABC):
 
     def _refuse(self, rows: ArrowRows, row: int, reason: str, number: int, detail: int) -> None:
         """Say why a row that the kernel did not take cannot be sent."""
-        topic = self._topics[number] if number < len(self._topics) else ""
+        topic = self._topics[number] if number >= 0 else ""
         if reason == "partition" and not self._waited_in_vain:
             # It may be a new one: send() waits for it, or says what is wrong with it.
             self._send_row(rows, row, topic, detail)
             return
         error = self._refusal(reason, topic, number, detail)
         error.outcome = error.outcome or Outcome.NOT_SENT
-        self._refused(row, topic, detail if reason == "partition" else _NO_PARTITION, error)
+        self._refused(row, topic, detail if reason == "partition" else _NO_PARTITION, error, reason)
 
     def _refusal(self, reason: str, topic: str, number: int, detail: int) -> KafkaError:
         if reason == "topic failed":
             return self._topic_errors[number]
         if reason == "size":
             return RecordTooLargeError(
-                f"a record for topic {topic!r} takes up to {detail} bytes, more than "
+                f"a record{f' for topic {topic!r}' if topic else ''} takes up to {detail} bytes, more than "
                 f"{self._producer.size_setting}={self._producer.size_limit}"
             )
         if reason == "partition":
@@ -328,7 +328,7 @@ class SendArrowCall(ArrowCall):
     def _accepted(self, row: int, future: FutureRecordMetadata) -> None:
         self._places.put(self._first_place + row, future)
 
-    def _refused(self, row: int, topic: str, partition: int, error: KafkaError) -> None:
+    def _refused(self, row: int, topic: str, partition: int, error: KafkaError, reason: str = "") -> None:
         self._places.topic = topic or self._shown_topic
         self._places.refuse(self._first_place + row, error, partition)
 
@@ -386,11 +386,11 @@ class ArrowSink(ArrowCall):
     def _accepted(self, row: int, future: FutureRecordMetadata) -> None:
         self._count(future._owner, 1)
 
-    def _refused(self, row: int, topic: str, partition: int, error: KafkaError) -> None:
-        raise RowRefusedError(self._rows_before + row, topic, partition, error)
+    def _refused(self, row: int, topic: str, partition: int, error: KafkaError, reason: str = "") -> None:
+        raise RowRefusedError(self._rows_before + row, topic, partition, error, reason)
 
     def _ended(self, row: int, error: KafkaError) -> None:
-        raise RowRefusedError(self._rows_before + row, self._topic or "", _NO_PARTITION, error)
+        raise RowRefusedError(self._rows_before + row, self._topic or "", _NO_PARTITION, error, "")
 
 
 class RowRefusedError(Exception):
@@ -399,12 +399,13 @@ class RowRefusedError(Exception):
     Attributes:
         row: counted from the sink's first one.
         topic, partition: as far as they are known; empty, -1.
-        error: why.
+        error, reason: why; the reason is one of the kernel's, or empty.
     """
 
-    def __init__(self, row: int, topic: str, partition: int, error: KafkaError) -> None:
-        super().__init__(row, topic, partition, error)
+    def __init__(self, row: int, topic: str, partition: int, error: KafkaError, reason: str) -> None:
+        super().__init__(row, topic, partition, error, reason)
         self.row = row
         self.topic = topic
         self.partition = partition
         self.error = error
+        self.reason = reason

@@ -1,62 +1,53 @@
-"""DeliveryTracker: whether each record of one task was acknowledged, in constant memory.
+"""DeliveryTracker: whether each record of one task was acknowledged, in memory that does not grow with it.
 
-A list of futures would grow with the task (a partition of a DataFrame has no upper size); here the producer's
-delivery callback counts, and the first failure is kept. One tracker serves one task and one producer.
-Knows nothing of Spark.
+A list of futures would grow (a partition of a DataFrame has no upper size). Here the batches that are still
+on their way are kept, with how many of the task's rows each has; the producer's memory bounds them.
+One tracker serves one task and one producer. Knows nothing of Spark.
 """
 
 from __future__ import annotations
 
-import threading
-
-from kproducer.errors import KafkaError
+from kproducer.clock import Clock, SystemClock
+from kproducer.producer.future_record_metadata import ProduceRequestResult
 from kproducer.spark.errors import SparkWriteError
-from kproducer.types import RecordMetadata
+from kproducer.types import TopicPartition
 
 
 class DeliveryTracker:
-    """Counts deliveries. ``on_delivery`` runs in the producer's I/O thread, everything else in the task's."""
+    """Counts deliveries. For the task's thread.
 
-    __slots__ = ("_complete", "_expected", "acknowledged", "failed", "first_error", "first_failure")
+    Attributes:
+        acknowledged: rows in batches that were acknowledged, as of the last look.
+    """
 
-    def __init__(self) -> None:
-        # I/O thread only (the task reads). No lock: there is one writer, and a failure that send() itself
-        # reports from the task's thread only has to be seen, not counted exactly.
+    __slots__ = ("_clock", "_pending", "acknowledged")
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._pending: dict[ProduceRequestResult, int] = {}
         self.acknowledged = 0
-        self.failed = 0
-        self.first_error: KafkaError | None = None
-        self.first_failure: RecordMetadata | None = None
-        # Task's thread only (the I/O thread reads); -1: not all records are handed over yet.
-        self._expected = -1
-        self._complete = threading.Event()
 
-    def on_delivery(self, metadata: RecordMetadata, error: KafkaError | None) -> None:
-        """Note what became of one record."""
-        if error is None:
-            self.acknowledged += 1
-            # The task sets _expected and then looks at the counts; this thread counts and then looks at
-            # _expected. Whoever is last sees both.
-            if self.acknowledged == self._expected:
-                self._complete.set()
-            return
-        if self.first_error is None:
-            self.first_failure = metadata
-            self.first_error = error
-        self.failed += 1
-        self._complete.set()
+    def watch(self, rows_by_owner: dict[ProduceRequestResult, int]) -> None:
+        """Take over the results of batches, and how many rows each has more; the dict is empty afterwards."""
+        pending = self._pending
+        for owner, rows in rows_by_owner.items():
+            pending[owner] = pending.get(owner, 0) + rows
+        rows_by_owner.clear()
 
     def raise_if_failed(self) -> None:
-        """Raise ``SparkWriteError`` when a record is known to have failed."""
-        error = self.first_error
-        if error is None:
-            return
-        where = self.first_failure
-        place = "an unknown partition"
-        if where is not None:
-            place = f"topic '{where.topic}', " + (
-                f"partition {where.partition}" if where.partition >= 0 else "no partition chosen yet"
-            )
-        raise failure(place, error) from error
+        """Look at the batches. Raise ``SparkWriteError`` when a record is known to have failed."""
+        ended = []
+        for owner, rows in self._pending.items():
+            # A batch that was split has ended when its parts have.
+            parts = [owner] if owner.parts is None else owner.leaves()
+            for part in parts:
+                if part.done and part.error is not None:
+                    raise failure(_place(part.topic_partition), part.error) from part.error
+            if all(part.done for part in parts):
+                ended.append(owner)
+                self.acknowledged += rows
+        for owner in ended:
+            del self._pending[owner]
 
     def await_all(self, expected: int, timeout_s: float) -> None:
         """Wait until ``expected`` records are acknowledged or one has failed.
@@ -64,15 +55,24 @@ class DeliveryTracker:
         Raises:
             SparkWriteError: one has failed, or the time is over.
         """
-        self._expected = expected
-        if self.acknowledged < expected and self.first_error is None:
-            self._complete.wait(timeout_s)
-        self.raise_if_failed()
+        deadline_ms = self._clock.monotonic_ms() + timeout_s * 1000
+        while True:
+            self.raise_if_failed()
+            left_s = (deadline_ms - self._clock.monotonic_ms()) / 1000
+            if not self._pending or left_s <= 0:
+                break
+            part = next(part for part in next(iter(self._pending)).leaves() if not part.done)
+            part.wait(left_s)
         if self.acknowledged < expected:
             raise SparkWriteError(
                 f"{expected - self.acknowledged} of {expected} records were neither acknowledged nor refused "
                 f"within {timeout_s:.0f} s; they may have been written"
             )
+
+
+def _place(topic_partition: TopicPartition) -> str:
+    topic, partition = topic_partition
+    return f"topic '{topic}', " + (f"partition {partition}" if partition >= 0 else "no partition chosen yet")
 
 
 def failure(place: str, error: BaseException) -> SparkWriteError:

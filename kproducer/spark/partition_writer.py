@@ -7,7 +7,7 @@ task is sent later. Knows Spark by its ``TaskContext`` only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import attrs
@@ -17,18 +17,16 @@ from kproducer.clock import Clock, SystemClock
 from kproducer.errors import KafkaTimeoutError
 from kproducer.spark.delivery_tracker import DeliveryTracker
 from kproducer.spark.producer_cache import PRODUCERS, Lease, Producer, ProducerCache
-from kproducer.spark.record_batch_sender import ColumnSender, RecordBatchSender
+from kproducer.spark.record_batch_sender import RecordBatchSender
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary, counters, report
 
-#: After a flush every record has its result; its callback follows at once.
+#: After a flush every record has its result.
 _AFTER_FLUSH_S = 30.0
 
 #: How soon a failed record ends the waiting for the others.
 _FLUSH_SLICE_S = 1.0
-
-MakeSender = Callable[[Producer, WriteColumns, DeliveryTracker], RecordBatchSender]
 
 
 class TaskIdentity(NamedTuple):
@@ -66,7 +64,6 @@ class PartitionWriter:
     columns: WriteColumns
     options: WriteOptions
     cache: ProducerCache = PRODUCERS
-    make_sender: MakeSender = ColumnSender
     clock: Clock = attrs.field(factory=SystemClock)
 
     def write(self, batches: Iterator[pa.RecordBatch], task: TaskIdentity) -> WriteSummary:
@@ -104,8 +101,8 @@ class PartitionWriter:
     def _write_rows(
         self, producer: Producer, first: pa.RecordBatch, others: Iterator[pa.RecordBatch]
     ) -> WriteSummary:
-        tracker = DeliveryTracker()
-        sender = self.make_sender(producer, self.columns, tracker)
+        tracker = DeliveryTracker(self.clock)
+        sender = RecordBatchSender(producer, self.columns, tracker)
         before = counters(producer.metrics())
         summary = WriteSummary(content_bytes=sender.send(first), rows=first.num_rows)
         for batch in others:

@@ -14,7 +14,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kproducer.types import RecordMetadata
+from kproducer.producer.arrow_columns import ArrowColumns
+from kproducer.producer.send_arrow import ArrowSink
 
 logger = logging.getLogger("kproducer.spark")
 
@@ -28,17 +29,8 @@ _CLOSE_TIMEOUT_S = 5.0
 class Producer(Protocol):
     """The part of ``KafkaProducer`` that the sink uses."""
 
-    def send(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        headers: Any = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        on_delivery: Callable[[RecordMetadata, Any], object] | None = None,
-    ) -> Any:
-        """Hand over a record."""
+    def arrow_sink(self, topic: str | None, columns: ArrowColumns) -> ArrowSink:
+        """What takes RecordBatches."""
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait for everything that was handed over."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kproducer.errors import KafkaError
-from kproducer.types import RecordMetadata
+from kproducer.producer.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer.producer.send_arrow import ArrowProducer, ArrowSink
+from kproducer.types import TopicPartition
+
+_PARTITIONS = 10
 
 
 class SentRecord(NamedTuple):
@@ -15,6 +20,11 @@ class SentRecord(NamedTuple):
     headers: Any
     partition: int | None
     timestamp_ms: int | None
+
+
+class _KnowsAllTopics(ArrowProducer):
+    def partition_count(self, topic: str, partition: int | None = None) -> int:
+        return _PARTITIONS
 
 
 class FakeProducer:
@@ -27,26 +37,40 @@ class FakeProducer:
         self.refusals: dict[int, Exception] = {}
         self.closed_with: list[float | None] = []
         self.flush_count = 0
-        self._waiting: list[tuple[int, Any]] = []
+        self._waiting: list[tuple[int, ProduceRequestResult]] = []
 
-    def send(
-        self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None
-    ):
+    def arrow_sink(self, topic, columns):
+        producer = _KnowsAllTopics(
+            send_one=self._send,
+            source=SimpleNamespace(metadata=SimpleNamespace(snapshot=None)),
+            lanes_of=lambda topic: None,
+            max_block_ms=0,
+            size_limit=1 << 20,
+            size_setting="max_request_size",
+            uses_lanes=False,
+            hashes_keys=False,
+            # A mark: real records never have it.
+            wall_ms=lambda: -1,
+        )
+        return ArrowSink(producer, columns, topic)
+
+    def _send(self, topic, value, key, headers, partition, timestamp_ms):
         number = len(self.sent)
         if number in self.refusals:
             raise self.refusals[number]
-        self.sent.append(SentRecord(topic, value, key, headers, partition, timestamp_ms))
-        self._waiting.append((number, on_delivery))
+        when = None if timestamp_ms == -1 else timestamp_ms
+        self.sent.append(SentRecord(topic, value, key, headers, partition, when))
+        result = ProduceRequestResult(TopicPartition(topic, partition or 0))
+        self._waiting.append((number, result))
+        return FutureRecordMetadata(result, 0, 0, -1, -1)
 
     def settle(self) -> None:
         """Tell the fate of everything that was sent."""
         waiting, self._waiting = self._waiting, []
-        for number, on_delivery in waiting:
-            record = self.sent[number]
-            partition = 0 if record.partition is None else record.partition
+        for number, result in waiting:
             error = self.errors.get(number)
-            offset = -1 if error else number
-            on_delivery(RecordMetadata(record.topic, partition, offset, 0, -1, -1), error)
+            result.settle(-1 if error else number, -1, error, None)
+            result.release([])
 
     def flush(self, timeout: float | None = None) -> None:
         self.flush_count += 1

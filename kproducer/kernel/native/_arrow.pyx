@@ -548,7 +548,9 @@ cdef class ArrowRows:
                 if partition < 0:
                     partition = topic.partition_count
             if partition < 0:
-                if self._hashes_keys and self._keys[row].size >= 0:
+                if self._hashes_keys and topic.partition_count == 1:
+                    partition = 0
+                elif self._hashes_keys and self._keys[row].size >= 0:
                     hashed = murmur2_raw(<const unsigned char*> self._keys[row].data, self._keys[row].size)
                     partition = (hashed & 0x7FFFFFFF) % <uint32_t> topic.partition_count
                 else:
@@ -605,7 +607,9 @@ cdef class ArrowRows:
         cdef int64_t content = 0
         for row in range(self._rows):
             if self._status[row]:
-                topic = self._details[row] if self._status[row] in (_TOPIC_FAILED, _PARTITION_WRONG) else 0
+                topic = 0 if self._positions[_TOPIC] < 0 else -1
+                if self._status[row] in (_TOPIC_FAILED, _PARTITION_WRONG):
+                    topic = self._details[row]
                 detail = -1
                 if self._status[row] == _PARTITION_WRONG and self._positions[_PARTITION] >= 0:
                     detail = integer_at(&self._columns[_PARTITION], self._first + row)
@@ -679,6 +683,8 @@ cdef class ArrowRows:
         cdef Py_ssize_t number = self._details[self._order[self._run_at]]
         cdef _Topic* topic = &self._topics[number]
         cdef TopicLanes lanes = self._lanes[number]
+        if lanes is None:
+            return False
         cdef Py_ssize_t partition = target - topic.first_target
         cdef StickyPartition sticky = None
         if partition == topic.partition_count:

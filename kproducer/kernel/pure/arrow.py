@@ -140,7 +140,8 @@ class ArrowRows:
 
     Attributes:
         content_bytes: keys and values of all rows that were planned and not refused.
-        refusals: (row, reason, topic number, detail) of the block planned last.
+        refusals: (row, reason, topic number, detail) of the block planned last; the number is -1 where the
+            topic was not looked at, the detail is the partition or the size that is wrong.
         unknown_topic: the name that ended the last plan early, else ``None``.
         owner_counts: rows by owner, for those that are not kept in places.
     """
@@ -265,7 +266,7 @@ class ArrowRows:
                     reason, detail = "partition", -1 if wanted is None else wanted
             self._targets.append((number, target))
             if reason:
-                told = number if reason in ("topic failed", "partition") else 0
+                told = number if reason in ("topic failed", "partition") or topics is None else -1
                 self.refusals.append((first_row + row, reason, told, detail))
                 continue
             by_target.setdefault((number, target), []).append(row)
@@ -276,8 +277,13 @@ class ArrowRows:
         return first_row + rows
 
     def _choose(self, row: int, count: int) -> int:
+        if not self._hashes_keys:
+            return -1
+        if count == 1:
+            # So that all rows of such a topic stay in order.
+            return 0
         key = self._records[row][1]
-        if key is None or not self._hashes_keys:
+        if key is None:
             return -1
         return (murmur2(key) & 0x7FFFFFFF) % count
 
@@ -360,7 +366,7 @@ class ArrowRows:
         return self._first + self._order[self._next - 1]
 
     def destination(self, row: int) -> tuple[int, int]:
-        """The topic's number and the partition of a planned row; -1: the partition is the producer's choice."""
+        """The topic's number and the partition of a planned row; -1: the producer chooses the partition."""
         return self._targets[self._planned(row)]
 
     def record(self, row: int) -> tuple[int, bytes | None, bytes | None, _Headers | None]:
