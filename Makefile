@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native generate generate-check lint types test test-native test-pure demo broker bench wheel sanitize clean
+.PHONY: help setup native generate generate-check lint types test test-native test-pure demo broker bench performance wheel sanitize clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -50,10 +50,13 @@ demo: setup ## a million events through an embedded broker and back (KAFKA=4.4.0
 broker: setup ## run Apache Kafka until Ctrl-C (KAFKA_VERSION=4.4.0, NODES=1, PORT=) and print its address
 	@$(PY) -m tests.support.kafka_broker $(KAFKA_VERSION) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT))
 
-bench: setup ## kproducer beside its peers on one cluster (BENCH_SECONDS=300, BENCH_ARGS=)
+bench: setup ## every client on every row, embedded cluster and Apache Kafka (BENCH_SECONDS=600, BENCH_ARGS=)
 	@$(PY) -m benchmarks $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(BENCH_ARGS)
 	@$(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS)
 	@$(PY) -m benchmarks.codecs
+
+performance: ## make bench, with its tables and plots written into docs/performance.md
+	@$(MAKE) bench BENCH_ARGS="--document $(BENCH_ARGS)"
 
 wheel: setup ## build a wheel with the native core into dist/, and run the demo from it without a compiler
 	rm -rf dist

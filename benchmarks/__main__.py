@@ -1,8 +1,7 @@
-"""Benchmark of the Python Kafka producers: ``make bench``, or ``python -m benchmarks --help``.
+"""Benchmark of the Kafka producers: ``make bench``, or ``python -m benchmarks --help``.
 
-Every client gets the same records, settings and cluster, in a process of its own, in turn; the order within a
-round rotates, and rounds go on until the time is used up. A run counts only when each of its records was
-acknowledged and the cluster's log ends say that they are there. Results go to ``benchmarks/results/``.
+Every client gets the same records on the same clusters, in a process of its own, in rounds. Results go to
+``benchmarks/results/`` as JSON and to the console as tables; with ``--document`` also to docs/performance.md.
 """
 
 from __future__ import annotations
@@ -14,146 +13,237 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from benchmarks.clients import SESSIONS
-from benchmarks.clusters import BenchCluster, KafkaBench, MockBench, record_count
-from benchmarks.workload import (
-    BATCH_BYTES,
-    CODECS,
-    LINGER_MS,
-    VALUE_BYTES,
-    WARM_UP_RECORDS,
-    Workload,
-    all_workloads,
-)
+from benchmarks import import_time, java_client, low_rate
+from benchmarks.clients import BY_NAME, CLIENTS, JAVA, MAIN, available_clients, has_native_kernel
+from benchmarks.clusters import BenchCluster, KafkaBench, MockBench
+from benchmarks.throughput import Measurements, run_python, run_rounds
+from benchmarks.workload import OWN_DEFAULTS, Workload, all_workloads
+from tests.support.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, tools_class_path
 
 RESULTS = Path(__file__).parent / "results"
-DEFAULT_SECONDS = 300
-DEFAULT_COUNT = 60_000
-MOST_ROUNDS = 7
-RUN_TIMEOUT_SECONDS = 120
-
-
-def run_once(cluster: BenchCluster, client: str, workload: Workload) -> dict[str, Any]:
-    """One client on one workload. Raises ``RuntimeError`` when it failed or records are missing."""
-    with cluster.topic() as (bootstrap, topic):
-        task = {
-            "client": client,
-            "workload": workload.as_dict(),
-            "bootstrap": bootstrap,
-            "topic": topic,
-            "is_mock": cluster.is_mock,
-        }
-        finished = subprocess.run(
-            [sys.executable, "-m", "benchmarks.run_client", json.dumps(task)],
-            capture_output=True,
-            text=True,
-            timeout=RUN_TIMEOUT_SECONDS,
-            check=False,
-        )
-        if finished.returncode != 0:
-            raise RuntimeError(f"{client}: {finished.stderr.strip()[-500:]}")
-        result = json.loads(finished.stdout.splitlines()[-1])
-        stored = record_count(bootstrap, topic)
-    expected = workload.count + min(WARM_UP_RECORDS, workload.count)
-    if result["acknowledged"] != workload.count or stored != expected:
-        raise RuntimeError(
-            f"{client}: {result['acknowledged']} of {workload.count} acknowledged, "
-            f"{stored} of {expected} stored"
-        )
-    return {**workload.as_dict(), "name": workload.name, "client": client, **result}
-
-
-def run_rounds(
-    cluster: BenchCluster, clients: list[str], workloads: list[Workload], seconds: float, console: Console
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Rounds over everything while there is time for one more; at least one. Returns (runs, failures)."""
-    deadline = time.monotonic() + seconds
-    runs: list[dict[str, Any]] = []
-    failures: list[str] = []
-    longest_round = 0.0
-    for number in range(MOST_ROUNDS):
-        started = time.monotonic()
-        if number and started + longest_round > deadline:
-            break
-        turn = number % len(clients)
-        for workload in workloads:
-            for client in clients[turn:] + clients[:turn]:
-                try:
-                    runs.append({"round": number, **run_once(cluster, client, workload)})
-                except (RuntimeError, subprocess.TimeoutExpired) as error:
-                    failures.append(f"round {number}, {workload.codec}, {workload.name}: {error}")
-            console.print(f"[dim]round {number + 1}  {workload.codec:5} {workload.name}[/]")
-        longest_round = max(longest_round, time.monotonic() - started)
-    return runs, failures
+DEFAULT_SECONDS = 600
+#: Of the time: what is left after these is for low rates, import times and the profile.
+_EMBEDDED_SHARE, _KAFKA_SHARE = 0.6, 0.25
+_RUN_SECONDS = 0.7
+_CEILING_BATCHES = (16_384, 1_000_000)
+_PROFILED = (MAIN, "kproducer send_many", "kproducer send_arrow")
+_LOW_RATE_ROUNDS = 2
+_LOW_RATE_SECONDS = 2.0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=DEFAULT_SECONDS, help="time for all rounds together")
-    parser.add_argument("--count", type=int, default=DEFAULT_COUNT, help="records of 100 bytes in a run")
-    parser.add_argument("--kafka", metavar="VERSION", help="Apache Kafka instead of the mock cluster")
-    parser.add_argument("--clients", default=",".join(SESSIONS), help="comma-separated")
-    parser.add_argument("--codecs", default=",".join(CODECS))
-    parser.add_argument("--sizes", default=",".join(map(str, VALUE_BYTES)), help="value sizes in bytes")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON and the plot")
+    parser.add_argument("--seconds", type=float, default=DEFAULT_SECONDS, help="time for everything, about")
+    parser.add_argument("--kafka", metavar="VERSION", default=NEWEST_VERSION, help="Apache Kafka beside it")
+    parser.add_argument("--no-kafka", action="store_true", help="the embedded cluster alone")
+    parser.add_argument("--clients", help="semicolon-separated names, as in the tables")
+    parser.add_argument("--rows", help="semicolon-separated names of rows, as in the tables")
+    parser.add_argument("--count", type=int, help="records in each run instead of a time; for trials")
+    parser.add_argument("--throughput-only", action="store_true", help="neither latency nor the rest")
+    parser.add_argument("--document", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
     return parser.parse_args()
+
+
+@contextmanager
+def _clusters(arguments: argparse.Namespace, results: dict[str, Any]) -> Iterator[list[BenchCluster]]:
+    """The clusters to measure on; one that cannot be had is a line in ``left_out``."""
+    lifetime_seconds = arguments.seconds * 3 + 900
+    clusters: list[BenchCluster] = []
+    try:
+        clusters.append(MockBench(lifetime_seconds))
+        if not arguments.no_kafka:
+            try:
+                clusters.append(KafkaBench(arguments.kafka, lifetime_seconds))
+            except KafkaUnavailableError as error:
+                results["left_out"].append(f"Apache Kafka: {error}")
+        yield clusters
+    finally:
+        for cluster in clusters:
+            cluster.close()
+
+
+def _measure_throughput(
+    cluster: BenchCluster, arguments: argparse.Namespace, results: dict[str, Any], console: Console
+) -> None:
+    share = _EMBEDDED_SHARE if cluster.is_mock else _KAFKA_SHARE
+    measured: Measurements = run_rounds(
+        cluster,
+        results["clients"],
+        _rows(cluster, arguments.rows),
+        arguments.seconds * share,
+        console,
+        run_seconds=_RUN_SECONDS,
+        count=arguments.count,
+    )
+    results["runs"] += measured.runs
+    results["failures"] += measured.failures
+    results["rounds"][cluster.name] = 1 + max((run["round"] for run in measured.runs), default=-1)
+
+
+def _rows(cluster: BenchCluster, wanted: str | None) -> list[Workload]:
+    """All rows on the embedded cluster; on Apache Kafka those with each client's own defaults."""
+    rows = [row for row in all_workloads() if cluster.is_mock or row.settings == OWN_DEFAULTS]
+    if wanted is None:
+        return rows if cluster.is_mock else [row for row in rows if row.name in ("100 B", "1 kB, lz4")]
+    return [row for row in rows if row.name in wanted.split(";")]
+
+
+def _client_process(results: dict[str, Any], name: str, module: str, task: dict[str, Any]) -> Any:
+    """As ``run_python``; ``None`` and a line in ``failures`` when it failed."""
+    environment = BY_NAME[name].environment if name in BY_NAME else low_rate.environment_of(name)
+    try:
+        return run_python(module, task, environment)
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        results["failures"].append(f"{module}, {name}: {error}")
+        return None
+
+
+def _measure_ceiling(cluster: BenchCluster, results: dict[str, Any]) -> None:
+    for batch_bytes in _CEILING_BATCHES:
+        with cluster.topic() as (bootstrap, topic):
+            task = {
+                "bootstrap": bootstrap,
+                "topic": topic,
+                "cluster_pid": cluster.pid,
+                "batch_bytes": batch_bytes,
+                "seconds": 1.5,
+            }
+            found = _client_process(results, "", "benchmarks.ceiling", task)
+        if found:
+            results["ceiling"].append({"cluster": cluster.name, **found})
+
+
+def _measure_low_rate(cluster: BenchCluster, results: dict[str, Any]) -> None:
+    """In rounds; the times of all rounds together make one entry for each client and rate."""
+    times: dict[tuple[int, str], list[float]] = {}
+    names = [name for name in low_rate.DRIVERS if has_native_kernel() or not name.endswith("pure Python")]
+    for _ in range(_LOW_RATE_ROUNDS):
+        for rate in low_rate.RATES_PER_SECOND:
+            for name in names:
+                with cluster.topic() as (bootstrap, topic):
+                    task = {
+                        "client": name,
+                        "bootstrap": bootstrap,
+                        "topic": topic,
+                        "is_mock": cluster.is_mock,
+                        "rate": rate,
+                        "count": int(rate * _LOW_RATE_SECONDS),
+                    }
+                    found = _client_process(results, name, "benchmarks.low_rate", task)
+                if found:
+                    times.setdefault((rate, name), []).extend(found["milliseconds"])
+    for (rate, name), milliseconds in times.items():
+        rounded = [round(each, 3) for each in milliseconds]
+        results["low_rate"].append(
+            {"cluster": cluster.name, "rate": rate, "client": name, "milliseconds": rounded}
+        )
+
+
+def _measure_profile(cluster: BenchCluster, results: dict[str, Any]) -> None:
+    from benchmarks import cpu_samples
+
+    if not cpu_samples.is_possible():
+        results["left_out"].append("profile: `perf` is missing, or may not look at processes here")
+        return
+    for name in _PROFILED:
+        if name not in results["clients"]:
+            continue
+        with cluster.topic() as (bootstrap, topic):
+            task = {
+                "client": name,
+                "workload": Workload(OWN_DEFAULTS, 100).as_dict(),
+                "bootstrap": bootstrap,
+                "topic": topic,
+                "is_mock": cluster.is_mock,
+                "cluster_pid": cluster.pid,
+                "seconds": 2.0,
+                "count": None,
+                "profile": True,
+            }
+            found = _client_process(results, name, "benchmarks.run_client", task)
+        if found:
+            profile = found["profile"]
+            results["profile"].append(
+                {"client": name, "cpu_us_per_record": found["cpu_us_per_record"], **profile}
+            )
+
+
+def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Everything but the measurements."""
+    clients, left_out = available_clients()
+    names = [client.name for client in clients]
+    if arguments.clients is not None:
+        names = [name for name in names if name in arguments.clients.split(";")]
+    elif not arguments.no_kafka:
+        try:
+            tools_class_path(java_client.TOOLS_VERSION)
+            names.append(JAVA)
+        except KafkaUnavailableError as error:
+            left_out.append(f"{JAVA}: {error}")
+    versions = {client.distribution: version(client.distribution) for client in CLIENTS}
+    if JAVA in names:
+        versions[JAVA] = java_client.TOOLS_VERSION
+    return {
+        "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "load_average": os.getloadavg()[0],
+        "versions": versions,
+        "clients": names,
+        "left_out": left_out,
+        "clusters": {},
+        "rounds": {},
+        "failures": [],
+        "runs": [],
+        "ceiling": [],
+        "low_rate": [],
+        "import_time": [],
+        "profile": [],
+    }
 
 
 def main() -> None:
     arguments = _arguments()
-    clients = arguments.clients.split(",")
-    sizes = {int(size) for size in arguments.sizes.split(",")}
-    workloads = [
-        workload
-        for workload in all_workloads(arguments.count)
-        if workload.codec in arguments.codecs.split(",") and workload.value_bytes in sizes
-    ]
-    console = Console(highlight=False)
-    lifetime_seconds = arguments.seconds * 3 + 600
-    cluster = (
-        KafkaBench(arguments.kafka, lifetime_seconds) if arguments.kafka else MockBench(lifetime_seconds)
-    )
-    try:
-        runs, failures = run_rounds(cluster, clients, workloads, arguments.seconds, console)
-    finally:
-        cluster.close()
+    console = Console(highlight=False, markup=False)
+    results = _new_results(arguments)
+    started = time.monotonic()
+    with _clusters(arguments, results) as clusters:
+        for cluster in clusters:
+            results["clusters"][cluster.name] = cluster.description
+            _measure_throughput(cluster, arguments, results, console)
+        if not arguments.throughput_only:
+            for cluster in clusters:
+                _measure_ceiling(cluster, results)
+            for cluster in clusters:
+                _measure_low_rate(cluster, results)
+            _measure_profile(clusters[0], results)
+    if not arguments.throughput_only:
+        results["import_time"] = import_time.measure()
+    results["seconds"] = round(time.monotonic() - started)
 
-    # Only now: a big parent would make each start of a client slower.
-    from benchmarks.report import plot, print_tables, write_json
+    folder: Path = arguments.results
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-bench.json"
+    path.write_text(json.dumps(results, indent=1))
 
-    rounds = 1 + max((run["round"] for run in runs), default=-1)
-    versions = {run["client"]: run["client_version"] for run in runs}
-    facts = {
-        "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "cluster": cluster.description,
-        "python": platform.python_version(),
-        "cpu_count": os.cpu_count(),
-        "settings": {"acks": "all", "linger_ms": LINGER_MS, "batch_size": BATCH_BYTES, "idempotence": False},
-        "rounds": rounds,
-        "versions": versions,
-        "failures": failures,
-    }
-    results: Path = arguments.results
-    results.mkdir(parents=True, exist_ok=True)
-    stem = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{'kafka' if arguments.kafka else 'mock'}"
-    write_json(results / f"{stem}.json", facts, runs)
-    title = (
-        f"{cluster.description}; Python {facts['python']}, {facts['cpu_count']} cores; acks=all, "
-        f"linger {LINGER_MS} ms, batch {BATCH_BYTES // 1024} KiB; median of {rounds} rounds"
-    )
-    plot(results / f"{stem}.png", title, runs, clients)
-    print_tables(console, runs, clients)
-    console.print("  ".join(f"{client} {version}" for client, version in versions.items()))
-    console.print(f"{title}\n{results / stem}.json and .png")
-    for failure in failures:
-        console.print(f"[red]{failure}[/]")
-    sys.exit(1 if failures or not runs else 0)
+    from benchmarks.report import ROOT, print_results, write_document
+
+    print_results(console, results)
+    console.print(f"{path} ({results['seconds']} s)")
+    if arguments.document:
+        for written in write_document(results):
+            console.print(f"{written.relative_to(ROOT)} written")
+    sys.exit(1 if results["failures"] or not results["runs"] else 0)
 
 
 if __name__ == "__main__":

@@ -1,161 +1,136 @@
-"""One function a client: send the records, wait for every answer, return how many were acknowledged.
-
-Each is written as its own documentation says to: a future per record where the client gives one, a delivery
-callback where it does not. acks=all, no idempotence; linger, batch size and (where there is one) buffer bound
-are the same.
-A session is a pair of calls, so that the warm-up and the timed part use one producer.
-"""
+"""Which clients are measured, in which ways of sending, and which of them this installation has."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
 
-from benchmarks.workload import BATCH_BYTES, BUFFER_BYTES, LINGER_MS
+from benchmarks.sessions import Session, Target
 
-Records = Iterable[tuple["bytes | None", bytes]]
-#: Sends records and returns the number acknowledged.
-SendAll = Callable[[Records], int]
-#: (bootstrap servers, topic, codec, is the broker a mock) -> (send, close)
-Session = Callable[[str, str, str, bool], tuple[SendAll, Callable[[], None]]]
-
-FLUSH_SECONDS = 120.0
-
-
-def kproducer_session(
-    bootstrap: str, topic: str, codec: str, is_mock: bool
-) -> tuple[SendAll, Callable[[], None]]:
-    from kproducer import KafkaProducer
-
-    producer = KafkaProducer(
-        bootstrap_servers=bootstrap,
-        acks="all",
-        linger_ms=LINGER_MS,
-        batch_size=BATCH_BYTES,
-        buffer_memory=BUFFER_BYTES,
-        compression_type=codec,
-    )
-
-    def send_all(records: Records) -> int:
-        send = producer.send
-        futures = [send(topic, value, key) for key, value in records]
-        producer.flush(FLUSH_SECONDS)
-        return sum(future.result(timeout=0).offset >= 0 for future in futures)
-
-    return send_all, producer.close
+#: A future for each record, as an application has it that looks at those that matter to it.
+MAIN = "kproducer send, futures kept"
+#: What the others are compared with: the fastest peer that tells an application each record's fate.
+REFERENCE = "confluent-kafka, callback"
+JAVA = "Java's perf tool"
 
 
-def confluent_session(
-    bootstrap: str, topic: str, codec: str, is_mock: bool
-) -> tuple[SendAll, Callable[[], None]]:
-    from confluent_kafka import Producer
+@dataclass(frozen=True)
+class Client:
+    """A client in one way of sending.
 
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "acks": "all",
-            "linger.ms": LINGER_MS,
-            "batch.size": BATCH_BYTES,
-            "queue.buffering.max.kbytes": BUFFER_BYTES // 1024,
-            "queue.buffering.max.messages": 1_000_000,
-            "compression.type": codec,
-            "log_level": 0,
-        }
-    )
+    Attributes:
+        name: in tables.
+        distribution: whose version is reported.
+        session: ``module:class`` of its ``Session``; imported in the process that sends only.
+        environment: what that process gets in addition.
+        in_every_family: also measured with the same batch size for all, not only with its own defaults.
+        method: of ``KafkaProducer``; without it the client is left out.
+        colour: in plots.
+    """
 
-    def send_all(records: Records) -> int:
-        acknowledged = 0
+    name: str
+    distribution: str
+    session: str
+    environment: dict[str, str] = field(default_factory=dict)
+    in_every_family: bool = True
+    method: str | None = None
+    colour: str = "#9aa5b1"
 
-        def delivered(error: object, message: object) -> None:
-            nonlocal acknowledged
-            acknowledged += error is None
-
-        for key, value in records:
-            while True:
-                try:
-                    producer.produce(topic, value, key, on_delivery=delivered)
-                    break
-                except BufferError:
-                    producer.poll(0.01)
-            producer.poll(0)
-        producer.flush(FLUSH_SECONDS)
-        return acknowledged
-
-    return send_all, lambda: None
+    def open(self, target: Target) -> Session:
+        module_name, class_name = self.session.split(":")
+        factory: Callable[[Target], Session] = getattr(import_module(module_name), class_name)
+        return factory(target)
 
 
-def kafka_python_session(
-    bootstrap: str, topic: str, codec: str, is_mock: bool
-) -> tuple[SendAll, Callable[[], None]]:
-    import warnings
+_NATIVE = {"KPRODUCER_KERNEL": "native"}
+_PURE = {"KPRODUCER_KERNEL": "pure"}
+_OURS = "benchmarks.kproducer_sessions"
+_PEERS = "benchmarks.peer_sessions"
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from kafka import KafkaProducer
+CLIENTS = (
+    Client(MAIN, "kproducer", f"{_OURS}:KeptFutureSession", _NATIVE, colour="#1b6ca8"),
+    Client(
+        "kproducer send, results read", "kproducer", f"{_OURS}:ReadFutureSession", _NATIVE, colour="#2f7fbb"
+    ),
+    Client(
+        "kproducer send, futures dropped",
+        "kproducer",
+        f"{_OURS}:DroppedFutureSession",
+        _NATIVE,
+        in_every_family=False,
+        colour="#3f8fc9",
+    ),
+    Client(
+        "kproducer send, callback",
+        "kproducer",
+        f"{_OURS}:CallbackSession",
+        _NATIVE,
+        in_every_family=False,
+        colour="#73b0de",
+    ),
+    Client(
+        "kproducer send_many",
+        "kproducer",
+        f"{_OURS}:ManySession",
+        _NATIVE,
+        method="send_many",
+        colour="#0f4c75",
+    ),
+    Client(
+        "kproducer send_arrow",
+        "kproducer",
+        f"{_OURS}:ArrowSession",
+        _NATIVE,
+        method="send_arrow",
+        colour="#0a2f4a",
+    ),
+    Client(
+        "kproducer send, pure Python",
+        "kproducer",
+        f"{_OURS}:KeptFutureSession",
+        _PURE,
+        in_every_family=False,
+        colour="#a9cce8",
+    ),
+    Client(REFERENCE, "confluent-kafka", f"{_PEERS}:ConfluentCallbackSession", colour="#e07b39"),
+    Client("confluent-kafka, no callback", "confluent-kafka", f"{_PEERS}:ConfluentSession", colour="#eda777"),
+    Client(
+        "confluent-kafka, produce_batch",
+        "confluent-kafka",
+        f"{_PEERS}:ConfluentBatchSession",
+        in_every_family=False,
+        colour="#f5cdb0",
+    ),
+    Client("aiokafka", "aiokafka", f"{_PEERS}:AiokafkaSession", colour="#6aa84f"),
+    Client("kafka-python", "kafka-python", f"{_PEERS}:KafkaPythonSession"),
+)
+BY_NAME = {client.name: client for client in CLIENTS}
+COLOURS = {client.name: client.colour for client in CLIENTS} | {JAVA: "#b04a5a"}
 
-    # It cannot read the mock's answer to its first version question; pinned to Kafka 2.3 it asks another one.
-    pinned = {"api_version": (2, 3)} if is_mock else {}
-    producer = KafkaProducer(
-        bootstrap_servers=bootstrap,
-        acks="all",
-        enable_idempotence=False,
-        linger_ms=LINGER_MS,
-        batch_size=BATCH_BYTES,
-        compression_type=None if codec == "none" else codec,
-        **pinned,
-    )
 
-    def send_all(records: Records) -> int:
-        send = producer.send
-        futures = [send(topic, value, key) for key, value in records]
-        producer.flush(FLUSH_SECONDS)
-        return sum(future.succeeded() for future in futures)
-
-    return send_all, producer.close
-
-
-def aiokafka_session(
-    bootstrap: str, topic: str, codec: str, is_mock: bool
-) -> tuple[SendAll, Callable[[], None]]:
-    from aiokafka import AIOKafkaProducer
-
-    runner = asyncio.Runner() if hasattr(asyncio, "Runner") else None
-    loop = runner.get_loop() if runner else asyncio.new_event_loop()
-
-    async def start() -> AIOKafkaProducer:
-        producer = AIOKafkaProducer(
-            bootstrap_servers=bootstrap,
-            acks="all",
-            enable_idempotence=False,
-            linger_ms=LINGER_MS,
-            max_batch_size=BATCH_BYTES,
-            compression_type=None if codec == "none" else codec,
+def has_native_kernel() -> bool:
+    """Whether the compiled kernel is there; without it only the pure twin is measured."""
+    try:
+        return importlib.util.find_spec("kproducer.kernel.native.twin") is not None and bool(
+            import_module("kproducer.kernel.native.twin")
         )
-        await producer.start()
-        return producer
-
-    producer = loop.run_until_complete(start())
-
-    async def send_async(records: Records) -> int:
-        send = producer.send
-        futures = [await send(topic, value, key) for key, value in records]
-        await producer.flush()
-        acknowledged = 0
-        for future in futures:
-            acknowledged += (await future).offset >= 0
-        return acknowledged
-
-    def close() -> None:
-        with suppress(Exception):
-            loop.run_until_complete(producer.stop())
-
-    return lambda records: loop.run_until_complete(send_async(records)), close
+    except ImportError:
+        return False
 
 
-SESSIONS: dict[str, Session] = {
-    "kproducer": kproducer_session,
-    "confluent-kafka": confluent_session,
-    "kafka-python": kafka_python_session,
-    "aiokafka": aiokafka_session,
-}
+def available_clients() -> tuple[list[Client], list[str]]:
+    """The clients that can be measured here, and for each of the others a line that says why it cannot."""
+    found: list[Client] = []
+    left_out: list[str] = []
+    is_native = has_native_kernel()
+    producer = import_module("kproducer").KafkaProducer
+    for client in CLIENTS:
+        if client.environment == _NATIVE and not is_native:
+            left_out.append(f"{client.name}: no native kernel here (make native)")
+        elif client.method is not None and not hasattr(producer, client.method):
+            left_out.append(f"{client.name}: this version has no {client.method}()")
+        else:
+            found.append(client)
+    return found, left_out

@@ -20,8 +20,12 @@ _WARM_UP_RECORDS = 300_000
 class BenchCluster(Protocol):
     """A kind of cluster; ``topic`` gives (bootstrap servers, a new topic's name) and cleans up afterwards."""
 
+    name: str
     description: str
     is_mock: bool
+
+    @property
+    def pid(self) -> int: ...
 
     def topic(self) -> AbstractContextManager[tuple[str, str]]: ...
 
@@ -31,11 +35,16 @@ class BenchCluster(Protocol):
 class MockBench:
     """Three mock brokers in one process; a new cluster for each run gives the memory of the last one back."""
 
+    name = "embedded"
     is_mock = True
 
     def __init__(self, lifetime_seconds: float) -> None:
         self._process = MockClusterProcess(lifetime_seconds)
         self.description = f"librdkafka {confluent_kafka.libversion()[0]} mock cluster, 3 nodes"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @contextmanager
     def topic(self) -> Iterator[tuple[str, str]]:
@@ -51,6 +60,7 @@ class MockBench:
 class KafkaBench:
     """One node of Apache Kafka, with all of the JVM's optimizations."""
 
+    name = "kafka"
     is_mock = False
 
     def __init__(self, version: str, lifetime_seconds: float) -> None:
@@ -60,6 +70,12 @@ class KafkaBench:
         self._numbers = count()
         self.description = f"Apache Kafka {version}, 1 node"
         self._warm_up()
+
+    @property
+    def pid(self) -> int:
+        pid = self._cluster.nodes[1].pid
+        assert pid is not None
+        return pid
 
     @contextmanager
     def topic(self) -> Iterator[tuple[str, str]]:

@@ -1,117 +1,147 @@
-"""The benchmark's results as a JSON file, tables and a plot. Medians over the rounds, nothing left out."""
+"""The results of a run: a JSON file, tables on the console, and the tables and plots of docs/performance.md.
+
+``python -m benchmarks.report FILE`` prints a file again; with ``--document`` it also writes its tables
+between the markers of docs/performance.md, and the plots into docs/images.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
-import statistics
+import re
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.workload import CODECS
+from benchmarks import tables
+from benchmarks.figures import Table
+from benchmarks.plots import write_plots
+from benchmarks.workload import FAMILIES, LINGER_MS, OWN_DEFAULTS
 
-METRICS = (
-    ("messages_per_second", "messages / s (more is better)", 1.0),
-    ("cpu_us_per_message", "CPU \u00b5s / message (less is better)", 1.0),
-    ("peak_memory_bytes", "peak memory, MB (less is better)", 1e-6),
-)
-COLOURS = {
-    "kproducer": "#1b6ca8",
-    "confluent-kafka": "#e07b39",
-    "kafka-python": "#9aa5b1",
-    "aiokafka": "#6aa84f",
-}
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).parent / "results"
+DOCUMENT = ROOT / "docs" / "performance.md"
+IMAGES = ROOT / "docs" / "images"
 
-#: (codec, workload name, client) -> {metric: median}
-Medians = dict[tuple[str, str, str], dict[str, float]]
+_CLUSTERS = {"embedded": "Embedded cluster", "kafka": "Apache Kafka"}
 
 
-def medians(runs: list[dict[str, Any]]) -> Medians:
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for run in runs:
-        groups.setdefault((run["codec"], run["name"], run["client"]), []).append(run)
+def newest_results() -> Path:
+    """Raises ``FileNotFoundError`` when no run has left any."""
+    found = sorted(RESULTS.glob("*-bench.json"))
+    if not found:
+        raise FileNotFoundError(f"no results in {RESULTS}: run `make bench` first")
+    return found[-1]
+
+
+def print_results(console: Console, results: dict[str, Any]) -> None:
+    """Everything, in the order in which it was measured."""
+    for each in _all_tables(results):
+        if each.rows:
+            tables.print_table(console, each)
+    for line in facts_of(results):
+        console.print(line)
+    for line in results["failures"]:
+        console.print(line, style="red")
+
+
+def _all_tables(results: dict[str, Any]) -> list[Table]:
+    return [
+        *tables.throughput_tables(results),
+        tables.target_table(results),
+        tables.ceiling_table(results),
+        tables.low_rate_table(results),
+        tables.import_table(results),
+        *tables.profile_tables(results),
+    ]
+
+
+def facts_of(results: dict[str, Any]) -> list[str]:
+    """When, where and with what it was measured."""
+    rounds = ", ".join(f"{_CLUSTERS[name]}: {count}" for name, count in results["rounds"].items())
+    return [
+        f"Measured {results['when']}: {'; '.join(results['clusters'].values())}; {results['machine']}; "
+        f"Python {results['python']}.",
+        f"Every client: acks=all, linger {LINGER_MS} ms, no idempotence. Rounds: {rounds}. "
+        f"Load average when it began: {results['load_average']:.1f}.",
+        "Versions: " + ", ".join(f"{name} {version}" for name, version in results["versions"].items()) + ".",
+        *(f"Left out: {line}." for line in results["left_out"]),
+    ]
+
+
+# -- docs/performance.md -----------------------------------------------------------------------------------
+
+
+def sections(results: dict[str, Any]) -> dict[str, str]:
+    """Markdown for each marker of the document."""
+    summaries = []
+    details = []
+    for cluster in results["clusters"]:
+        for family in FAMILIES:
+            summary = tables.summary_table(results, cluster, family.name)
+            if summary.rows:
+                summaries.append(f"{_CLUSTERS[cluster]}, {family.name}:\n\n{tables.as_markdown(summary)}")
+        if any(run["cluster"] == cluster for run in results["runs"]):
+            summaries.append(
+                f"![{OWN_DEFAULTS.name}, {_CLUSTERS[cluster]}](images/performance-{cluster}.svg)"
+            )
+    for each in tables.throughput_tables(results):
+        details.append(f"### {each.title}\n\n{tables.as_markdown(each)}")
+    low_rate = [
+        tables.as_markdown(tables.low_rate_table(results)),
+        "![latency](images/performance-latency.svg)",
+    ]
     return {
-        key: {metric: statistics.median(run[metric] for run in group) for metric, _, _ in METRICS}
-        for key, group in groups.items()
+        "facts": "\n".join(f"* {line}" for line in [*facts_of(results), *results["failures"]]),
+        "summary": "\n\n".join(summaries),
+        "ratios": tables.as_markdown(tables.target_table(results)),
+        "ceiling": tables.as_markdown(tables.ceiling_table(results)),
+        "low-rate": "\n\n".join(low_rate),
+        "import": tables.as_markdown(tables.import_table(results)),
+        "profile": "\n\n".join(
+            f"{each.title}\n\n{tables.as_markdown(each)}" for each in tables.profile_tables(results)
+        ),
+        "rows": "\n\n".join(details),
     }
 
 
-def write_json(path: Path, facts: dict[str, Any], runs: list[dict[str, Any]]) -> None:
-    path.write_text(json.dumps({**facts, "runs": runs}, indent=1))
+def with_sections(text: str, found: dict[str, str]) -> str:
+    """The document with what stands between ``<!-- measured: NAME -->`` and ``<!-- end -->`` replaced.
+
+    Raises:
+        ValueError: the document has a marker that the results know nothing of.
+    """
+
+    def replaced(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in found:
+            raise ValueError(f"no results for the marker {name!r}")
+        return f"<!-- measured: {name} -->\n{found[name]}\n<!-- end -->"
+
+    pattern = r"<!-- measured: (?P<name>[\w-]+) -->\n.*?<!-- end -->"
+    return re.sub(pattern, replaced, text, flags=re.DOTALL)
 
 
-def print_tables(console: Console, runs: list[dict[str, Any]], clients: list[str]) -> None:
-    """A table for each metric: a row a workload, a column a client. Then CPU as a ratio to each peer."""
-    found = medians(runs)
-    rows = list(dict.fromkeys((run["codec"], run["name"]) for run in runs))
-    for metric, label, scale in METRICS:
-        table = Table(title=label, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-        table.add_column("codec")
-        table.add_column("records", no_wrap=True)
-        for client in clients:
-            table.add_column(client, justify="right", no_wrap=True)
-        digits = 1 if metric == "cpu_us_per_message" else 0
-        for index, (codec, name) in enumerate(rows):
-            values = [found.get((codec, name, client), {}).get(metric) for client in clients]
-            cells = ["-" if value is None else f"{value * scale:,.{digits}f}" for value in values]
-            ends_codec = index + 1 < len(rows) and rows[index + 1][0] != codec
-            table.add_row(codec, name, *cells, end_section=ends_codec)
-        console.print(table)
-    for peer in clients[1:]:
-        _print_ratio(console, found, clients[0], peer)
+def write_document(results: dict[str, Any]) -> list[Path]:
+    """Tables into docs/performance.md, plots beside it. Returns what was written."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    DOCUMENT.write_text(with_sections(text, sections(results)), encoding="utf-8")
+    return [DOCUMENT, *write_plots(IMAGES, results)]
 
 
-def _print_ratio(console: Console, found: Medians, ours: str, peer: str) -> None:
-    ratios = [
-        found[codec, name, peer]["cpu_us_per_message"] / values["cpu_us_per_message"]
-        for (codec, name, client), values in found.items()
-        if client == ours and (codec, name, peer) in found
-    ]
-    if ratios:
-        console.print(
-            f"CPU per message, {peer} / {ours}: median {statistics.median(ratios):.2f} "
-            f"(from {min(ratios):.2f} to {max(ratios):.2f})"
-        )
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path, nargs="?", help="results of a run; the newest without it")
+    parser.add_argument("--document", action="store_true", help="write docs/performance.md")
+    arguments = parser.parse_args()
+    console = Console(highlight=False, markup=False)
+    results = json.loads((arguments.file or newest_results()).read_text())
+    print_results(console, results)
+    if arguments.document:
+        for path in write_document(results):
+            console.print(f"{path.relative_to(ROOT)} written")
 
 
-def plot(path: Path, title: str, runs: list[dict[str, Any]], clients: list[str]) -> None:
-    """Small multiples: a row a metric, a column a codec, a group of bars a workload."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    found = medians(runs)
-    names = list(dict.fromkeys(run["name"] for run in runs))
-    codecs = [codec for codec in CODECS if any(run["codec"] == codec for run in runs)]
-    figure, axes = plt.subplots(
-        len(METRICS), len(codecs), figsize=(4.2 * len(codecs), 9), sharey="row", squeeze=False
-    )
-    width = 0.8 / len(clients)
-    for row, (metric, label, scale) in enumerate(METRICS):
-        for column, codec in enumerate(codecs):
-            axis = axes[row][column]
-            for index, client in enumerate(clients):
-                heights = [found.get((codec, name, client), {}).get(metric, 0) * scale for name in names]
-                places = [place + (index - (len(clients) - 1) / 2) * width for place in range(len(names))]
-                axis.bar(places, heights, width * 0.92, color=COLOURS[client], label=client)
-            axis.set_xticks(range(len(names)), names, fontsize=8)
-            axis.spines[["top", "right"]].set_visible(False)
-            axis.grid(axis="y", linewidth=0.4, alpha=0.6)
-            axis.set_axisbelow(True)
-            axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-            if row == 0:
-                axis.set_title(codec)
-            if column == 0:
-                axis.set_ylabel(label, fontsize=9)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="upper center", ncols=len(clients), frameon=False, bbox_to_anchor=(0.5, 0.955)
-    )
-    figure.suptitle(title, fontsize=10, y=0.985)
-    figure.tight_layout(rect=(0, 0, 1, 0.93))
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+if __name__ == "__main__":
+    main()

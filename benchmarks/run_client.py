@@ -1,62 +1,91 @@
 """One client, one workload, one process: so that CPU time and peak memory are the client's own.
 
-Called by ``python -m benchmarks``; takes a JSON argument and prints a JSON line.
+Called by ``benchmarks.throughput``; takes a JSON argument and prints a JSON line. How many records the
+timed part sends follows from the speed of the warm-up, so that each client is timed for about as long.
 """
 
 from __future__ import annotations
 
 import gc
 import json
-import resource
 import sys
 import time
+from contextlib import nullcontext
 from importlib.metadata import version
-from pathlib import Path
+from typing import Any
 
-from benchmarks.clients import SESSIONS
-from benchmarks.workload import WARM_UP_RECORDS, Workload, records
+from benchmarks import cpu_samples
+from benchmarks.clients import BY_NAME
+from benchmarks.process_costs import cpu_seconds_of, own_cpu_seconds, own_memory_bytes
+from benchmarks.sessions import Session, Target
+from benchmarks.workload import Record, Workload, distinct_records, repeated
 
-
-def _memory_bytes(field: str) -> int:
-    """``VmHWM`` (peak) or ``VmRSS``. Not ru_maxrss: exec hands that down from the parent process."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"no {field} in /proc/self/status")
-
-
-def _cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+WARM_UP_RECORDS = 5_000
+WARM_UP_SECONDS = 0.25
+FEWEST_RECORDS, MOST_RECORDS = 5_000, 1_500_000
 
 
-def main() -> None:
-    task = json.loads(sys.argv[1])
-    workload = Workload(**task["workload"])
-    sent = records(workload, workload.count)
-    send_all, close = SESSIONS[task["client"]](
-        task["bootstrap"], task["topic"], workload.codec, task["is_mock"]
-    )
-    warm = send_all(sent[:WARM_UP_RECORDS])
+def _warm_up(session: Session, pool: list[Record], count: int) -> tuple[int, float]:
+    """Send until the client has found its speed. Returns (records sent, records a second)."""
+    prepared = session.prepare(repeated(pool, count))
+    sent, best = 0, 0.0
+    deadline = time.perf_counter() + WARM_UP_SECONDS
+    while not sent or time.perf_counter() < deadline:
+        started = time.perf_counter()
+        outcome = session.send_all(prepared)
+        best = max(best, count / (time.perf_counter() - started))
+        acknowledged = session.acknowledged(outcome)
+        if acknowledged != count:
+            raise RuntimeError(f"{acknowledged} of {count} acknowledged in the warm-up")
+        sent += count
+    return sent, best
+
+
+def measure(task: dict[str, Any]) -> dict[str, Any]:
+    """Warm up, send, and say what it took."""
+    client = BY_NAME[task["client"]]
+    workload = Workload.from_dict(task["workload"])
+    target = Target(task["bootstrap"], task["topic"], workload, task["is_mock"])
+    pool = distinct_records(workload)
+    session = client.open(target)
+    fixed_count: int | None = task["count"]
+    warm_up, speed = _warm_up(session, pool, min(WARM_UP_RECORDS, fixed_count or WARM_UP_RECORDS))
+    count = fixed_count or min(max(int(speed * task["seconds"]), FEWEST_RECORDS), MOST_RECORDS)
+    prepared = session.prepare(repeated(pool, count))
     gc.collect()
-    memory_before = _memory_bytes("VmRSS")
+    memory_before = own_memory_bytes("VmRSS")
 
-    cpu_before, started = _cpu_seconds(), time.perf_counter()
-    acknowledged = send_all(sent)
-    seconds, cpu_seconds = time.perf_counter() - started, _cpu_seconds() - cpu_before
-
-    result = {
-        "acknowledged": acknowledged + warm - min(WARM_UP_RECORDS, workload.count),
-        "seconds": seconds,
-        "messages_per_second": workload.count / seconds,
-        "cpu_us_per_message": cpu_seconds / workload.count * 1e6,
-        "peak_memory_bytes": _memory_bytes("VmHWM"),
+    samples: dict[str, Any] = {}
+    with cpu_samples.sampled(samples) if task.get("profile") else nullcontext():
+        timed = _timed(session, prepared, count, task["cluster_pid"])
+    acknowledged = session.acknowledged(timed.pop("outcome"))
+    session.close()
+    return {
+        "count": count,
+        "acknowledged": acknowledged,
+        "warm_up": warm_up,
+        **timed,
+        "peak_memory_bytes": own_memory_bytes("VmHWM"),
         "memory_before_bytes": memory_before,
-        "client_version": version(task["client"]),
+        "client_version": version(client.distribution),
+        **({"profile": samples} if samples else {}),
     }
-    close()
-    print(json.dumps(result), flush=True)
+
+
+def _timed(session: Session, prepared: Any, count: int, cluster_pid: int) -> dict[str, Any]:
+    cluster_before = cpu_seconds_of(cluster_pid)
+    cpu_before, started = own_cpu_seconds(), time.perf_counter()
+    outcome = session.send_all(prepared)
+    seconds, cpu_seconds = time.perf_counter() - started, own_cpu_seconds() - cpu_before
+    cluster_seconds = cpu_seconds_of(cluster_pid) - cluster_before
+    return {
+        "outcome": outcome,
+        "seconds": seconds,
+        "records_per_second": count / seconds,
+        "cpu_us_per_record": cpu_seconds / count * 1e6,
+        "cluster_cpu_us_per_record": cluster_seconds / count * 1e6,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(measure(json.loads(sys.argv[1]))), flush=True)

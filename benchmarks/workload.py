@@ -7,55 +7,96 @@ import random
 from dataclasses import asdict, dataclass
 from typing import Any
 
-#: Java's defaults; all clients get the same.
+#: Java's default; every client gets it in every family.
 LINGER_MS = 5
-BATCH_BYTES = 16384
 BUFFER_BYTES = 32 * 1024 * 1024
 PARTITION_COUNT = 6
-WARM_UP_RECORDS = 2000
-_DISTINCT_RECORDS = 4096
+#: Records that repeat; so many different keys there are too.
+DISTINCT_RECORDS = 10_000
 
-VALUE_BYTES = (100, 1000)
-CODECS = ("none", "lz4", "zstd")
+Record = tuple["bytes | None", bytes]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A family of settings, beside acks=all, no idempotence and linger 5 ms, which everybody has.
+
+    Attributes:
+        name: in tables.
+        batch_bytes: for every client that has such a setting; ``None`` leaves each at its own default.
+        buffer_bytes: the same for the bound on what is not yet acknowledged.
+    """
+
+    name: str
+    batch_bytes: int | None = None
+    buffer_bytes: int | None = None
+
+
+OWN_DEFAULTS = Settings("own defaults")
+SMALL_BATCHES = Settings("16 KiB batches", 16384, BUFFER_BYTES)
+LARGE_BATCHES = Settings("1 MB batches", 1_000_000, BUFFER_BYTES)
+FAMILIES = (OWN_DEFAULTS, SMALL_BATCHES, LARGE_BATCHES)
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One kind of load."""
+    """One row of the tables: records of a kind, under one family of settings."""
 
+    settings: Settings
     value_bytes: int
-    with_key: bool
-    codec: str
-    count: int
+    has_keys: bool = False
+    codec: str = "none"
 
     @property
     def name(self) -> str:
         size = f"{self.value_bytes} B" if self.value_bytes < 1000 else f"{self.value_bytes // 1000} kB"
-        return f"{size}{', key' if self.with_key else ''}"
+        keys = f", {DISTINCT_RECORDS:,} keys" if self.has_keys else ""
+        return f"{size}{keys}{'' if self.codec == 'none' else f', {self.codec}'}"
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Workload:
+        return cls(**{**fields, "settings": Settings(**fields["settings"])})
 
-def all_workloads(count: int) -> list[Workload]:
-    """Sizes x with and without key x codecs; ``count`` records of 100 bytes, fewer of the large ones."""
-    return [
-        Workload(value_bytes, with_key, codec, count if value_bytes < 1000 else max(1, count * 2 // 5))
-        for codec, value_bytes, with_key in itertools.product(CODECS, VALUE_BYTES, (False, True))
+
+_OWN_ROWS: tuple[dict[str, Any], ...] = (
+    {"value_bytes": 100},
+    {"value_bytes": 100, "has_keys": True},
+    {"value_bytes": 100, "codec": "lz4"},
+    {"value_bytes": 1000},
+    {"value_bytes": 1000, "codec": "lz4"},
+)
+_SAME_SIZE_ROWS: tuple[dict[str, Any], ...] = (
+    {"value_bytes": 100},
+    {"value_bytes": 1000, "codec": "lz4"},
+)
+
+
+def all_workloads() -> list[Workload]:
+    """Every row of every family, in the order of the tables."""
+    return [Workload(OWN_DEFAULTS, **row) for row in _OWN_ROWS] + [
+        Workload(settings, **row) for settings in (SMALL_BATCHES, LARGE_BATCHES) for row in _SAME_SIZE_ROWS
     ]
 
 
-def records(workload: Workload, count: int) -> list[tuple[bytes | None, bytes]]:
+def distinct_records(workload: Workload) -> list[Record]:
     """(key, value) pairs: text that compresses about as well as logged events do; the same for everybody."""
     source = random.Random(20)
-    pool: list[tuple[bytes | None, bytes]] = []
-    for number in range(_DISTINCT_RECORDS):
+    pool: list[Record] = []
+    for number in range(DISTINCT_RECORDS):
         value = b'{"id":"%s","event":"page_view","user":%d,' % (
             source.randbytes(8).hex().encode(),
             source.randrange(10**6),
         )
         while len(value) < workload.value_bytes:
             value += b'"field_%d":"%s",' % (source.randrange(8), source.randbytes(6).hex().encode())
-        key = b"user-%06d" % number if workload.with_key else None
+        key = b"user-%06d" % number if workload.has_keys else None
         pool.append((key, value[: workload.value_bytes]))
+    return pool
+
+
+def repeated(pool: list[Record], count: int) -> list[Record]:
+    """``count`` records out of the pool, in turn."""
     return list(itertools.islice(itertools.cycle(pool), count))

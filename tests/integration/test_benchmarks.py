@@ -6,20 +6,99 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks.workload import Workload, all_workloads, records
-
-pytestmark = pytest.mark.mock_cluster
+from benchmarks import cpu_samples, import_time, low_rate, report
+from benchmarks.clients import CLIENTS, MAIN, REFERENCE, available_clients
+from benchmarks.clusters import MockBench
+from benchmarks.figures import CPU, SPEED, Spread, percentile, rows_of
+from benchmarks.tables import as_markdown, summary_table, target_table
+from benchmarks.throughput import clients_of_row, run_once, run_python
+from benchmarks.workload import (
+    DISTINCT_RECORDS,
+    LARGE_BATCHES,
+    OWN_DEFAULTS,
+    SMALL_BATCHES,
+    Workload,
+    all_workloads,
+    distinct_records,
+    repeated,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
+MANY_KEYS = Workload(OWN_DEFAULTS, 100, has_keys=True)
 
 
-def test_a_short_run_of_every_client_leaves_figures_and_a_plot(tmp_path):
-    arguments = ["--seconds", "1", "--count", "400", "--codecs", "lz4", "--sizes", "100"]
+@pytest.fixture(scope="module")
+def cluster():
+    cluster = MockBench(300)
+    yield cluster
+    cluster.close()
+
+
+def some_results() -> dict[str, Any]:
+    """Two rounds; kproducer is twice as fast as confluent-kafka, for a quarter of the CPU."""
+    runs = [
+        {
+            "cluster": "embedded",
+            "family": "own defaults",
+            "row": "100 B",
+            "client": client,
+            "round": number,
+            SPEED: speed * (1 + number),
+            CPU: cpu,
+            "cluster_cpu_us_per_record": 0.05,
+        }
+        for number in (0, 1)
+        for client, speed, cpu in ((MAIN, 2_000_000.0, 0.5), (REFERENCE, 1_000_000.0, 2.0))
+    ]
+    return {
+        "when": "2026-01-01T00:00:00+00:00",
+        "machine": "x86_64, 2 cores",
+        "python": "3.13.0",
+        "load_average": 0.1,
+        "versions": {"kproducer": "0.1.0"},
+        "clients": [MAIN, REFERENCE],
+        "left_out": ["Apache Kafka: no Java"],
+        "clusters": {"embedded": "mock"},
+        "rounds": {"embedded": 2},
+        "failures": [],
+        "runs": runs,
+        "ceiling": [
+            {
+                "cluster": "embedded",
+                "batch_bytes": 16384,
+                SPEED: 6e6,
+                CPU: 0.03,
+                "cluster_cpu_us_per_record": 0.04,
+            }
+        ],
+        "low_rate": [
+            {"cluster": "embedded", "rate": 100, "client": "kproducer", "milliseconds": [0.5, 1.0, 9.0]}
+        ],
+        "import_time": [{"client": "kproducer", "wall_ms": 100.0, "cpu_ms": 90.0}],
+        "profile": [
+            {
+                "client": MAIN,
+                CPU: 0.5,
+                "samples": 100,
+                "places": [{"thread": "I/O", "kind": "Python interpreter", "share": 0.4}],
+                "functions": [{"function": "eval", "kind": "Python interpreter", "share": 0.3}],
+            }
+        ],
+    }
+
+
+# -- a run ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.mock_cluster
+def test_a_short_run_of_every_client_leaves_figures(tmp_path):
+    arguments = ["--seconds", "1", "--count", "400", "--no-kafka", "--rows", "100 B, lz4"]
     finished = subprocess.run(
-        [sys.executable, "-m", "benchmarks", *arguments, "--results", str(tmp_path)],
+        [sys.executable, "-m", "benchmarks", *arguments, "--throughput-only", "--results", str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -30,21 +109,155 @@ def test_a_short_run_of_every_client_leaves_figures_and_a_plot(tmp_path):
     (figures,) = tmp_path.glob("*.json")
     found = json.loads(figures.read_text())
     assert found["failures"] == []
-    clients = {"kproducer", "confluent-kafka", "kafka-python", "aiokafka"}
-    assert {run["client"] for run in found["runs"]} == clients
-    assert all(run["acknowledged"] == 400 and run["cpu_us_per_message"] > 0 for run in found["runs"])
-    assert list(tmp_path.glob("*.png"))
+    assert {run["client"] for run in found["runs"]} == {client.name for client in available_clients()[0]}
+    assert all(run["acknowledged"] == 400 and run[CPU] > 0 for run in found["runs"])
+    assert REFERENCE in finished.stdout
+
+
+@pytest.mark.mock_cluster
+def test_records_that_do_not_arrive_are_no_result(cluster, monkeypatch):
+    monkeypatch.setattr("benchmarks.throughput.record_count", lambda bootstrap, topic: 399)
+    with pytest.raises(RuntimeError, match=r"399 of [0-9]+ stored"):
+        run_once(cluster, "kproducer send, pure Python", MANY_KEYS, 1, count=400)
+
+
+@pytest.mark.mock_cluster
+def test_a_client_that_fails_says_why(cluster):
+    with pytest.raises(RuntimeError, match="no_such_client"):
+        run_python("benchmarks.run_client", {"client": "no_such_client"}, {})
+
+
+@pytest.mark.mock_cluster
+@pytest.mark.parametrize("client", list(low_rate.DRIVERS))
+def test_the_time_of_each_record_at_a_low_rate_is_taken(cluster, client):
+    with cluster.topic() as (bootstrap, topic):
+        task = {
+            "client": client,
+            "bootstrap": bootstrap,
+            "topic": topic,
+            "is_mock": True,
+            "rate": 1000,
+            "count": 20,
+        }
+        found = run_python("benchmarks.low_rate", task, low_rate.environment_of(client))
+    assert len(found["milliseconds"]) == 20
+    assert all(each > 0 for each in found["milliseconds"])
+
+
+@pytest.mark.mock_cluster
+def test_the_ceiling_is_counted_by_answers(cluster):
+    with cluster.topic() as (bootstrap, topic):
+        task = {
+            "bootstrap": bootstrap,
+            "topic": topic,
+            "cluster_pid": cluster.pid,
+            "batch_bytes": 16384,
+            "seconds": 0.2,
+        }
+        found = run_python("benchmarks.ceiling", task, {})
+    assert found[SPEED] > 10_000
+
+
+def test_import_times_are_those_above_a_bare_start():
+    found = import_time.measure(repeats=1)
+    assert [each["client"] for each in found] == list(import_time.IMPORTS)
+    assert all(each["cpu_ms"] > 0 for each in found)
+
+
+# -- rows and clients ----------------------------------------------------------------------------------------
 
 
 def test_records_have_the_size_that_is_named_and_are_the_same_each_time():
-    for workload in all_workloads(100):
-        made = records(workload, 5000)
+    for workload in all_workloads():
+        made = distinct_records(workload)
         assert {len(value) for _, value in made} == {workload.value_bytes}
-        assert all((key is not None) is workload.with_key for key, _ in made)
-        assert made == records(workload, 5000)
+        assert made == distinct_records(workload)
+    assert repeated([(None, b"a"), (None, b"b")], 3) == [(None, b"a"), (None, b"b"), (None, b"a")]
 
 
-def test_workloads_cover_sizes_keys_and_codecs():
-    workloads = all_workloads(100)
-    assert len(set(workloads)) == 12
-    assert Workload(1000, True, "zstd", 40) in workloads
+def test_records_with_keys_have_as_many_as_the_row_says():
+    assert len({key for key, _ in distinct_records(MANY_KEYS)}) == DISTINCT_RECORDS
+    assert MANY_KEYS.name == "100 B, 10,000 keys"
+
+
+def test_rows_cover_each_family_and_survive_the_way_to_the_client():
+    workloads = all_workloads()
+    assert len(set(workloads)) == len(workloads)
+    assert {workload.settings for workload in workloads} == {OWN_DEFAULTS, SMALL_BATCHES, LARGE_BATCHES}
+    for workload in workloads:
+        assert Workload.from_dict(json.loads(json.dumps(workload.as_dict()))) == workload
+
+
+def test_with_the_same_batch_size_for_all_the_variants_of_send_stay_out():
+    names = [client.name for client in CLIENTS]
+    mock = type("Mock", (), {"is_mock": True})
+    assert clients_of_row(names, MANY_KEYS, mock) == names
+    reduced = clients_of_row(names, Workload(SMALL_BATCHES, 100), mock)
+    assert MAIN in reduced
+    assert REFERENCE in reduced
+    assert "kproducer send, futures dropped" not in reduced
+
+
+# -- figures -------------------------------------------------------------------------------------------------
+
+
+def test_ratios_are_taken_within_each_round():
+    (row,) = rows_of(some_results()["runs"])
+    assert row.ratio(MAIN, SPEED).median == pytest.approx(2)
+    assert row.ratio(MAIN, CPU).median == pytest.approx(0.25)
+    assert row.spread(MAIN, SPEED) == Spread(3e6, 2e6, 4e6)
+
+
+def test_a_round_without_the_reference_gives_no_ratio():
+    runs = [run for run in some_results()["runs"] if run["round"] == 0 or run["client"] == MAIN]
+    (row,) = rows_of(runs)
+    assert row.ratio(MAIN, SPEED).median == pytest.approx(2)
+    (alone,) = rows_of([run for run in runs if run["client"] == MAIN])
+    assert alone.ratio(MAIN, SPEED) is None
+
+
+@pytest.mark.parametrize(("percent", "expected"), [(50, 50), (99, 99), (100, 100), (0, 1)])
+def test_percentiles_are_of_the_nearest_rank(percent, expected):
+    assert percentile([float(value) for value in range(1, 101)], percent) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/a/kproducer/kernel/native/_append.cpython-311-x86_64-linux-gnu.so", "native kernel, _append"),
+        ("/usr/lib/libpython3.11.so.1.0", "Python interpreter"),
+        ("/usr/lib/x86_64-linux-gnu/libc.so.6", "C library (copies, locks)"),
+        ("[kernel.kallsyms]", "system calls (sockets, memory)"),
+        ("/a/lz4/block/_block.cpython-311-x86_64-linux-gnu.so", "_block"),
+    ],
+)
+def test_samples_are_told_apart_by_the_file_they_fell_in(path, kind):
+    assert cpu_samples.kind_of(path) == kind
+
+
+# -- tables and the document ---------------------------------------------------------------------------------
+
+
+def test_tables_have_medians_ratios_and_no_gaps():
+    results = some_results()
+    summary = as_markdown(summary_table(results, "embedded", "own defaults"))
+    assert f"| **{MAIN}** | **3,000 · 0.50** |" in summary
+    (ours,) = target_table(results).rows
+    assert ours[2:] == ("2.00 (2.00 - 2.00)", "0.25 (0.25 - 0.25)")
+
+
+def test_every_marker_of_the_document_has_results_and_every_result_a_marker():
+    found = {name: f"NEW {name}" for name in report.sections(some_results())}
+    written = report.with_sections(report.DOCUMENT.read_text(encoding="utf-8"), found)
+    assert [name for name in found if f"NEW {name}" not in written] == []
+
+
+def test_a_marker_that_nothing_fills_is_an_error():
+    with pytest.raises(ValueError, match="'unheard-of'"):
+        report.with_sections("<!-- measured: unheard-of -->\n<!-- end -->", {})
+
+
+def test_plots_are_written(tmp_path):
+    written = report.write_plots(tmp_path, some_results())
+    assert [path.name for path in written] == ["performance-embedded.svg", "performance-latency.svg"]
+    assert all(path.stat().st_size > 1000 for path in written)

@@ -67,12 +67,23 @@ def class_path(version: str) -> str:
 
     Blocks while another process resolves. Raises ``KafkaUnavailableError``.
     """
+    return _class_path(_jar_folder(version), f"Apache Kafka {version}", "kafka_2.13-*.jar", _pom(version))
+
+
+def tools_class_path(version: str) -> str:
+    """Java class path of Kafka's command line tools with the clients of that version; as ``class_path``."""
+    tools = _dependency("org.apache.kafka", "kafka-tools", version)
+    pom = _project(tools + "".join(_dependency(*coordinates) for coordinates in _LOGGING))
+    folder = cache_folder() / "kafka-tools" / version
+    return _class_path(folder, f"Kafka's tools {version}", "kafka-tools-*.jar", pom)
+
+
+def _class_path(folder: Path, name: str, wanted: str, pom: str) -> str:
     java_command()
-    folder = _jar_folder(version)
     if not folder.is_dir():
         with _locked(cache_folder() / "kafka.lock"):
             if not folder.is_dir():
-                _resolve(version, folder)
+                _resolve(folder, name, wanted, pom)
     return str(folder / "*")
 
 
@@ -89,14 +100,15 @@ def _maven_command() -> str:
     return found
 
 
-def _resolve(version: str, folder: Path) -> None:
+def _resolve(folder: Path, name: str, wanted: str, pom: str) -> None:
+    """Let Maven copy what a POM names into a folder; ``wanted`` must be among it."""
     maven = _maven_command()
-    work = folder.with_name(f"{version}.part")
+    work = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    (work / "pom.xml").write_text(_pom(version))
+    (work / "pom.xml").write_text(pom)
     command = [maven, "-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime"]
-    log_path = folder.with_name(f"{version}.maven.log")
+    log_path = folder.with_name(f"{folder.name}.maven.log")
     with log_path.open("w") as log:
         finished = subprocess.run(
             [*command, f"-DoutputDirectory={work / 'jars'}"],
@@ -107,10 +119,10 @@ def _resolve(version: str, folder: Path) -> None:
             timeout=_RESOLVE_TIMEOUT_SECONDS,
             check=False,
         )
-    if finished.returncode != 0 or not list((work / "jars").glob("kafka_2.13-*.jar")):
+    if finished.returncode != 0 or not list((work / "jars").glob(wanted)):
         errors = [line for line in log_path.read_text().splitlines() if line.startswith("[ERROR]")]
         reason = errors[0] if errors else f"exit code {finished.returncode}"
-        raise KafkaUnavailableError(f"Maven could not resolve Apache Kafka {version}: {reason} ({log_path})")
+        raise KafkaUnavailableError(f"Maven could not resolve {name}: {reason} ({log_path})")
     (work / "jars").rename(folder)
     shutil.rmtree(work, ignore_errors=True)
 
@@ -127,10 +139,14 @@ def _pom(version: str) -> str:
         else "",
     )
     logging = "".join(_dependency(*coordinates) for coordinates in _LOGGING)
+    return _project(core + logging)
+
+
+def _project(dependencies: str) -> str:
     return (
         "<project><modelVersion>4.0.0</modelVersion>"
         "<groupId>kproducer.test</groupId><artifactId>broker</artifactId><version>1</version>"
-        f"<dependencies>{core}{logging}</dependencies></project>"
+        f"<dependencies>{dependencies}</dependencies></project>"
     )
 
 

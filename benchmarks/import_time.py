@@ -1,0 +1,52 @@
+"""What importing each client costs: wall time and CPU of ``python -c``, less those of a bare start.
+
+The least of several runs: whatever else the machine does can only add to it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.process_costs import children_cpu_seconds
+
+REPEATS = 9
+IMPORTS: dict[str, tuple[str, dict[str, str]]] = {
+    "kproducer": ("from kproducer import KafkaProducer", {}),
+    "kproducer, pure Python": ("from kproducer import KafkaProducer", {"KPRODUCER_KERNEL": "pure"}),
+    "confluent-kafka": ("from confluent_kafka import Producer", {}),
+    "aiokafka": ("from aiokafka import AIOKafkaProducer", {}),
+    "kafka-python": ("from kafka import KafkaProducer", {}),
+}
+
+
+def _start(statement: str, environment: Mapping[str, str]) -> tuple[float, float]:
+    """Returns (wall, CPU) seconds of a Python that runs one statement."""
+    cpu_before, started = children_cpu_seconds(), time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", statement],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        check=True,
+    )
+    return time.perf_counter() - started, children_cpu_seconds() - cpu_before
+
+
+def measure(repeats: int = REPEATS) -> list[dict[str, Any]]:
+    """A row for each client: ``wall_ms`` and ``cpu_ms`` of its import, without the bare start."""
+    statements = {"bare": ("pass", {}), **IMPORTS}
+    best: dict[str, tuple[float, float]] = {}
+    for _ in range(repeats):
+        for name, (statement, environment) in statements.items():
+            wall, cpu = _start(statement, environment)
+            best_wall, best_cpu = best.get(name, (wall, cpu))
+            best[name] = (min(wall, best_wall), min(cpu, best_cpu))
+    bare_wall, bare_cpu = best.pop("bare")
+    return [
+        {"client": name, "wall_ms": (wall - bare_wall) * 1000, "cpu_ms": (cpu - bare_cpu) * 1000}
+        for name, (wall, cpu) in best.items()
+    ]

@@ -1,0 +1,125 @@
+"""kproducer's ways of sending: a future for each record, a callback for each, lists, Arrow tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.sessions import FLUSH_SECONDS, Target, chunks
+from benchmarks.workload import LINGER_MS, Record
+from kproducer import KafkaProducer
+
+
+class KeptFutureSession:
+    """``send()``: the future of each record is kept until ``flush`` is over; looked at after the time."""
+
+    def __init__(self, target: Target) -> None:
+        settings: dict[str, Any] = {}
+        family = target.workload.settings
+        if family.batch_bytes is not None:
+            settings["batch_size"] = family.batch_bytes
+        if family.buffer_bytes is not None:
+            settings["buffer_memory"] = family.buffer_bytes
+        self.topic = target.topic
+        self.producer = KafkaProducer(
+            bootstrap_servers=target.bootstrap_servers,
+            acks="all",
+            linger_ms=LINGER_MS,
+            compression_type=target.workload.codec,
+            **settings,
+        )
+
+    def prepare(self, records: list[Record]) -> Any:
+        return records
+
+    def send_all(self, prepared: Any) -> Any:
+        send, topic = self.producer.send, self.topic
+        futures = [send(topic, value, key) for key, value in prepared]
+        self.producer.flush(FLUSH_SECONDS)
+        return futures
+
+    def acknowledged(self, sent: Any) -> int:
+        return sum(future.exception(0) is None for future in sent)
+
+    def close(self) -> None:
+        self.producer.close()
+
+
+class CountingSession(KeptFutureSession):
+    """One whose ``send_all`` learns the count itself."""
+
+    def acknowledged(self, sent: Any) -> int:
+        return int(sent)
+
+
+class ReadFutureSession(CountingSession):
+    """``send()``: each future is kept and, within the time, asked how its record fared."""
+
+    def send_all(self, prepared: Any) -> int:
+        return KeptFutureSession.acknowledged(self, super().send_all(prepared))
+
+
+class DroppedFutureSession(CountingSession):
+    """``send()`` by an application that does not keep the futures; the producer's own counts tell."""
+
+    def send_all(self, prepared: Any) -> int:
+        send, topic = self.producer.send, self.topic
+        failed_before = self.producer.metrics()["record_error_total"]
+        for key, value in prepared:
+            send(topic, value, key)
+        self.producer.flush(FLUSH_SECONDS)
+        return len(prepared) - int(self.producer.metrics()["record_error_total"] - failed_before)
+
+
+class CallbackSession(CountingSession):
+    """``send()`` with a delivery callback."""
+
+    def send_all(self, prepared: Any) -> int:
+        acknowledged = 0
+
+        def delivered(metadata: object, error: object) -> None:
+            nonlocal acknowledged
+            acknowledged += error is None
+
+        send, topic = self.producer.send, self.topic
+        for key, value in prepared:
+            send(topic, value, key, on_delivery=delivered)
+        self.producer.flush(FLUSH_SECONDS)
+        return acknowledged
+
+
+class ManySession(CountingSession):
+    """``send_many()``: lists of values (and keys); the result of each call is looked at in the end."""
+
+    def prepare(self, records: list[Record]) -> Any:
+        return [
+            ([value for _, value in chunk], None if chunk[0][0] is None else [key for key, _ in chunk])
+            for chunk in chunks(records)
+        ]
+
+    def send_all(self, prepared: Any) -> int:
+        send_many, topic = self.producer.send_many, self.topic
+        results = [send_many(topic, values, keys) for values, keys in prepared]
+        self.producer.flush(FLUSH_SECONDS)
+        return sum(result.result(FLUSH_SECONDS).succeeded_count for result in results)
+
+
+class ArrowSession(CountingSession):
+    """``send_arrow()``: tables with the columns ``key`` and ``value``."""
+
+    def prepare(self, records: list[Record]) -> Any:
+        import pyarrow
+
+        tables = []
+        for chunk in chunks(records):
+            columns = {"value": pyarrow.array([value for _, value in chunk], pyarrow.binary())}
+            if chunk[0][0] is not None:
+                columns["key"] = pyarrow.array([key for key, _ in chunk], pyarrow.binary())
+            tables.append(pyarrow.table(columns))
+        return tables
+
+    def send_all(self, prepared: Any) -> int:
+        send_arrow, topic = self.producer.send_arrow, self.topic
+        key = "key" if "key" in prepared[0].column_names else None
+        results = [send_arrow(topic, table, key=key) for table in prepared]
+        self.producer.flush(FLUSH_SECONDS)
+        return sum(result.result(FLUSH_SECONDS).succeeded_count for result in results)

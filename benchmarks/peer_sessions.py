@@ -1,0 +1,206 @@
+"""The other Python clients, each as its own documentation says to use it.
+
+Where such advice costs a client speed without changing what is measured, it is given the faster form:
+confluent-kafka's ``poll(0)`` comes once in a hundred records here, not after each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from contextlib import suppress
+from typing import Any
+
+from benchmarks.sessions import FLUSH_SECONDS, Target, chunks
+from benchmarks.workload import LINGER_MS, Record
+
+_POLL_EVERY = 100
+_FULL_QUEUE_WAIT_SECONDS = 0.01
+
+
+class ConfluentSession:
+    """``produce()`` without a callback: nobody is told of single records; the cluster's log ends say it."""
+
+    def __init__(self, target: Target) -> None:
+        from confluent_kafka import Producer
+
+        family = target.workload.settings
+        settings: dict[str, Any] = {}
+        if family.batch_bytes is not None:
+            settings["batch.size"] = family.batch_bytes
+        if family.buffer_bytes is not None:
+            settings["queue.buffering.max.kbytes"] = family.buffer_bytes // 1024
+            settings["queue.buffering.max.messages"] = 1_000_000
+        self.topic = target.topic
+        self.producer = Producer(
+            {
+                "bootstrap.servers": target.bootstrap_servers,
+                "acks": "all",
+                "linger.ms": LINGER_MS,
+                "compression.type": target.workload.codec,
+                "log_level": 0,
+                **settings,
+            }
+        )
+
+    def prepare(self, records: list[Record]) -> Any:
+        return records
+
+    def send_all(self, prepared: Any) -> int:
+        produce, poll, topic = self.producer.produce, self.producer.poll, self.topic
+        for number, (key, value) in enumerate(prepared):
+            while True:
+                try:
+                    produce(topic, value, key)
+                    break
+                except BufferError:
+                    poll(_FULL_QUEUE_WAIT_SECONDS)
+            if number % _POLL_EVERY == 0:
+                poll(0)
+        left = self.producer.flush(FLUSH_SECONDS)
+        return len(prepared) - int(left)
+
+    def acknowledged(self, sent: Any) -> int:
+        return int(sent)
+
+    def close(self) -> None:
+        pass
+
+
+class ConfluentCallbackSession(ConfluentSession):
+    """``produce()`` with a delivery callback: how an application learns each record's fate."""
+
+    def send_all(self, prepared: Any) -> int:
+        acknowledged = 0
+
+        def delivered(error: object, message: object) -> None:
+            nonlocal acknowledged
+            acknowledged += error is None
+
+        produce, poll, topic = self.producer.produce, self.producer.poll, self.topic
+        for number, (key, value) in enumerate(prepared):
+            while True:
+                try:
+                    produce(topic, value, key, on_delivery=delivered)
+                    break
+                except BufferError:
+                    poll(_FULL_QUEUE_WAIT_SECONDS)
+            if number % _POLL_EVERY == 0:
+                poll(0)
+        self.producer.flush(FLUSH_SECONDS)
+        return acknowledged
+
+
+class ConfluentBatchSession(ConfluentSession):
+    """``produce_batch()``: lists of dictionaries, which are made outside the timed part; no callback."""
+
+    def prepare(self, records: list[Record]) -> Any:
+        return [
+            [{"value": value} if key is None else {"value": value, "key": key} for key, value in chunk]
+            for chunk in chunks(records)
+        ]
+
+    def send_all(self, prepared: Any) -> int:
+        produce_batch, poll = self.producer.produce_batch, self.producer.poll
+        count = 0
+        for chunk in prepared:
+            count += len(chunk)
+            messages = chunk
+            while messages and produce_batch(self.topic, messages) < len(messages):
+                # Those that found the queue full say so; they are offered again.
+                messages = [each for each in messages if each.pop("_error", None) is not None]
+                poll(_FULL_QUEUE_WAIT_SECONDS)
+            poll(0)
+        return count - int(self.producer.flush(FLUSH_SECONDS))
+
+
+class KafkaPythonSession:
+    """``send()`` of kafka-python: the future of each record is kept and looked at in the end."""
+
+    def __init__(self, target: Target) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from kafka import KafkaProducer
+
+        family = target.workload.settings
+        settings: dict[str, Any] = {}
+        if family.batch_bytes is not None:
+            settings["batch_size"] = family.batch_bytes
+        if target.is_mock:
+            # It cannot read the mock's answer to its first version question; pinned it asks another one.
+            settings["api_version"] = (2, 3)
+        codec = target.workload.codec
+        self.topic = target.topic
+        self.producer = KafkaProducer(
+            bootstrap_servers=target.bootstrap_servers,
+            acks="all",
+            enable_idempotence=False,
+            linger_ms=LINGER_MS,
+            compression_type=None if codec == "none" else codec,
+            **settings,
+        )
+
+    def prepare(self, records: list[Record]) -> Any:
+        return records
+
+    def send_all(self, prepared: Any) -> int:
+        send, topic = self.producer.send, self.topic
+        futures = [send(topic, value, key) for key, value in prepared]
+        self.producer.flush(FLUSH_SECONDS)
+        return sum(future.succeeded() for future in futures)
+
+    def acknowledged(self, sent: Any) -> int:
+        return int(sent)
+
+    def close(self) -> None:
+        self.producer.close()
+
+
+class AiokafkaSession:
+    """``send()`` of aiokafka: the future of each record is kept and awaited in the end."""
+
+    def __init__(self, target: Target) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._target = target
+        self._producer = self._loop.run_until_complete(self._start())
+
+    async def _start(self) -> Any:
+        from aiokafka import AIOKafkaProducer
+
+        workload = self._target.workload
+        settings: dict[str, Any] = {}
+        if workload.settings.batch_bytes is not None:
+            settings["max_batch_size"] = workload.settings.batch_bytes
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._target.bootstrap_servers,
+            acks="all",
+            enable_idempotence=False,
+            linger_ms=LINGER_MS,
+            compression_type=None if workload.codec == "none" else workload.codec,
+            **settings,
+        )
+        await producer.start()
+        return producer
+
+    def prepare(self, records: list[Record]) -> Any:
+        return records
+
+    def send_all(self, prepared: Any) -> int:
+        return self._loop.run_until_complete(self._send(prepared))
+
+    async def _send(self, records: list[Record]) -> int:
+        send, topic = self._producer.send, self._target.topic
+        futures = [await send(topic, value, key) for key, value in records]
+        await self._producer.flush()
+        acknowledged = 0
+        for future in futures:
+            acknowledged += (await future).offset >= 0
+        return acknowledged
+
+    def acknowledged(self, sent: Any) -> int:
+        return int(sent)
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._loop.run_until_complete(self._producer.stop())
+        self._loop.close()

@@ -1,0 +1,191 @@
+"""The benchmark's results as tables, made once and printed twice: on the console and in the documentation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from benchmarks.clients import REFERENCE
+from benchmarks.figures import CLUSTER_CPU, CPU, SPEED, Row, Spread, Table, percentile, rows_of
+
+_NOTHING = "-"
+_LEAST_WIDTH = 130
+_HEADER = (
+    "client",
+    "records/s",
+    "least - most",
+    "CPU µs/record",
+    "least - most",
+    "records/s, ratio",
+    "CPU, ratio",
+    "cluster's CPU µs/record",
+)
+
+
+def throughput_tables(results: dict[str, Any]) -> list[Table]:
+    """A table for each row of the benchmark; ratios are to confluent-kafka with callbacks."""
+    return [_throughput_table(row) for row in rows_of(results["runs"])]
+
+
+def title_of(row: Row) -> str:
+    cluster = "Apache Kafka" if row.cluster == "kafka" else "embedded cluster"
+    return f"{row.name}; {row.family}; {cluster}"
+
+
+def _throughput_table(row: Row) -> Table:
+    ordered = sorted(row.clients, key=lambda client: _median(row.spread(client, CPU)))
+    cells = []
+    for client in ordered:
+        speed, cpu = row.spread(client, SPEED), row.spread(client, CPU)
+        cells.append(
+            (
+                client,
+                _number(speed, 0),
+                _range(speed, 0),
+                _number(cpu, 2),
+                _range(cpu, 2),
+                _number(row.ratio(client, SPEED), 2),
+                _number(row.ratio(client, CPU), 2),
+                _number(row.spread(client, CLUSTER_CPU), 2),
+            )
+        )
+    return Table(title_of(row), _HEADER, cells, _ours(ordered))
+
+
+def summary_table(results: dict[str, Any], cluster: str, family: str) -> Table:
+    """Clients down, rows across; thousand records a second · CPU microseconds a record, medians."""
+    rows = [row for row in rows_of(results["runs"]) if (row.cluster, row.family) == (cluster, family)]
+    clients = list(dict.fromkeys(client for row in rows for client in row.clients))
+    order = results["clients"]
+    clients.sort(key=lambda client: order.index(client) if client in order else len(order))
+    cells = []
+    for client in clients:
+        line = [client]
+        for row in rows:
+            speed, cpu = row.spread(client, SPEED), row.spread(client, CPU)
+            line.append(
+                _NOTHING
+                if speed is None or cpu is None
+                else f"{speed.median / 1000:,.0f} · {cpu.median:.{_digits(cpu.median)}f}"
+            )
+        cells.append(tuple(line))
+    return Table(f"{family}", ("client", *(row.name for row in rows)), cells, _ours(clients))
+
+
+def target_table(results: dict[str, Any]) -> Table:
+    """Ours on every row beside confluent-kafka with callbacks: times its speed, share of its CPU."""
+    cells = []
+    for row in rows_of(results["runs"]):
+        for client in row.clients:
+            speed, cpu = row.ratio(client, SPEED), row.ratio(client, CPU)
+            if not client.startswith("kproducer") or speed is None or cpu is None:
+                continue
+            cells.append(
+                (
+                    f"{client}: {title_of(row)}",
+                    _number(row.spread(client, CPU), 2),
+                    f"{speed.median:.2f} ({speed.low:.2f} - {speed.high:.2f})",
+                    f"{cpu.median:.2f} ({cpu.low:.2f} - {cpu.high:.2f})",
+                )
+            )
+    header = ("what", "CPU µs/record", "records/s, ratio (least - most)", "CPU, ratio (least - most)")
+    return Table(f"ratios to {REFERENCE}, of the rounds", header, cells)
+
+
+def low_rate_table(results: dict[str, Any]) -> Table:
+    cells = []
+    for entry in results["low_rate"]:
+        times = entry["milliseconds"]
+        cells.append(
+            (
+                f"{entry['client']}, {entry['rate']:,}/s, {entry['cluster']}",
+                *(f"{percentile(times, percent):.2f}" for percent in (50, 99)),
+                f"{max(times):.2f}",
+                f"{len(times):,}",
+            )
+        )
+    header = ("client and rate", "p50 ms", "p99 ms", "largest ms", "records")
+    return Table("from send() to the callback, linger 0", header, cells)
+
+
+def import_table(results: dict[str, Any]) -> Table:
+    cells = [
+        (each["client"], f"{each['wall_ms']:.0f}", f"{each['cpu_ms']:.0f}") for each in results["import_time"]
+    ]
+    return Table("importing the client", ("client", "wall ms", "CPU ms"), cells)
+
+
+def ceiling_table(results: dict[str, Any]) -> Table:
+    cells = [
+        (
+            f"{each['cluster']}, batches of {each['batch_bytes']:,} bytes",
+            f"{each['records_per_second']:,.0f}",
+            f"{each['cpu_us_per_record']:.3f}",
+            f"{each['cluster_cpu_us_per_record']:.3f}",
+        )
+        for each in results["ceiling"]
+    ]
+    header = ("cluster", "records/s", "sender's CPU µs/record", "cluster's CPU µs/record")
+    return Table("what the cluster takes at most (batches encoded beforehand)", header, cells)
+
+
+def profile_tables(results: dict[str, Any]) -> list[Table]:
+    tables = []
+    for entry in results["profile"]:
+        cpu = entry["cpu_us_per_record"]
+        title = f"{entry['client']}: {cpu:.2f} µs of CPU a record ({entry['samples']:,} samples)"
+        places = [
+            (f"{each['thread']} thread: {each['kind']}", f"{each['share'] * cpu:.3f}", f"{each['share']:.0%}")
+            for each in entry["places"]
+            if each["share"] >= 0.01
+        ]
+        tables.append(Table(title, ("where", "µs/record", "share"), places))
+        functions = [
+            (f"`{each['function']}` ({each['kind']})", f"{each['share'] * cpu:.3f}", f"{each['share']:.0%}")
+            for each in entry["functions"]
+        ]
+        tables.append(Table(f"{entry['client']}: functions", ("function", "µs/record", "share"), functions))
+    return tables
+
+
+def print_table(console: Console, table: Table) -> None:
+    """On a terminal."""
+    shown = RichTable(title=table.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for number, name in enumerate(table.header):
+        shown.add_column(name, justify="right" if number else "left", no_wrap=not number)
+    for row in table.rows:
+        shown.add_row(*row, style="bold" if row[0] in table.strong else None)
+    # Tables that are cut off help nobody, whatever the terminal's width.
+    console.print(shown, width=max(console.width, _LEAST_WIDTH))
+
+
+def as_markdown(table: Table) -> str:
+    """Without the title."""
+    lines = ["| " + " | ".join(table.header) + " |", "|---" + "|---:" * (len(table.header) - 1) + "|"]
+    for row in table.rows:
+        cells = (f"**{cell}**" for cell in row) if row[0] in table.strong else row
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _ours(clients: list[str]) -> frozenset[str]:
+    return frozenset(client for client in clients if client.startswith("kproducer"))
+
+
+def _median(spread: Spread | None) -> float:
+    return float("inf") if spread is None else spread.median
+
+
+def _number(spread: Spread | None, digits: int) -> str:
+    return _NOTHING if spread is None else f"{spread.median:,.{digits}f}"
+
+
+def _range(spread: Spread | None, digits: int) -> str:
+    return _NOTHING if spread is None else f"{spread.low:,.{digits}f} - {spread.high:,.{digits}f}"
+
+
+def _digits(value: float) -> int:
+    return 2 if value < 10 else 0

@@ -1,0 +1,146 @@
+"""Records a second and CPU a record: every client on every row, in rounds, each in a process of its own.
+
+The order within a round rotates, and rounds go on until the time is used up. A run counts only when each of
+its records was acknowledged and the cluster's log ends say that they are there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks import java_client
+from benchmarks.clients import BY_NAME, JAVA
+from benchmarks.clusters import BenchCluster, record_count
+from benchmarks.workload import OWN_DEFAULTS, Workload
+
+MOST_ROUNDS = 5
+RUN_TIMEOUT_SECONDS = 120
+
+#: What failed must not pass for something that was never tried.
+_FAILURES = (RuntimeError, subprocess.TimeoutExpired)
+
+
+@dataclass
+class Measurements:
+    """What came out of the rounds so far."""
+
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+def run_once(
+    cluster: BenchCluster, name: str, workload: Workload, seconds: float, count: int | None = None
+) -> dict[str, Any]:
+    """One client on one row.
+
+    Args:
+        seconds: how long the timed part should take, about.
+        count: how many records it has instead; for tests.
+
+    Raises:
+        RuntimeError: it failed, or records are missing.
+    """
+    with cluster.topic() as (bootstrap, topic):
+        if name == JAVA:
+            result = java_client.measure(bootstrap, topic, workload)
+        else:
+            task = {
+                "client": name,
+                "workload": workload.as_dict(),
+                "bootstrap": bootstrap,
+                "topic": topic,
+                "is_mock": cluster.is_mock,
+                "cluster_pid": cluster.pid,
+                "seconds": seconds,
+                "count": count,
+            }
+            result = run_python("benchmarks.run_client", task, BY_NAME[name].environment)
+        stored = record_count(bootstrap, topic)
+    expected = result["warm_up"] + result["count"]
+    if result["acknowledged"] != result["count"] or stored != expected:
+        raise RuntimeError(
+            f"{result['acknowledged']} of {result['count']} acknowledged, {stored} of {expected} stored"
+        )
+    return {
+        "cluster": cluster.name,
+        "family": workload.settings.name,
+        "row": workload.name,
+        "workload": workload.as_dict(),
+        "client": name,
+        **result,
+    }
+
+
+def run_python(module: str, task: dict[str, Any], environment: Mapping[str, str]) -> Any:
+    """Run a module of the benchmark in a process of its own; returns what it printed as JSON.
+
+    Raises:
+        RuntimeError: it failed; the message has the end of what it said.
+    """
+    finished = subprocess.run(
+        [sys.executable, "-m", module, json.dumps(task)],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_SECONDS,
+        check=False,
+    )
+    if finished.returncode != 0:
+        raise RuntimeError(finished.stderr.strip()[-500:])
+    return json.loads(finished.stdout.splitlines()[-1])
+
+
+def clients_of_row(clients: list[str], workload: Workload, cluster: BenchCluster) -> list[str]:
+    """Who takes part: the Java tool has no keys and does not work with the mock cluster."""
+    return [
+        name
+        for name in clients
+        if (
+            not (workload.has_keys or cluster.is_mock)
+            if name == JAVA
+            else workload.settings == OWN_DEFAULTS or BY_NAME[name].in_every_family
+        )
+    ]
+
+
+def run_rounds(
+    cluster: BenchCluster,
+    clients: list[str],
+    workloads: list[Workload],
+    seconds: float,
+    console: Console,
+    *,
+    run_seconds: float,
+    count: int | None = None,
+) -> Measurements:
+    """Rounds over everything while there is time for one more; at least one."""
+    deadline = time.monotonic() + seconds
+    found = Measurements()
+    longest_round = 0.0
+    for number in range(MOST_ROUNDS):
+        started = time.monotonic()
+        if number and started + longest_round > deadline:
+            break
+        for workload in workloads:
+            names = clients_of_row(clients, workload, cluster)
+            turn = number % len(names)
+            for name in names[turn:] + names[:turn]:
+                try:
+                    run = run_once(cluster, name, workload, run_seconds, count)
+                    found.runs.append({"round": number, **run})
+                except _FAILURES as error:
+                    where = f"{cluster.name}, {workload.settings.name}, {workload.name}"
+                    found.failures.append(f"round {number}, {where}, {name}: {error}")
+        longest_round = max(longest_round, time.monotonic() - started)
+        console.print(f"{cluster.name}: round {number + 1}, {time.monotonic() - started:.0f} s", style="dim")
+    return found
