@@ -119,6 +119,13 @@ class BufferPool:
             raise
         return self._make_buffer(size_bytes)
 
+    def take_pooled(self, size_bytes: int) -> bytearray | None:
+        """Like ``allocate``, if that takes no time: a buffer is at hand and nobody waits; else ``None``."""
+        with self._lock:
+            if size_bytes != self.poolable_bytes or not self._free or self._waiters or self._closed:
+                return None
+            return self._free.pop()
+
     def deallocate(self, buffer: bytearray) -> None:
         """Give back a buffer obtained from ``allocate``. Nobody may look at it or write to it afterwards.
 

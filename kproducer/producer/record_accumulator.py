@@ -8,8 +8,8 @@ Differs from Kafka in how much is looked at: only the queues with batches in the
 nothing. Their order is also that of draining: what was drained goes to the end, so that no partition starves
 behind others of its node.
 
-Locks: a queue's lock, then (within it) one of PartitionQueues or IncompleteBatches. Buffers are taken from
-the pool, which may block, with no lock held.
+Locks: a queue's lock, then (within it) one of PartitionQueues, IncompleteBatches or BufferPool. Where taking
+a buffer may block, no lock is held.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class RecordAccumulator:
         now_ms: int | None,
         snapshot: MetadataSnapshot,
     ) -> tuple[FutureRecordMetadata, bool]:
-        """The way when there was no room: get memory with no lock held, look again, make a batch."""
+        """When there was no room: make a batch; wait for memory with no lock held, and look again."""
         _, key, value, headers, _ = record
         partitioner = topic_queues.partitioner
         buffer: bytearray | None = None
@@ -202,7 +202,14 @@ class RecordAccumulator:
                             filled = True
                             if sticky is not None:
                                 sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
+                                partitioner.maybe_switch(sticky, True, snapshot)
                                 continue
+                    if future is None and buffer is None:
+                        # Nearly always there is a buffer to be had at once, and the lock need not be let go.
+                        size = max(self._batch_size, record_size_upper_bound(key, value, headers))
+                        buffer = self._pool.take_pooled(size)
+                        if buffer is not None:
+                            now_ms = self._time_of_append(now_ms)
                     if future is None and buffer is not None and now_ms is not None:
                         # Handed over before the call, which gives it back itself when the record is refused:
                         # a buffer given back twice would be handed to two batches.
@@ -218,14 +225,17 @@ class RecordAccumulator:
                             last = queue.open_batch
                             partitioner.maybe_switch(sticky, last is None or last.is_full, snapshot)
                         return future, is_new or filled
-                size = max(self._batch_size, record_size_upper_bound(key, value, headers))
                 buffer = self._pool.allocate(size, max_block_ms)
-                clock_ms = self._clock.monotonic_ms()
-                now_ms = clock_ms if now_ms is None else max(now_ms, clock_ms)
+                now_ms = self._time_of_append(now_ms)
         finally:
             if buffer is not None:
                 # Somebody else made room meanwhile, or this append failed.
                 self._pool.deallocate(buffer)
+
+    def _time_of_append(self, now_ms: int | None) -> int:
+        """The time, which may have passed since ``now_ms``."""
+        clock_ms = self._clock.monotonic_ms()
+        return clock_ms if now_ms is None else max(now_ms, clock_ms)
 
     def _append_to_open_locked(
         self, queue: PartitionQueue, batch: ProducerBatch, record: Record
