@@ -71,6 +71,7 @@ class TransactionCoordinator:
     Attributes:
         max_timeout_ms: ``transaction.max.timeout.ms``.
         settling: see above.
+        first_epoch: of idempotent producers; raise it to see epochs being used up by the producer itself.
         newest_epoch: lower it to see producer ids being used up.
     """
 
@@ -80,6 +81,7 @@ class TransactionCoordinator:
         self.transactions: dict[str, Transaction] = {}
         self.max_timeout_ms = 900_000
         self.settling = 0
+        self.first_epoch = 0
         self.newest_epoch = MAX_EPOCH - 1
 
     # -- ids ------------------------------------------------------------------------------------------
@@ -93,7 +95,7 @@ class TransactionCoordinator:
     ) -> tuple[int, Producer]:
         """(error code, id and epoch)."""
         if transactional_id is None:
-            return 0, Producer(self.new_producer_id(), 0)
+            return 0, Producer(self.new_producer_id(), self.first_epoch)
         if not 0 < timeout_ms <= self.max_timeout_ms:
             return INVALID_TRANSACTION_TIMEOUT, NO_PRODUCER
         known = self.transactions.get(transactional_id)

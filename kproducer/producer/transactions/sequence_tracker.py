@@ -57,6 +57,9 @@ class SequenceTracker:
         self._is_transactional = is_transactional
         self._producer = NO_PRODUCER
         self._partitions: dict[TopicPartition, PartitionSequences] = {}
+        #: Where this producer id was acknowledged before. A leader that never heard of it takes a batch with
+        #: any number as its first: with two on their way the later one might become the first (KAFKA-14359).
+        self._known_to_leader: set[TopicPartition] = set()
         #: Partitions with a gap or a restart to come: empty as long as all is well.
         self._troubled: set[TopicPartition] = set()
         #: An epoch has come to its end: a new producer id has to be asked for.
@@ -69,6 +72,8 @@ class SequenceTracker:
 
     def set_producer(self, producer: ProducerIdAndEpoch) -> None:
         """Write as this producer from now on; in a partition with batches pending, when these are done."""
+        if producer.producer_id != self._producer.producer_id:
+            self._known_to_leader.clear()
         self._producer = producer
         self.needs_new_id = False
 
@@ -92,7 +97,8 @@ class SequenceTracker:
             return False
         if self._is_stale(partition):
             return not partition.pending
-        return len(partition.pending) < MOST_PENDING_BATCHES
+        is_known = topic_partition in self._known_to_leader
+        return len(partition.pending) < (MOST_PENDING_BATCHES if is_known else 1)
 
     def drained(self, batch: SequencedBatch) -> None:
         """It goes out now: number it, if that was not done before."""
@@ -119,6 +125,8 @@ class SequenceTracker:
         partition = self._partition_of(batch)
         if partition is not None:
             partition.acknowledge(batch, base_offset)
+            if batch.producer_id == self._producer.producer_id:
+                self._known_to_leader.add(batch.topic_partition)
             if partition.gap_end is None and not partition.must_restart:
                 self._troubled.discard(batch.topic_partition)
 

@@ -407,3 +407,6 @@ class TransactionManager:
                 self._life.fail_for_good(error)
             elif self._life.state in (_S.IN_TRANSACTION, _S.COMMITTING):
                 self._life.fail_transaction(error)
+            elif self._life.transaction is not None:
+                # An abort is under way. What was lost track of must not turn up in the next transaction.
+                self._life.transaction.must_raise_epoch = True

@@ -1,0 +1,387 @@
+"""A producer's I/O thread and its brokers in a few lines, to drive a TransactionManager step by step.
+
+The brokers are the strict models of ``tests.fakebroker``; requests to coordinators are built and read as on
+the wire. The test decides about each answer: true, lost before or after it had its effect, or an error.
+"""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+
+from kproducer.broker_errors import error_for_code
+from kproducer.client.client_request import ClientRequest, ClientResponse
+from kproducer.errors import DisconnectedError, KafkaError, Outcome
+from kproducer.producer.transactions.producer_id_and_epoch import NO_SEQUENCE
+from kproducer.producer.transactions.sequence_tracker import Verdict
+from kproducer.producer.transactions.transaction_manager import TransactionManager
+from kproducer.producer.transactions.transaction_requests import TransactionRequest
+from kproducer.types import TopicPartition
+from tests.fakebroker import (
+    key10_find_coordinator,
+    key22_init_producer_id,
+    key24_add_partitions_to_txn,
+    key25_add_offsets_to_txn,
+    key26_end_txn,
+    key28_txn_offset_commit,
+)
+from tests.fakebroker.model import Partition, StoredBatch, StoredRecord, Topic, TopicOptions
+from tests.fakebroker.producer_state import KeptBatch
+from tests.fakebroker.transaction_coordinator import Producer
+from tests.fakebroker.transaction_support import Coordination
+
+TRANSACTIONAL_ID = "tx"
+_HANDLERS: dict[int, Any] = {
+    10: key10_find_coordinator,
+    22: key22_init_producer_id,
+    24: key24_add_partitions_to_txn,
+    25: key25_add_offsets_to_txn,
+    26: key26_end_txn,
+    28: key28_txn_offset_commit,
+}
+
+
+@attrs.define(eq=False)
+class Batch:
+    """A batch whose records are its number, again and again."""
+
+    topic_partition: TopicPartition
+    record_count: int
+    number: int
+    transaction: int = 0
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = NO_SEQUENCE
+    is_transactional: bool = False
+    in_flight: bool = False
+    attempts: int = 0
+    endings: list[KafkaError | None] = attrs.field(factory=list)
+    last_outcome: Outcome | None = None
+
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
+    ) -> None:
+        assert not self.in_flight, "its bytes may be half written to a socket"
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        self.base_sequence, self.is_transactional = base_sequence, is_transactional
+
+    @property
+    def is_done(self) -> bool:
+        return bool(self.endings)
+
+
+@attrs.frozen
+class Sent:
+    """What a request carried when it went out."""
+
+    batch: Batch
+    producer: Producer
+    base_sequence: int
+    version_2: bool
+
+
+class Kit:
+    """Brokers, connections, queues and the sender around one manager."""
+
+    def __init__(
+        self,
+        transactional: bool = True,
+        version: int = 2,
+        partitions: int = 2,
+        init_version: int = 5,
+        refuses_unknown: bool = False,
+    ) -> None:
+        self.now_ms = 0
+        self.transaction_version = version
+        self.init_version = init_version
+        self.topics = {
+            "t": Topic(
+                "t",
+                None,  # type: ignore[arg-type]
+                [Partition(i, 1, 0, [1], [1]) for i in range(partitions)],
+                TopicOptions(),
+            )
+        }
+        for partition in self.topics["t"].partitions:
+            partition.producers.refuses_unknown = refuses_unknown
+        self.brokers = {1: SimpleNamespace(node_id=1, up=True, advertised=("b1", 9092), throttle_time_ms=0)}
+        self.violations: list[str] = []
+        self.coordination = Coordination(self)  # type: ignore[arg-type]
+        self.manager = TransactionManager(
+            TRANSACTIONAL_ID if transactional else None,
+            transaction_version=lambda: self.transaction_version,
+            random=random.Random(1),
+        )
+        self.queues: dict[int, list[Batch]] = {i: [] for i in range(partitions)}
+        self.on_the_wire: dict[int, list[Sent]] = {i: [] for i in range(partitions)}
+        self.late: list[Sent] = []
+        self.batches: list[Batch] = []
+        self.request: TransactionRequest | None = None
+
+    note_violation = property(lambda self: self.violations.append)
+
+    # -- application -----------------------------------------------------------------------------------
+
+    def append(self, partition: int = 0, count: int = 1, transaction: int = 0) -> Batch:
+        topic_partition = TopicPartition("t", partition)
+        self.manager.note_send(topic_partition)
+        batch = Batch(topic_partition, count, len(self.batches), transaction)
+        self.batches.append(batch)
+        self.queues[partition].append(batch)
+        return batch
+
+    # -- sender ----------------------------------------------------------------------------------------
+
+    @property
+    def has_incomplete(self) -> bool:
+        return any(not batch.is_done for batch in self.batches)
+
+    def pump(self) -> None:
+        """One round of the sender: give up, resolve, drain."""
+        given_up = self.manager.give_up()
+        if given_up is not None:
+            for queue in self.queues.values():
+                for batch in [b for b in queue if given_up.numbered_too or b.base_sequence == NO_SEQUENCE]:
+                    queue.remove(batch)
+                    self._fail(batch, given_up.error, batch.last_outcome or Outcome.NOT_SENT)
+        self.manager.resolve()
+        for partition, queue in self.queues.items():
+            while queue and self.manager.may_drain(queue[0]):
+                batch = queue.pop(0)
+                self.manager.drained(batch)
+                batch.in_flight = True
+                producer = Producer(batch.producer_id, batch.producer_epoch)
+                sent = Sent(batch, producer, batch.base_sequence, self.manager.uses_version_2)
+                self.on_the_wire[partition].append(sent)
+
+    def _fail(self, batch: Batch, error: KafkaError, outcome: Outcome) -> None:
+        self.manager.failed(batch, error, outcome)
+        if not batch.is_done:
+            batch.endings.append(error)
+
+    def _requeue(self, batch: Batch) -> None:
+        batch.attempts += 1
+        queue = self.queues[batch.topic_partition.partition]
+        place = sum(1 for other in queue if other.number < batch.number)
+        queue.insert(place, batch)
+
+    def _succeed(self, batch: Batch, offset: int) -> None:
+        self.manager.succeeded(batch, offset)
+        if not batch.is_done:
+            batch.endings.append(None)
+
+    def _failed_attempt(self, batch: Batch, error: KafkaError, outcome: Outcome) -> None:
+        batch.in_flight = False
+        if batch.last_outcome is not Outcome.UNKNOWN:
+            batch.last_outcome = outcome
+        if batch.is_done:
+            self.manager.failed(batch, error, batch.last_outcome)
+            return
+        verdict = self.manager.verdict(batch, error)
+        if verdict is Verdict.WRITTEN:
+            self._succeed(batch, -1)
+        elif verdict is Verdict.RETRY and batch.attempts < 50:
+            self._requeue(batch)
+        else:
+            self._fail(batch, error, batch.last_outcome)
+
+    def expire(self, batch: Batch) -> None:
+        """``delivery_timeout_ms`` is over."""
+        if batch.is_done:
+            return
+        queue = self.queues[batch.topic_partition.partition]
+        if batch in queue:
+            queue.remove(batch)
+        error = KafkaError("expired")
+        batch.endings.append(error)
+        self.manager.expired(batch, error)
+
+    # -- partition leaders -----------------------------------------------------------------------------
+
+    def partition(self, index: int) -> Partition:
+        return self.topics["t"].partitions[index]
+
+    def apply(self, sent: Sent) -> tuple[int, int]:
+        """Let the leader deal with a batch: (error code, offset)."""
+        batch = sent.batch
+        partition = self.partition(batch.topic_partition.partition)
+        found = partition.producers.check(*sent.producer, sent.base_sequence, batch.record_count)
+        if isinstance(found, KeptBatch):
+            return 0, found.base_offset
+        if found == 0 and batch.is_transactional:
+            place = ("t", partition.index)
+            transactions = self.coordination.transactions
+            if sent.version_2:
+                code = transactions.add(TRANSACTIONAL_ID, sent.producer, [place])
+                found = 47 if code == 90 else code
+            elif not transactions.has(TRANSACTIONAL_ID, sent.producer, place):
+                found = 120
+        if found:
+            return found, -1
+        offset = partition.next_offset
+        records = tuple(
+            StoredRecord(offset + i, 0, None, b"%d" % batch.number, ()) for i in range(batch.record_count)
+        )
+        stored = StoredBatch(
+            offset, b"", records, 0, -1, 1, 1, 1, *sent.producer, sent.base_sequence, batch.is_transactional
+        )
+        partition.batches.append(stored)
+        partition.next_offset += batch.record_count
+        partition.producers.appended(
+            *sent.producer, sent.base_sequence, batch.record_count, offset, batch.is_transactional
+        )
+        return 0, offset
+
+    def answer(self, partition: int, code: int | None = None, applied: bool = False) -> None:
+        """Answer the oldest Produce request: truly, or with an error, before which it may have been
+        applied."""
+        sent = self.on_the_wire[partition].pop(0)
+        batch = sent.batch
+        offset = -1
+        if code is None or applied:
+            true_code, offset = self.apply(sent)
+            code = true_code if code is None else code
+        if code == 0:
+            batch.in_flight = False
+            self._succeed(batch, offset)
+            return
+        unknown = code in (-1, 7, 20, 56)
+        self._failed_attempt(batch, error_for_code(code), Outcome.UNKNOWN if unknown else Outcome.REJECTED)
+
+    def disconnect(self, partition: int, applied: int, late: int = 0) -> None:
+        """The connection ends: the first requests had their effect, the next will have it later."""
+        lost, self.on_the_wire[partition] = self.on_the_wire[partition], []
+        for sent in lost[:applied]:
+            self.apply(sent)
+        self.late += lost[applied : applied + late]
+        for sent in lost:
+            self._failed_attempt(sent.batch, DisconnectedError("gone"), Outcome.UNKNOWN)
+
+    def late_arrival(self) -> None:
+        """What was under way on a connection that we gave up arrives after all."""
+        if self.late:
+            self.apply(self.late.pop(0))
+
+    # -- coordinators ----------------------------------------------------------------------------------
+
+    def ask(self) -> TransactionRequest | None:
+        """Take the request that is due, if there is one and none is on its way."""
+        if self.request is None:
+            self.request = self.manager.next_request(self.now_ms, self.has_incomplete)
+        return self.request
+
+    def reply(self, code: int | None = None, lost: bool = False, applied: bool = True) -> None:
+        """Answer it: truly; with an error code; or not at all, after or before it had its effect."""
+        request = self.request
+        assert request is not None
+        self.request = None
+        version = request.latest_version
+        if request.api_key == 22:
+            version = min(version, self.init_version)
+        client_request = ClientRequest("1", request, 1, None, self.now_ms, True, 30_000, None)
+        if version < request.oldest_version:
+            failed = error_for_code(35)
+            response = ClientResponse(
+                client_request, version, self.now_ms, unsupported_version=failed, error=failed
+            )  # type: ignore[arg-type]
+            self.manager.handle(request, response, self.now_ms)
+            return
+        message = request.build(version)
+        message = type(message).decode(message.encode(version), version)[0]
+        body = None
+        if code is not None:
+            body = error_body(request, message, code)
+        elif applied or not lost:
+            body = self.handle(request.api_key, version, message)
+        if lost:
+            error = DisconnectedError("gone")
+            response = ClientResponse(client_request, version, self.now_ms, disconnected=True, error=error)
+        else:
+            assert body is not None
+            body = type(body).decode(body.encode(version), version)[0]
+            response = ClientResponse(client_request, version, self.now_ms, body=body)
+        self.manager.handle(request, response, self.now_ms)
+
+    def handle(self, api_key: int, version: int, message: Any) -> Any:
+        """The cluster's own answer."""
+        context = SimpleNamespace(
+            message=message, api_version=version, cluster=self, broker=self.brokers[1], logged="request"
+        )
+        return _HANDLERS[api_key].handle(context)
+
+    # -- all is well again -----------------------------------------------------------------------------
+
+    def settle(self, rounds: int = 200) -> None:
+        """Let everything take its course without faults, until nothing happens any more."""
+        for _ in range(rounds):
+            self.now_ms += 2000
+            before = self._progress()
+            self.pump()
+            for partition, sent in self.on_the_wire.items():
+                while sent:
+                    self.answer(partition)
+            if self.ask() is not None:
+                self.reply()
+            elif self._progress() == before and not any(self.queues.values()):
+                return
+        raise AssertionError(f"no end in sight: {self.manager.state}, queues {self.queues}, {self.request}")
+
+    def _progress(self) -> Any:
+        done = sum(batch.is_done for batch in self.batches)
+        return done, self.manager.state, sum(len(p.batches) for p in self.topics["t"].partitions)
+
+    def log(self, partition: int = 0) -> list[int]:
+        """Numbers of the batches in a partition's log."""
+        return [int(batch.records[0].value or b"-1") for batch in self.partition(partition).batches]
+
+    def committed(self, partition: int = 0) -> list[int]:
+        """Numbers of the batches a read_committed consumer sees, each once for each time it is there."""
+        seen: list[int] = []
+        for record in self.partition(partition).committed_records:
+            number = int(record.value or b"-1")
+            if record.offset == 0 or not seen or seen[-1] != number:
+                seen.append(number)
+        return seen
+
+
+def error_body(request: TransactionRequest, message: Any, code: int) -> Any:
+    """An answer with this error and nothing else."""
+    from kproducer_messages import RESPONSES
+    from kproducer_messages.add_partitions_to_txn_response import (
+        AddPartitionsToTxnPartitionResult,
+        AddPartitionsToTxnTopicResult,
+    )
+    from kproducer_messages.find_coordinator_response import Coordinator
+    from kproducer_messages.txn_offset_commit_response import (
+        TxnOffsetCommitResponsePartition,
+        TxnOffsetCommitResponseTopic,
+    )
+
+    body = RESPONSES[request.api_key]()
+    if request.api_key == 10:
+        key = message.coordinator_keys[0]
+        body.coordinators = [Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code)]
+    elif request.api_key == 24:
+        for topic in message.v3_and_below_topics:
+            results = [
+                AddPartitionsToTxnPartitionResult(partition_index=i, partition_error_code=code)
+                for i in topic.partitions
+            ]
+            body.results_by_topic_v3_and_below.append(
+                AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=results)
+            )
+    elif request.api_key == 28:
+        for topic in message.topics:
+            partitions = [
+                TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                for p in topic.partitions
+            ]
+            body.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+    else:
+        body.error_code = code
+        if request.api_key == 22:
+            body.producer_id, body.producer_epoch = -1, -1
+    return body

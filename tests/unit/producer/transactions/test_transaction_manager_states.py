@@ -1,0 +1,328 @@
+"""Any life of a transaction manager: nothing is written twice or out of order, no number has two meanings,
+every wait ends, and from every state something leads on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kproducer.errors import AbortTransactionError, FatalProducerError, IllegalStateError
+from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.producer.transactions.transaction_state import PendingOperation, TransactionState
+from kproducer.types import TopicPartition
+from tests.fakebroker.transaction_coordinator import NO_PRODUCER, State
+from tests.support.transaction_kit import TRANSACTIONAL_ID, Kit
+
+_S = TransactionState
+PARTITIONS = 2
+#: Answers to Produce that a leader may give at any time without having written the batch, ...
+NOT_WRITTEN_CODES = [6, 14, 16, 19, 51, 56]
+#: ... perhaps after it has, ...
+PERHAPS_WRITTEN_CODES = [7, 20, -1]
+#: ... and those that say that it never will.
+REFUSED_CODES = [10, 29, 87]
+#: Answers of coordinators that tell to ask again.
+AGAIN_CODES = [7, 14, 15, 16, 51]
+
+
+class ProducerMachine(RuleBasedStateMachine):
+    """What both kinds of producers meet: leaders, connections, time."""
+
+    transactional = False
+    kit: Kit
+
+    # -- sender and network ----------------------------------------------------------------------------
+
+    @rule(partition=st.integers(0, PARTITIONS - 1), count=st.integers(1, 3))
+    def append(self, partition: int, count: int) -> None:
+        self.kit.append(partition, count)
+
+    @rule()
+    def pump(self) -> None:
+        self.kit.pump()
+
+    @rule(ms=st.integers(1, 500))
+    def time_passes(self, ms: int) -> None:
+        self.kit.now_ms += ms
+
+    @precondition(lambda self: any(self.kit.on_the_wire.values()))
+    @rule(data=st.data())
+    def a_leader_answers(self, data: Any) -> None:
+        self.kit.answer(self._waiting_partition(data))
+
+    @precondition(lambda self: any(self.kit.on_the_wire.values()))
+    @rule(data=st.data(), code=st.sampled_from(NOT_WRITTEN_CODES))
+    def a_leader_puts_off(self, data: Any, code: int) -> None:
+        self.kit.answer(self._waiting_partition(data), code)
+
+    @precondition(lambda self: any(self.kit.on_the_wire.values()))
+    @rule(data=st.data(), code=st.sampled_from(PERHAPS_WRITTEN_CODES), applied=st.booleans())
+    def a_leader_does_not_know(self, data: Any, code: int, applied: bool) -> None:
+        self.kit.answer(self._waiting_partition(data), code, applied)
+
+    @precondition(lambda self: any(self.kit.on_the_wire.values()))
+    @rule(data=st.data(), code=st.sampled_from(REFUSED_CODES))
+    def a_leader_refuses(self, data: Any, code: int) -> None:
+        self.kit.answer(self._waiting_partition(data), code)
+
+    @precondition(lambda self: any(self.kit.on_the_wire.values()))
+    @rule(data=st.data(), applied=st.integers(0, 5), late=st.integers(0, 5))
+    def a_connection_ends(self, data: Any, applied: int, late: int) -> None:
+        self.kit.disconnect(self._waiting_partition(data), applied, late)
+
+    @precondition(lambda self: self.kit.late)
+    @rule()
+    def a_request_arrives_late(self) -> None:
+        self.kit.late_arrival()
+
+    @precondition(lambda self: self.kit.has_incomplete)
+    @rule(data=st.data())
+    def a_batch_expires(self, data: Any) -> None:
+        open_batches = [batch for batch in self.kit.batches if not batch.is_done]
+        self.kit.expire(data.draw(st.sampled_from(open_batches[:4])))
+
+    # -- coordinators ----------------------------------------------------------------------------------
+
+    @rule()
+    def the_coordinator_answers(self) -> None:
+        if self.kit.ask() is not None:
+            self.kit.reply()
+
+    @rule(code=st.sampled_from(AGAIN_CODES))
+    def the_coordinator_puts_off(self, code: int) -> None:
+        if self.kit.ask() is not None:
+            self.kit.reply(code)
+
+    @rule(applied=st.booleans())
+    def the_coordinators_connection_ends(self, applied: bool) -> None:
+        if self.kit.ask() is not None:
+            self.kit.reply(lost=True, applied=applied)
+
+    def _waiting_partition(self, data: Any) -> int:
+        waiting = [partition for partition, sent in self.kit.on_the_wire.items() if sent]
+        return int(data.draw(st.sampled_from(waiting)))
+
+    # -- what always holds -----------------------------------------------------------------------------
+
+    @invariant()
+    def a_number_means_one_batch(self) -> None:
+        for index in range(PARTITIONS):
+            meanings: dict[tuple[int, int, int], bytes | None] = {}
+            for stored in self.kit.partition(index).batches:
+                key = (stored.producer_id, stored.producer_epoch, stored.base_sequence)
+                assert meanings.setdefault(key, stored.records[0].value) == stored.records[0].value
+
+    @invariant()
+    def nothing_is_written_twice_or_out_of_order(self) -> None:
+        for index in range(PARTITIONS):
+            log = self.kit.log(index)
+            assert log == sorted(set(log))
+
+    @invariant()
+    def what_succeeded_is_written(self) -> None:
+        for batch in self.kit.batches:
+            assert len(batch.endings) <= 1
+            if batch.endings == [None]:
+                assert batch.number in self.kit.log(batch.topic_partition.partition)
+
+    @invariant()
+    def five_batches_of_a_partition_are_open_at_most(self) -> None:
+        for sent in self.kit.on_the_wire.values():
+            assert len(sent) <= 5
+
+
+class IdempotentMachine(ProducerMachine):
+    """A producer without transactional id."""
+
+    @initialize(first_epoch=st.sampled_from([0, 32767, 32766]))
+    def start(self, first_epoch: int) -> None:
+        self.kit = Kit(transactional=False)
+        # Kafka gives 0; the epochs that are left are then used up much later.
+        self.kit.coordination.transactions.first_epoch = first_epoch
+
+    def teardown(self) -> None:
+        if not hasattr(self, "kit"):
+            return
+        self.kit.settle()
+        assert not self.kit.has_incomplete
+        # Life goes on: whatever happened, the next record of each partition is written.
+        last = [self.kit.append(partition) for partition in range(PARTITIONS)]
+        self.kit.settle()
+        assert [batch.endings for batch in last] == [[None]] * PARTITIONS
+        self.nothing_is_written_twice_or_out_of_order()
+
+
+class TransactionalMachine(ProducerMachine):
+    """A producer with transactions, of either protocol."""
+
+    @initialize(version=st.sampled_from([1, 2]), settling=st.integers(0, 2))
+    def start(self, version: int, settling: int) -> None:
+        self.kit = Kit(version=version, partitions=PARTITIONS)
+        self.kit.coordination.transactions.settling = settling
+        self.operation: PendingOperation | None = self.kit.manager.begin_initialize()
+        self.number = 0
+        self.committed: set[int] = set()
+        self.operations: list[PendingOperation] = []
+        #: Whether anything happened after which a producer may be given up.
+        self.may_be_fatal = False
+
+    @property
+    def manager(self) -> Any:
+        return self.kit.manager
+
+    def append(self, partition: int, count: int) -> None:
+        if self.manager.state is _S.IN_TRANSACTION:
+            self.kit.append(partition, count, self.number)
+            return
+        for error in self._refusal("send", lambda: self.kit.append(partition, count)):
+            assert not isinstance(error, IllegalStateError) or self.manager.state not in (
+                _S.FATAL_ERROR,
+                _S.ABORTABLE_ERROR,
+            )
+
+    # Hypothesis finds rules by attribute: the override needs the decoration again.
+    append = rule(partition=st.integers(0, PARTITIONS - 1), count=st.integers(1, 3))(append)  # type: ignore[assignment]
+
+    @rule()
+    def begin(self) -> None:
+        if self.manager.state is _S.READY and (self.operation is None or self.operation.has_ended):
+            self._note_end()
+            self.number += 1
+            self.manager.begin_transaction()
+        else:
+            assert self._refusal("begin", self.manager.begin_transaction)
+
+    @rule()
+    def commit(self) -> None:
+        if self.manager.state is _S.IN_TRANSACTION:
+            self._start(self.manager.begin_commit())
+
+    @rule()
+    def abort(self) -> None:
+        if self.manager.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
+            self._start(self.manager.begin_abort())
+
+    @rule(offset=st.integers(0, 100))
+    def send_offsets(self, offset: int) -> None:
+        if self.manager.state is _S.IN_TRANSACTION:
+            offsets = {TopicPartition("t", 0): OffsetAndMetadata(offset)}
+            self.operations.append(self.manager.send_offsets(offsets, ConsumerGroupMetadata("g")))
+
+    @rule()
+    def send_fails(self) -> None:
+        self.manager.send_failed(KeyErrorLike())
+
+    @rule(code=st.sampled_from([120, 29, 30]))
+    def a_coordinator_wants_an_abort(self, code: int) -> None:
+        request = self.kit.ask()
+        if request is None or (code != 120 and request.api_key not in (24, 25, 28)):
+            return
+        if request.api_key in (10, 26, 22):
+            self.may_be_fatal = True
+        self.kit.reply(code)
+
+    @precondition(lambda self: self._is_ongoing())
+    @rule()
+    def the_transaction_times_out(self) -> None:
+        self.may_be_fatal = True
+        self.kit.coordination.transactions.time_out(TRANSACTIONAL_ID)
+
+    @rule()
+    def another_producer_takes_over(self) -> None:
+        transactions = self.kit.coordination.transactions
+        if TRANSACTIONAL_ID in transactions.transactions:
+            self.may_be_fatal = True
+            transactions.init_producer_id(TRANSACTIONAL_ID, 60_000, NO_PRODUCER)
+
+    @precondition(lambda self: any(self.kit.on_the_wire.values()))
+    @rule(data=st.data(), code=st.sampled_from([45, 47, 48, 49, 59, 120]))
+    def a_leader_wants_an_abort(self, data: Any, code: int) -> None:
+        self.kit.answer(self._waiting_partition(data), code)
+
+    def _is_ongoing(self) -> bool:
+        known = self.kit.coordination.transactions.transactions.get(TRANSACTIONAL_ID)
+        return known is not None and known.state is State.ONGOING
+
+    def _start(self, operation: PendingOperation) -> None:
+        self._note_end()
+        self.operation = operation
+        self.operations.append(operation)
+
+    def _note_end(self) -> None:
+        operation = self.operation
+        if operation is None or not operation.has_ended:
+            return
+        self.manager.acknowledge(operation)
+        if operation.name == "commit_transaction" and operation.error is None:
+            self.committed.add(self.number)
+        self.operation = None
+
+    def _refusal(self, what: str, call: Any) -> list[Exception]:
+        try:
+            call()
+        except (IllegalStateError, AbortTransactionError, FatalProducerError) as error:
+            return [error]
+        raise AssertionError(f"{what} was allowed while {self.manager.state}")
+
+    @invariant()
+    def only_committed_transactions_are_seen(self) -> None:
+        if not hasattr(self, "kit"):
+            return
+        self._note_end()
+        for index in range(PARTITIONS):
+            seen = set(self.kit.committed(index))
+            for batch in self.kit.batches:
+                if batch.topic_partition.partition != index:
+                    continue
+                if batch.transaction in self.committed:
+                    assert batch.endings == [None]
+                elif batch.transaction < self.number or self.manager.state is _S.READY:
+                    assert batch.number not in seen or self.may_be_fatal
+
+    def teardown(self) -> None:
+        if not hasattr(self, "kit"):
+            return
+        self.kit.settle()
+        if self.manager.state is _S.IN_TRANSACTION:
+            self.commit()
+            self.kit.settle()
+        if self.manager.state is _S.ABORTABLE_ERROR:
+            self.abort()
+            self.kit.settle()
+        self._note_end()
+        assert not self.kit.has_incomplete
+        assert all(operation.has_ended for operation in self.operations)
+        assert self.manager.state in (_S.READY, _S.FATAL_ERROR, _S.UNINITIALIZED)
+        if self.manager.state is not _S.READY:
+            assert self.may_be_fatal
+        elif not self.may_be_fatal:
+            self._one_more_transaction()
+
+    def _one_more_transaction(self) -> None:
+        self.begin()
+        batches = [self.kit.append(partition, 1, self.number) for partition in range(PARTITIONS)]
+        self.commit()
+        self.kit.settle()
+        assert self.manager.state is _S.READY
+        for batch in batches:
+            assert batch.number in self.kit.committed(batch.topic_partition.partition)
+
+
+def KeyErrorLike() -> Any:  # noqa: N802
+    """A failure of ``send`` that has nothing to do with brokers."""
+    from kproducer.errors import SerializationError
+
+    return SerializationError("no")
+
+
+_SETTINGS = settings(
+    max_examples=60, stateful_step_count=50, deadline=None, phases=set(Phase) - {Phase.explain}
+)
+TestIdempotent = IdempotentMachine.TestCase
+TestIdempotent.settings = _SETTINGS
+TestTransactional = TransactionalMachine.TestCase
+TestTransactional.settings = _SETTINGS
