@@ -382,6 +382,7 @@ cdef class ArrowRows:
     cdef Py_ssize_t _find_cells(self, int64_t default_timestamp) noexcept nogil:
         """Fill values, keys, timestamps, headers and status. Returns -1, a faulty row or _NO_MEMORY."""
         cdef Py_ssize_t row, fault
+        cdef Cell topic
         memset(self._status, 0, self._rows)
         self._fault_column = _VALUE
         fault = resolve(&self._columns[_VALUE], self._first, self._rows, self._values)
@@ -396,6 +397,11 @@ cdef class ArrowRows:
             for row in range(self._rows):
                 self._keys[row].data = NULL
                 self._keys[row].size = -1
+        if self._positions[_TOPIC] >= 0:
+            self._fault_column = _TOPIC
+            for row in range(self._rows):
+                if not cell_at(&self._columns[_TOPIC], self._first + row, &topic):
+                    return row
         self._find_timestamps(default_timestamp)
         if self._positions[_HEADERS] >= 0 and self._columns[_HEADERS].layout != ALL_NULL:
             self._fault_column = _HEADERS
@@ -529,7 +535,8 @@ cdef class ArrowRows:
             if self._status[row]:
                 continue
             if has_topics:
-                if not cell_at(&self._columns[_TOPIC], self._first + row, &name) or name.size < 0:
+                cell_at(&self._columns[_TOPIC], self._first + row, &name)
+                if name.size < 0:
                     self._status[row] = _TOPIC_IS_NULL
                     continue
                 if self._topic_count == 0 or not self._is_name_of(number, &name):

@@ -1,0 +1,218 @@
+"""Arrow data of every accepted type for tests, and a stand-in for the batches that rows go into."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from array import array
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+BUFFER_BYTES = 700
+DEFAULT_MS = 1_700_000_000_000
+
+TEXT_TYPES = [pa.string(), pa.large_string(), pa.string_view()]
+BINARY_TYPES = [pa.binary(), pa.large_binary(), pa.binary_view()]
+INDEX_TYPES = [
+    pa.int8(),
+    pa.uint8(),
+    pa.int16(),
+    pa.uint16(),
+    pa.int32(),
+    pa.uint32(),
+    pa.int64(),
+    pa.uint64(),
+]
+TIME_TYPES = [
+    pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC", "+05:30")
+]
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+LIST_TYPES = [pa.list_(HEADER), pa.large_list(HEADER), pa.list_view(HEADER), pa.large_list_view(HEADER)]
+
+COLUMNS = ("value", "key", "headers", "partition", "timestamp", "topic")
+
+_texts = st.none() | st.text(max_size=5) | st.text(alphabet="ab\u00fc", min_size=11, max_size=30)
+_headers = st.none() | st.lists(
+    st.tuples(st.text(max_size=15), st.none() | st.binary(max_size=14)), max_size=3
+)
+_partitions = st.none() | st.integers(-1, 4)
+_times = st.none() | st.integers(-2, 2**42)
+_topics = st.sampled_from(["t", "t", "t", "u", "lost", None])
+_row = st.tuples(_texts, _texts, _headers, _partitions, _times, _topics)
+
+
+class Rows(NamedTuple):
+    """Chunks that are exported, and which of their columns are what."""
+
+    chunks: list[Any]
+    columns: tuple[int, int, int, int, int, int]
+
+    @property
+    def table(self) -> Any:
+        return pa.Table.from_batches(self.chunks)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> Rows:
+    """Some chunks of one schema: slices of longer ones, in any accepted types, some columns left out."""
+    size = draw(st.integers(0, 12))
+    drawn = draw(st.lists(_row, min_size=size, max_size=size))
+    kinds = {
+        "value": draw(_byte_types()),
+        "key": draw(_byte_types()),
+        "headers": draw(st.sampled_from([*LIST_TYPES, pa.map_(pa.string(), pa.binary())])),
+        "partition": draw(st.sampled_from(INDEX_TYPES)),
+        "timestamp": draw(st.sampled_from([*TIME_TYPES, pa.int64(), pa.uint64(), pa.float64()])),
+        "topic": draw(_text_types()),
+    }
+    present = ["value", *draw(st.lists(st.sampled_from(COLUMNS[1:]), unique=True))]
+    order = draw(st.permutations(present))
+    values = dict(zip(COLUMNS, zip(*drawn, strict=True), strict=True)) if drawn else {}
+    arrays = [column(kinds[name], list(values.get(name, ()))) for name in order]
+    whole = pa.RecordBatch.from_arrays(arrays, names=order)
+    cuts = sorted(draw(st.lists(st.integers(0, size), min_size=1, max_size=4)))
+    chunks = [whole.slice(start, end - start) for start, end in itertools.pairwise(cuts)] or [whole]
+    value, key, headers, partition, timestamp, topic = (
+        order.index(name) if name in order else -1 for name in COLUMNS
+    )
+    return Rows(chunks, (value, key, headers, partition, timestamp, topic))
+
+
+def _byte_types() -> st.SearchStrategy[Any]:
+    plain = [*TEXT_TYPES, *BINARY_TYPES]
+    encoded = [
+        pa.dictionary(index, kind)
+        for index in INDEX_TYPES
+        for kind in plain
+        if kind not in (plain[2], plain[5])
+    ]
+    return st.sampled_from(plain) | st.sampled_from(encoded) | st.sampled_from([pa.binary(3), pa.null()])
+
+
+def _text_types() -> st.SearchStrategy[Any]:
+    return st.sampled_from([*TEXT_TYPES, pa.dictionary(pa.int8(), pa.string())])
+
+
+def column(kind: Any, values: list[Any]) -> Any:
+    """An array of these values, as far as the type has them."""
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values))
+    if pa.types.is_dictionary(kind):
+        plain = column(kind.value_type, values)
+        encoded = plain.dictionary_encode()
+        return pa.DictionaryArray.from_arrays(encoded.indices.cast(kind.index_type), encoded.dictionary)
+    if pa.types.is_fixed_size_binary(kind):
+        return pa.array([None if v is None else v.encode()[:3].ljust(3) for v in values], type=kind)
+    if kind in BINARY_TYPES:
+        return pa.array([None if v is None else v.encode() for v in values], type=kind)
+    if pa.types.is_unsigned_integer(kind):
+        return pa.array([None if v is None else abs(v) for v in values], type=kind)
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, type=pa.int64()).cast(pa.timestamp(kind.unit)).cast(kind)
+    if pa.types.is_floating(kind):
+        return pa.array([None if v is None else v / 1000 for v in values], type=kind)
+    if pa.types.is_map(kind):
+        return pa.array(values, type=kind)
+    if pa.types.is_nested(kind):
+        pairs = [None if v is None else [{"key": name, "value": data} for name, data in v] for v in values]
+        return pa.array(pairs, type=kind)
+    return pa.array(values, type=kind)
+
+
+class Twin(NamedTuple):
+    """One implementation and what it works with."""
+
+    arrow: Any
+    source: Any
+    writer: Any
+    append: Any
+
+
+def twin(name: str) -> Twin:
+    """``pure`` or ``native``; ImportError: it was not built."""
+
+    def module(path: str) -> ModuleType:
+        return importlib.import_module(f"kproducer.kernel.{path}")
+
+    if name == "pure":
+        arrow = module("pure.arrow")
+        return Twin(arrow.ArrowRows, arrow.ArrowSource, module("pure").BatchWriter, None)
+    return Twin(
+        module("native._arrow").ArrowRows,
+        module("native._arrow_source").ArrowSource,
+        module("native.twin").BatchWriter,
+        module("native.twin"),
+    )
+
+
+class Places:
+    """As much of a ``RecordPlaces`` as the loop fills."""
+
+    def __init__(self, size: int) -> None:
+        self.owner_numbers = array("i", [-1] * size)
+        self.indexes = array("i", [-1] * size)
+        self.timestamps_ms = array("q", [-1] * size)
+        self.key_sizes = array("i", [-1] * size)
+        self.value_sizes = array("i", [-1] * size)
+        self.owners: list[Any] = []
+
+    def number_of(self, owner: Any) -> int:
+        if owner not in self.owners:
+            self.owners.append(owner)
+        return self.owners.index(owner)
+
+
+class Batches:
+    """The batches of some partitions: a new one whenever a record does not fit; sticky rows go to 0."""
+
+    def __init__(self, kind: Twin, partition_count: int) -> None:
+        self._kind = kind
+        self.closed: dict[int, list[bytes]] = {number: [] for number in range(partition_count)}
+        self._writers: dict[int, Any] = {}
+        self.lanes: Any = None
+        if kind.append is not None:
+            self.lanes = _lanes(kind.append, partition_count)
+
+    def append(self, partition: int, record: tuple[Any, ...]) -> tuple[tuple[int, int], int]:
+        """What the accumulator does: append, or make a batch first. Returns its owner and the index."""
+        partition = max(partition, 0)
+        writer = self._writers.get(partition)
+        if writer is None or not writer.append(*record):
+            if writer is not None:
+                self._close(partition)
+            writer = self._writers[partition] = self._kind.writer(bytearray(BUFFER_BYTES))
+            if self.lanes is not None:
+                owner = (partition, len(self.closed[partition]))
+                self.lanes.lanes[partition].appender = self._kind.append.RecordAppender(writer, owner)
+            assert writer.append(*record)
+        return (partition, len(self.closed[partition])), writer.record_count - 1
+
+    def _close(self, partition: int) -> None:
+        writer = self._writers[partition]
+        self.closed[partition].append(bytes(writer.buffer[61 : writer.position]))
+
+    def finish(self) -> dict[int, list[bytes]]:
+        for partition in list(self._writers):
+            self._close(partition)
+        return self.closed
+
+
+def _lanes(core: Any, partition_count: int) -> Any:
+    import threading
+
+    class LockedLane(core.Lane):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+    class Topic(core.TopicLanes):  # type: ignore[misc]
+        def end_stay(self, sticky: Any, lane: Any, snapshot: Any) -> None:
+            raise AssertionError("the stay is longer than any test")
+
+    lanes = Topic()
+    lanes.lanes = [LockedLane() for _ in range(partition_count)]
+    lanes.partitioner = core.StickyChoice()
+    lanes.partitioner.current = core.StickyPartition(0, 2**60)
+    return lanes

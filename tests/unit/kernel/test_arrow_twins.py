@@ -1,0 +1,180 @@
+"""Both Arrow readers find the same records, refuse the same rows, and fill batches with the same bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kproducer.kernel.arrow_columns import BLOCK_ROWS
+from tests.unit.kernel.arrow_kit import DEFAULT_MS, Batches, Places, Rows, Twin, rows, twin
+
+PARTITIONS = 3
+SIZE_LIMIT = 140
+
+
+@pytest.fixture(scope="module")
+def native() -> Twin:
+    try:
+        return twin("native")
+    except ImportError as error:
+        pytest.skip(f"not built: {error}")
+
+
+def drain(kind: Twin, given: Rows, data: list[Any], *, hashes_keys: bool = True, partition: int = -1) -> Any:
+    """Everything that comes out: per partition the batches' bytes, and what is said of rows."""
+    batches = Batches(kind, PARTITIONS)
+    said: list[Any] = []
+    for part in data:
+        source = kind.source(part)
+        reader = kind.arrow(source, given.columns, SIZE_LIMIT, hashes_keys)
+        topics: list[str] = []
+        if given.columns[5] < 0:
+            reader.add_topic("t", PARTITIONS, batches.lanes)
+        said.append((source.names, source.formats))
+        while (count := source.next_chunk()) >= 0:
+            places = Places(count)
+            reader.start_chunk(places, 0)
+            row = 0
+            while row < count:
+                end = reader.plan(row, DEFAULT_MS, partition)
+                said.append((row, end, reader.refusals, reader.unknown_topic))
+                while (alone := reader.append_planned(None)) >= 0:
+                    topic, target = reader.destination(alone)
+                    assert topic == 0 or topics[topic] != "lost"
+                    owner, index = batches.append(target, reader.record(alone))
+                    places.owner_numbers[alone] = places.number_of(owner)
+                    places.indexes[alone] = index
+                if reader.unknown_topic is not None:
+                    topics.append(reader.unknown_topic)
+                    count_of = -1 if reader.unknown_topic == "lost" else PARTITIONS
+                    assert reader.add_topic(reader.unknown_topic, count_of, batches.lanes) == len(topics) - 1
+                row = end
+            said.append(
+                (
+                    [None if n < 0 else places.owners[n] for n in places.owner_numbers],
+                    places.indexes,
+                    places.timestamps_ms,
+                    places.key_sizes,
+                    places.value_sizes,
+                )
+            )
+            reader.end_chunk()
+        said.append(reader.content_bytes)
+        source.close()
+    return batches.finish(), said
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    rows(), st.booleans(), st.integers(-1, PARTITIONS - 1), st.sampled_from(["table", "batches", "structs"])
+)
+def test_twins_agree_on_any_table(native: Twin, given: Rows, hashes: bool, partition: int, form: str) -> None:
+    data: list[Any] = [given.table] if form == "table" else list(given.chunks)
+    if form == "structs":
+        data = [chunk.to_struct_array() for chunk in given.chunks]
+    expected = drain(twin("pure"), given, data, hashes_keys=hashes, partition=partition)
+    assert drain(native, given, data, hashes_keys=hashes, partition=partition) == expected
+
+
+@pytest.mark.parametrize("name", ["pure", "native"])
+def test_rows_of_more_than_a_block_lie_in_order_in_their_batches(name: str, native: Twin) -> None:
+    kind = twin(name)
+    count = 2 * BLOCK_ROWS + 100
+    table = pa.table(
+        {"value": [b"%06d" % n for n in range(count)], "partition": [n % 3 for n in range(count)]}
+    )
+    given = Rows(table.to_batches(), (0, -1, -1, 1, -1, -1))
+    batches, _ = drain(kind, given, [table])
+    for partition in range(PARTITIONS):
+        together = b"".join(batches[partition])
+        numbers = [b"%06d" % n for n in range(partition, count, 3)]
+        positions = [together.index(number) for number in numbers[::97]]
+        assert positions == sorted(positions)
+        assert sum(piece.count(b"\x0c0") for piece in batches[partition]) == len(numbers)
+
+
+def test_twins_agree_on_long_runs(native: Twin) -> None:
+    """Long enough to be written without the interpreter lock."""
+    count = BLOCK_ROWS + 1000
+    table = pa.table(
+        {
+            "value": ["v" * (n % 50) for n in range(count)],
+            "key": [None if n % 7 == 0 else f"key-{n % 20}" for n in range(count)],
+        }
+    )
+    given = Rows(table.to_batches(), (0, 1, -1, -1, -1, -1))
+    assert drain(native, given, [table]) == drain(twin("pure"), given, [table])
+
+
+@pytest.mark.parametrize("name", ["pure", "native"])
+def test_a_struct_that_is_null_is_no_record(name: str, native: Twin) -> None:
+    kind = twin(name)
+    structs = pa.StructArray.from_arrays(
+        [pa.array(["a", "b", "c", "d"])], names=["value"], mask=pa.array([False, True, False, False])
+    )[1:]
+    given = Rows([structs], (0, -1, -1, -1, -1, -1))
+    _, said = drain(kind, given, [structs])
+    assert said[1][2] == [(0, "row is null", 0, -1)]
+
+
+@pytest.mark.parametrize("name", ["pure", "native"])
+def test_an_array_that_is_no_struct_is_the_column(name: str, native: Twin) -> None:
+    kind = twin(name)
+    for data in (pa.array(["a", None, "c"])[1:], pa.chunked_array([["a"], [None, "c"]])):
+        source = kind.source(data)
+        assert (source.names, source.formats) == (("",), ("u",))
+        batches, _ = drain(kind, Rows([], (0, -1, -1, -1, -1, -1)), [data], partition=1)
+        assert b"c" in batches[1][0]
+
+
+@pytest.mark.parametrize("name", ["pure", "native"])
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ([{"key": None, "value": b""}], "header name"),
+        ([None], "header is null"),
+        ([{"key": "a", "value": b"x" * SIZE_LIMIT}], "size"),
+    ],
+)
+def test_headers_that_cannot_be_sent_refuse_their_row(
+    name: str, header: Any, reason: str, native: Twin
+) -> None:
+    kind = twin(name)
+    kinds = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    table = pa.table({"value": ["a", "b"], "headers": pa.array([header, None], type=kinds)})
+    _, said = drain(kind, Rows([], (0, -1, 1, -1, -1, -1)), [table])
+    assert [refusal[:2] for refusal in said[1][2]] == [(0, reason)]
+
+
+@pytest.mark.parametrize("name", ["pure", "native"])
+def test_a_header_name_that_is_no_utf8_refuses_its_row(name: str, native: Twin) -> None:
+    kind = twin(name)
+    for bad in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"a\xe2\x82", b"\x80"):
+        texts = pa.array([bad, "\u00fc\u20ac\U0001f600".encode()])
+        names = pa.Array.from_buffers(pa.string(), 2, texts.buffers())
+        pairs = pa.StructArray.from_arrays([names, pa.array([b"1", b"2"])], names=["key", "value"])
+        headers = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pairs)
+        batch = pa.RecordBatch.from_arrays([pa.array(["a", "b"]), headers], names=["value", "headers"])
+        _, said = drain(kind, Rows([], (0, -1, 1, -1, -1, -1)), [batch])
+        assert [refusal[:2] for refusal in said[1][2]] == [(0, "header name")]
+
+
+@pytest.mark.parametrize("name", ["pure", "native"])
+def test_columns_that_are_not_there_are_a_mistake_of_the_program(name: str, native: Twin) -> None:
+    kind = twin(name)
+    source = kind.source(pa.table({"value": ["a"]}))
+    with pytest.raises(ValueError, match="no column 1"):
+        kind.arrow(source, (0, 1, -1, -1, -1, -1), 100, True)
+    with pytest.raises(ValueError, match="no value column"):
+        kind.arrow(source, (-1, -1, -1, -1, -1, -1), 100, True)
+
+
+def test_twins_have_the_same_face(native: Twin) -> None:
+    pure = twin("pure")
+    for ours, theirs in ((native.arrow, pure.arrow), (native.source, pure.source)):
+        missing = {n for n in dir(ours) if not n.startswith("_")} - set(dir(theirs))
+        assert not missing
