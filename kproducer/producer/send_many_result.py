@@ -13,7 +13,7 @@ import logging
 from array import array
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from kproducer.clock import Clock
 from kproducer.errors import IllegalStateError, KafkaError, SendManyError
@@ -29,6 +29,11 @@ from kproducer.send_arguments import checked_timeout_s
 from kproducer.types import NO_OFFSET
 
 _log = logging.getLogger(__name__)
+
+#: What is known of an owner's records.
+_PENDING, _SUCCEEDED, _FAILED, _SPLIT = range(4)
+#: Rows counted in one go, which takes some milliseconds.
+_COUNTED_AT_ONCE: Final = 1 << 16
 
 
 class SendManyResult:
@@ -202,23 +207,28 @@ class SendManyResult:
         return self._counts()[1]
 
     def _counts(self) -> tuple[int, int]:
-        succeeded = failed = 0
-        split: set[int] = set()
-        for number, count in Counter(self._places.owner_numbers).items():
-            owner = self._places.owners[number]
-            if owner.parts is not None:
-                split.add(number)
-            elif owner.done and owner.error is None:
-                succeeded += count
-            elif owner.done:
-                failed += count
-        if split:
-            for row, number in enumerate(self._places.owner_numbers):
-                if number in split:
-                    future = self._places.future(row)
-                    if future._locate()[0].done:
-                        succeeded += future._error() is None
-                        failed += future._error() is not None
+        """Records that succeeded, and that failed, so far."""
+        places = self._places
+        states = [_state(owner) for owner in places.owners]
+        kinds = set(states)
+        if len(kinds) <= 1 and _SPLIT not in kinds:
+            # Of most calls all batches end alike: no look at each record.
+            count = len(places)
+            return count if kinds == {_SUCCEEDED} else 0, count if kinds == {_FAILED} else 0
+        rows: Counter[int] = Counter()
+        for start in range(0, len(places), _COUNTED_AT_ONCE):
+            # In pieces, as other threads cannot run meanwhile.
+            rows.update(places.owner_numbers[start : start + _COUNTED_AT_ONCE])
+        succeeded = sum(rows[number] for number, state in enumerate(states) if state == _SUCCEEDED)
+        failed = sum(rows[number] for number, state in enumerate(states) if state == _FAILED)
+        if _SPLIT in kinds:
+            for row, number in enumerate(places.owner_numbers):
+                if states[number] == _SPLIT:
+                    owner, index = places.future(row)._locate()
+                    if owner.done:
+                        has_failed = owner.error_for(index) is not None
+                        failed += has_failed
+                        succeeded += not has_failed
         return succeeded, failed
 
     # -- callbacks and asyncio -------------------------------------------------------------------------
@@ -318,6 +328,14 @@ class SendManyResult:
             f"<SendManyResult {self._topic}: {len(self)} records, {succeeded} delivered, {failed} failed, "
             f"{pending} pending>"
         )
+
+
+def _state(owner: ProduceRequestResult) -> int:
+    if owner.parts is not None:
+        return _SPLIT
+    if not owner.done:
+        return _PENDING
+    return _SUCCEEDED if owner.error is None else _FAILED
 
 
 def _has_failures(owner: ProduceRequestResult) -> bool:
