@@ -22,7 +22,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks import import_time, java_client, low_rate
+from benchmarks import cpu_samples, import_time, java_client, low_rate
 from benchmarks.clients import BY_NAME, CLIENTS, JAVA, MAIN, available_clients, has_native_kernel
 from benchmarks.clusters import BenchCluster, KafkaBench, MockBench
 from benchmarks.throughput import Measurements, run_python, run_rounds
@@ -150,32 +150,35 @@ def _measure_low_rate(cluster: BenchCluster, results: dict[str, Any]) -> None:
 
 
 def _measure_profile(cluster: BenchCluster, results: dict[str, Any]) -> None:
-    from benchmarks import cpu_samples
-
-    if not cpu_samples.is_possible():
-        results["left_out"].append("profile: `perf` is missing, or may not look at processes here")
-        return
+    """Two runs for each way of sending: samples of the processor, and Python functions of the I/O thread."""
+    kinds = ["functions"]
+    if cpu_samples.is_possible():
+        kinds.append("samples")
+    else:
+        results["left_out"].append("samples of the CPU: `perf` is missing, or may not look at processes here")
     for name in _PROFILED:
         if name not in results["clients"]:
             continue
-        with cluster.topic() as (bootstrap, topic):
-            task = {
-                "client": name,
-                "workload": Workload(OWN_DEFAULTS, 100).as_dict(),
-                "bootstrap": bootstrap,
-                "topic": topic,
-                "is_mock": cluster.is_mock,
-                "cluster_pid": cluster.pid,
-                "seconds": 2.0,
-                "count": None,
-                "profile": True,
-            }
-            found = _client_process(results, name, "benchmarks.run_client", task)
-        if found:
-            profile = found["profile"]
-            results["profile"].append(
-                {"client": name, "cpu_us_per_record": found["cpu_us_per_record"], **profile}
-            )
+        profile: dict[str, Any] = {"client": name}
+        for kind in kinds:
+            with cluster.topic() as (bootstrap, topic):
+                task = {
+                    "client": name,
+                    "workload": Workload(OWN_DEFAULTS, 100).as_dict(),
+                    "bootstrap": bootstrap,
+                    "topic": topic,
+                    "is_mock": cluster.is_mock,
+                    "cluster_pid": cluster.pid,
+                    "seconds": 1.5,
+                    "count": None,
+                    "profile": kind,
+                }
+                found = _client_process(results, name, "benchmarks.run_client", task)
+            if found and kind == "samples":
+                profile |= {"cpu_us_per_record": found["cpu_us_per_record"], **found["profile"]}
+            elif found:
+                profile["io_functions"] = found["functions"]
+        results["profile"].append(profile)
 
 
 def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from contextlib import nullcontext
 from importlib.metadata import version
 from typing import Any
 
-from benchmarks import cpu_samples
-from benchmarks.clients import BY_NAME
+from benchmarks import cpu_samples, io_thread
+from benchmarks.clients import BY_NAME, Client
 from benchmarks.process_costs import cpu_seconds_of, own_cpu_seconds, own_memory_bytes
 from benchmarks.sessions import Session, Target
 from benchmarks.workload import Record, Workload, distinct_records, repeated
@@ -44,6 +44,13 @@ def _warm_up(session: Session, pool: list[Record], count: int) -> tuple[int, flo
 def measure(task: dict[str, Any]) -> dict[str, Any]:
     """Warm up, send, and say what it took."""
     client = BY_NAME[task["client"]]
+    functions: dict[str, Any] = {}
+    with io_thread.profiled(functions) if task.get("profile") == "functions" else nullcontext():
+        found = _measure_client(client, task)
+    return {**found, **functions}
+
+
+def _measure_client(client: Client, task: dict[str, Any]) -> dict[str, Any]:
     workload = Workload.from_dict(task["workload"])
     target = Target(task["bootstrap"], task["topic"], workload, task["is_mock"])
     pool = distinct_records(workload)
@@ -56,7 +63,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     memory_before = own_memory_bytes("VmRSS")
 
     samples: dict[str, Any] = {}
-    with cpu_samples.sampled(samples) if task.get("profile") else nullcontext():
+    with cpu_samples.sampled(samples) if task.get("profile") == "samples" else nullcontext():
         timed = _timed(session, prepared, count, task["cluster_pid"])
     acknowledged = session.acknowledged(timed.pop("outcome"))
     session.close()

@@ -13,6 +13,8 @@ from benchmarks.figures import CLUSTER_CPU, CPU, SPEED, Row, Spread, Table, perc
 
 _NOTHING = "-"
 _LEAST_WIDTH = 130
+#: Below it a place is not listed.
+_LEAST_SHARE = 0.01
 _HEADER = (
     "client",
     "records/s",
@@ -133,22 +135,36 @@ def ceiling_table(results: dict[str, Any]) -> Table:
 
 
 def profile_tables(results: dict[str, Any]) -> list[Table]:
-    tables = []
+    """For each way of sending: where the samples fell, in which functions, and what the I/O thread calls."""
+    made = []
     for entry in results["profile"]:
-        cpu = entry["cpu_us_per_record"]
-        title = f"{entry['client']}: {cpu:.2f} µs of CPU a record ({entry['samples']:,} samples)"
-        places = [
-            (f"{each['thread']} thread: {each['kind']}", f"{each['share'] * cpu:.3f}", f"{each['share']:.0%}")
-            for each in entry["places"]
-            if each["share"] >= 0.01
-        ]
-        tables.append(Table(title, ("where", "µs/record", "share"), places))
+        if "samples" in entry:
+            made += _sample_tables(entry)
         functions = [
-            (f"`{each['function']}` ({each['kind']})", f"{each['share'] * cpu:.3f}", f"{each['share']:.0%}")
-            for each in entry["functions"]
+            (f"`{each['function']}`", f"{each['share']:.1%}", f"{each['calls']:,}")
+            for each in entry.get("io_functions", ())
         ]
-        tables.append(Table(f"{entry['client']}: functions", ("function", "µs/record", "share"), functions))
-    return tables
+        title = f"{entry['client']}: Python functions of the I/O thread, by their own CPU time"
+        made.append(Table(title, ("function", "share", "calls"), functions))
+    return made
+
+
+def _sample_tables(entry: dict[str, Any]) -> list[Table]:
+    cpu = entry["cpu_us_per_record"]
+    places = [
+        (f"{each['thread']} thread: {each['kind']}", f"{each['share'] * cpu:.3f}", f"{each['share']:.0%}")
+        for each in entry["places"]
+        if each["share"] >= _LEAST_SHARE
+    ]
+    functions = [
+        (f"`{each['function']}` ({each['kind']})", f"{each['share'] * cpu:.3f}", f"{each['share']:.0%}")
+        for each in entry["functions"]
+    ]
+    title = f"{entry['client']}: {cpu:.2f} µs of CPU a record, of {entry['samples']:,} samples"
+    return [
+        Table(title, ("where", "µs/record", "share"), places),
+        Table(f"{entry['client']}: machine functions", ("function", "µs/record", "share"), functions),
+    ]
 
 
 def print_table(console: Console, table: Table) -> None:

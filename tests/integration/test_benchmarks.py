@@ -86,6 +86,7 @@ def some_results() -> dict[str, Any]:
                 "samples": 100,
                 "places": [{"thread": "I/O", "kind": "Python interpreter", "share": 0.4}],
                 "functions": [{"function": "eval", "kind": "Python interpreter", "share": 0.3}],
+                "io_functions": [{"function": "sender.run_once", "share": 0.2, "calls": 7}],
             }
         ],
     }
@@ -156,6 +157,24 @@ def test_the_ceiling_is_counted_by_answers(cluster):
         }
         found = run_python("benchmarks.ceiling", task, {})
     assert found[SPEED] > 10_000
+
+
+@pytest.mark.mock_cluster
+def test_the_profile_names_functions_of_the_io_thread(cluster):
+    with cluster.topic() as (bootstrap, topic):
+        task = {
+            "client": "kproducer send, pure Python",
+            "workload": MANY_KEYS.as_dict(),
+            "bootstrap": bootstrap,
+            "topic": topic,
+            "is_mock": True,
+            "cluster_pid": cluster.pid,
+            "count": 1000,
+            "seconds": 1,
+            "profile": "functions",
+        }
+        found = run_python("benchmarks.run_client", task, {"KPRODUCER_KERNEL": "pure"})
+    assert any("." in each["function"] and each["calls"] > 0 for each in found["functions"])
 
 
 def test_import_times_are_those_above_a_bare_start():
