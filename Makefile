@@ -72,8 +72,10 @@ sanitize: setup ## tests of the native core under gcc's address and undefined be
 	cd build/sanitized && CFLAGS="$(SANITIZERS) -O1 -g" LDFLAGS="$(SANITIZERS)" $(abspath $(PY)) -W ignore native_build.py
 	cd build/sanitized && KPRODUCER_KERNEL=native PYTHONPATH="$$PWD:$$PWD/generated" PYTHONMALLOC=malloc \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+		ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:log_path=$$PWD/report" \
+		UBSAN_OPTIONS="print_stacktrace=1:log_path=$$PWD/report" \
 		$(abspath $(PY)) -m pytest -m 'not kafka' -p no:cacheprovider $(SANITIZE_TESTS)
+	@if grep -l 'ERROR: AddressSanitizer\|runtime error' build/sanitized/report.* 2>/dev/null; then exit 1; fi
 
 clean: ## remove what was built (not the cache of broker artifacts)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
