@@ -30,6 +30,11 @@ def check_buffer(buffer: object) -> None:
         raise ValueError(f"a buffer of {len(buffer)} bytes cannot hold a header of {RECORD_BATCH_OVERHEAD}")
 
 
+def refuse_buffer(size: int, wanted: int) -> NoReturn:
+    """Raise the error for a buffer that does not hold what was written so far."""
+    raise ValueError(f"a buffer of {size} bytes cannot hold the {wanted} bytes of a batch")
+
+
 def as_bytes(data: object, field: str) -> bytes:
     """Return a copy that nobody can change between the measuring and the writing of its length."""
     if isinstance(data, (bytes, bytearray, memoryview)):

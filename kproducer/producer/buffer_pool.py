@@ -1,8 +1,8 @@
 """BufferPool: the bound on the memory that records may wait in.
 
-Hands out bytearrays; those of one size (``batch_size``) are kept and handed out again. Knows nothing of
-batches. Differs from Kafka: memory that comes back goes straight to the longest waiting thread and cannot be
-snatched by a newcomer, pooled size or not. Source: Kafka class ``BufferPool``.
+Hands out bytearrays; those of the few sizes that batches have while they grow are kept and handed out again.
+Knows nothing of batches. Differs from Kafka, which keeps one size: here memory that comes back goes straight
+to the longest waiting thread and cannot be snatched by a newcomer. Source: Kafka class ``BufferPool``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from kproducer.clock import Clock
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
+from kproducer.records.record_batch_builder import FIRST_BUFFER_BYTES, GROWTH_FACTOR
 
 
 class _Waiter:
@@ -34,30 +35,42 @@ class BufferPool:
 
     Args:
         total_bytes: the bound (``buffer_memory``).
-        poolable_bytes: size of the buffers that are kept for reuse (``batch_size``).
+        largest_bytes: size of the largest buffers that are kept for reuse (``batch_size``).
         clock: for the elapsed time in messages.
+
+    Attributes:
+        first_bytes: size of the smallest that are kept, ``FIRST_BUFFER_BYTES`` or ``largest_bytes``.
     """
 
     __slots__ = (
         "_clock",
         "_closed",
         "_free",
+        "_free_bytes",
         "_lock",
         "_unpooled_bytes",
         "_waiters",
+        "first_bytes",
         "on_wait",
-        "poolable_bytes",
         "total_bytes",
     )
 
-    def __init__(self, total_bytes: int, poolable_bytes: int, clock: Clock) -> None:
+    def __init__(self, total_bytes: int, largest_bytes: int, clock: Clock) -> None:
         # Fixed after construction.
         self.total_bytes = total_bytes
-        self.poolable_bytes = poolable_bytes
+        self.first_bytes = min(FIRST_BUFFER_BYTES, largest_bytes)
         self._clock = clock
         self._lock = threading.Lock()
         # Guarded by _lock.
-        self._free: list[bytearray] = []
+        #: Buffers to be had again, by size; the sizes are fixed, largest first.
+        self._free: dict[int, list[bytearray]] = {}
+        size = self.first_bytes
+        while size < largest_bytes:
+            self._free[size] = []
+            size *= GROWTH_FACTOR
+        self._free[largest_bytes] = []
+        self._free = dict(sorted(self._free.items(), reverse=True))
+        self._free_bytes = 0
         self._unpooled_bytes = total_bytes
         #: Head first. Only the head gathers memory, so a large wish cannot be starved by small ones.
         self._waiters: deque[_Waiter] = deque()
@@ -70,7 +83,7 @@ class BufferPool:
     def available_bytes(self) -> int:
         """Bytes that are neither handed out nor gathered for a waiter."""
         with self._lock:
-            return self._unpooled_bytes + len(self._free) * self.poolable_bytes
+            return self._unpooled_bytes + self._free_bytes
 
     @property
     def queued(self) -> int:
@@ -97,9 +110,9 @@ class BufferPool:
                 if self._closed:
                     raise ProducerClosedError("The producer is closed")
                 if not self._waiters:
-                    if size_bytes == self.poolable_bytes and self._free:
-                        return self._free.pop()
-                    if self._unpooled_bytes + len(self._free) * self.poolable_bytes >= size_bytes:
+                    if self._free.get(size_bytes):
+                        return self._take_free_locked(size_bytes)
+                    if self._unpooled_bytes + self._free_bytes >= size_bytes:
                         self._free_up_locked(size_bytes)
                         self._unpooled_bytes -= size_bytes
                     else:
@@ -122,9 +135,24 @@ class BufferPool:
     def take_pooled(self, size_bytes: int) -> bytearray | None:
         """Like ``allocate``, if that takes no time: a buffer is at hand and nobody waits; else ``None``."""
         with self._lock:
-            if size_bytes != self.poolable_bytes or not self._free or self._waiters or self._closed:
+            if not self._free.get(size_bytes) or self._waiters or self._closed:
                 return None
-            return self._free.pop()
+            return self._take_free_locked(size_bytes)
+
+    def try_allocate(self, size_bytes: int) -> bytearray | None:
+        """Like ``allocate``, if there is plenty: nobody waits, and as much again stays free; else ``None``.
+
+        For batches that would like to grow: that must not be what makes others wait.
+        """
+        with self._lock:
+            available = self._unpooled_bytes + self._free_bytes
+            if self._waiters or self._closed or available < 2 * size_bytes:
+                return None
+            if self._free.get(size_bytes):
+                return self._take_free_locked(size_bytes)
+            self._free_up_locked(size_bytes)
+            self._unpooled_bytes -= size_bytes
+        return self._make_buffer(size_bytes)
 
     def deallocate(self, buffer: bytearray) -> None:
         """Give back a buffer obtained from ``allocate``. Nobody may look at it or write to it afterwards.
@@ -134,16 +162,13 @@ class BufferPool:
         """
         size_bytes = len(buffer)
         with self._lock:
-            available = self._unpooled_bytes + len(self._free) * self.poolable_bytes
+            available = self._unpooled_bytes + self._free_bytes
             if available + size_bytes > self.total_bytes:
                 raise IllegalStateError(
                     f"A buffer of {size_bytes} bytes was returned twice, or never taken: {available} of"
                     f" {self.total_bytes} bytes are free"
                 )
-            if size_bytes == self.poolable_bytes:
-                self._free.append(buffer)
-            else:
-                self._unpooled_bytes += size_bytes
+            self._keep_locked(buffer)
             if self._waiters:
                 self._hand_out_locked()
 
@@ -175,7 +200,7 @@ class BufferPool:
                 waiter.granted = False  # taken
             else:
                 self._withdraw_locked(waiter)
-            available = self._unpooled_bytes + len(self._free) * self.poolable_bytes
+            available = self._unpooled_bytes + self._free_bytes
             others = len(self._waiters)
         if closed:
             raise ProducerClosedError("The producer was closed while a call waited for buffer memory")
@@ -194,8 +219,8 @@ class BufferPool:
         waiters = self._waiters
         while waiters and not self._closed:
             head = waiters[0]
-            if head.wanted_bytes == self.poolable_bytes and self._free and head.gathered_bytes == 0:
-                head.buffer = self._free.pop()
+            if head.gathered_bytes == 0 and self._free.get(head.wanted_bytes):
+                head.buffer = self._take_free_locked(head.wanted_bytes)
             else:
                 missing = head.wanted_bytes - head.gathered_bytes
                 self._free_up_locked(missing)
@@ -210,16 +235,31 @@ class BufferPool:
 
     def _free_up_locked(self, size_bytes: int) -> None:
         """Let go of pooled buffers until ``size_bytes`` are unpooled, or none is left."""
-        while self._unpooled_bytes < size_bytes and self._free:
-            self._free.pop()
-            self._unpooled_bytes += self.poolable_bytes
+        for size, buffers in self._free.items():
+            while self._unpooled_bytes < size_bytes and buffers:
+                buffers.pop()
+                self._free_bytes -= size
+                self._unpooled_bytes += size
+
+    def _take_free_locked(self, size_bytes: int) -> bytearray:
+        self._free_bytes -= size_bytes
+        return self._free[size_bytes].pop()
+
+    def _keep_locked(self, buffer: bytearray) -> None:
+        """Put a buffer where it can be had again, or let go of it."""
+        size_bytes = len(buffer)
+        if size_bytes in self._free:
+            self._free[size_bytes].append(buffer)
+            self._free_bytes += size_bytes
+        else:
+            self._unpooled_bytes += size_bytes
 
     def _withdraw_locked(self, waiter: _Waiter) -> None:
         """Take a waiter out of the queue, or what it was granted back. Nothing happens the second time."""
         if waiter.granted:
             waiter.granted = False
             if waiter.buffer is not None:
-                self._free.append(waiter.buffer)
+                self._keep_locked(waiter.buffer)
             else:
                 self._unpooled_bytes += waiter.wanted_bytes
             waiter.buffer = None

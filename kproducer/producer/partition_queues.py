@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 #: "Nothing is due": later than any time.
 NEVER_MS: Final = 2**63 - 1
 
+#: How much goes to one partition, about, before the sticky partitioner moves on, unless batches are smaller
+#: still. Not as much as a large batch: at low rates one partition would have all records for minutes.
+STICKY_BYTES: Final = 16384
+
 
 class PartitionQueue(Lane):
     """Batches waiting for one partition, oldest first. Guarded by ``lock`` unless noted.
@@ -101,7 +105,7 @@ class TopicQueues(TopicLanes):
         self.ratio = ratio
         self.partitioner = BuiltInPartitioner(
             topic,
-            config.batch_size,
+            min(config.batch_size, STICKY_BYTES),
             self.queue_size,
             adaptive=config.partitioner_adaptive_partitioning_enable,
             compression_ratio=None if ratio is None else lambda: ratio.ratio,

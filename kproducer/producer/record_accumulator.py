@@ -206,7 +206,7 @@ class RecordAccumulator:
                                 continue
                     if future is None and buffer is None:
                         # Nearly always there is a buffer to be had at once, and the lock need not be let go.
-                        size = max(self._batch_size, record_size_upper_bound(key, value, headers))
+                        size = max(self._pool.first_bytes, record_size_upper_bound(key, value, headers))
                         buffer = self._pool.take_pooled(size)
                         if buffer is not None:
                             now_ms = self._time_of_append(now_ms)
@@ -287,7 +287,7 @@ class RecordAccumulator:
         batch: ProducerBatch | None = None
         try:
             builder = RecordBatchBuilder(
-                buffer, self._compression, topic_queues.ratio, max(self._batch_size, 1)
+                buffer, self._compression, topic_queues.ratio, max(self._batch_size, 1), self._pool
             )
             batch = ProducerBatch(queue.topic_partition, builder, now_ms, (queue.next_order,))
             future = batch.try_append(*record)

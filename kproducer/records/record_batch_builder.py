@@ -1,19 +1,26 @@
 """One record batch while it is being made: records go in, one contiguous buffer comes out.
 
 ``ProducerBatch`` owns a builder and the pooled buffer under it. The kernel encodes the records into that
-buffer. Without compression it is the buffer that is sent. With compression it holds plain records: when it is
-full and the estimate says that the compressed batch still has room, they go through a compression stream as
-one chunk; else they are compressed once at the end. The result goes back into the buffer when it fits.
+buffer; when it is full before the batch is, they move to a larger one, if there is one to be had. Without
+compression it is the buffer that is sent. With compression it holds plain records: when it cannot grow and
+the estimate says that the compressed batch still has room, they go through a compression stream as one chunk;
+else they are compressed once at the end. The result goes back into the buffer when it fits.
 Knows nothing of partitions, brokers, retries or memory accounting. Source: Kafka's ``MemoryRecordsBuilder``.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Final, Protocol
 
 from kproducer.errors import IllegalStateError, LocalProtocolError
-from kproducer.kernel import BatchWriter, RawRecord, decode_records, write_batch_header
+from kproducer.kernel import (
+    BatchWriter,
+    RawRecord,
+    decode_records,
+    record_size_upper_bound,
+    write_batch_header,
+)
 from kproducer.kernel.layout import (
     INT16_MAX,
     INT32_MAX,
@@ -29,8 +36,23 @@ from kproducer.records.compression_ratio_estimator import TopicCompressionRatio
 from kproducer.records.decompression import decompress
 from kproducer.types import Headers
 
+#: What a batch begins with, unless batch_size is smaller: a partition with little traffic needs no more.
+FIRST_BUFFER_BYTES: Final = 16384
+#: How much larger the next buffer is. Few sizes, and few copies: a third of the bytes is copied once more.
+GROWTH_FACTOR: Final = 4
+
 #: Safety on top of the estimated ratio.
 ESTIMATION_FACTOR: Final = 1.05
+
+
+class BufferSource(Protocol):
+    """Where larger buffers come from."""
+
+    def try_allocate(self, size_bytes: int) -> bytearray | None:
+        """A buffer of exactly this size, if there is one to be had without waiting."""
+
+    def deallocate(self, buffer: bytearray) -> None:
+        """Give a buffer back."""
 
 
 class BuilderState(enum.Enum):
@@ -61,6 +83,8 @@ class RecordBatchBuilder:
         topic_ratio: the topic's estimate for this codec: read at construction, taught by ``close``.
         write_limit: bytes the batch should not exceed, header included; compressed: by estimate. Only the
             first record may exceed it. ``None``: the size of the buffer.
+        buffers: where larger buffers, up to ``write_limit``, come from and ``buffer`` goes back to then;
+            ``None``: there are none.
 
     Attributes:
         compression: what was passed in.
@@ -68,6 +92,7 @@ class RecordBatchBuilder:
     """
 
     __slots__ = (
+        "_buffers",
         "_closed_view",
         "_compressed_pieces",
         "_compressed_size_bytes",
@@ -93,6 +118,7 @@ class RecordBatchBuilder:
         compression: Compression,
         topic_ratio: TopicCompressionRatio | None = None,
         write_limit: int | None = None,
+        buffers: BufferSource | None = None,
     ) -> None:
         self.compression = compression
         self.producer_id = NO_PRODUCER_ID
@@ -100,7 +126,10 @@ class RecordBatchBuilder:
         self.base_sequence = NO_SEQUENCE
         self.is_transactional = False
         self._writer = BatchWriter(buffer)
-        self._write_limit = len(buffer) if write_limit is None else min(write_limit, len(buffer))
+        self._buffers = buffers
+        self._write_limit = len(buffer) if write_limit is None else write_limit
+        if buffers is None:
+            self._write_limit = min(self._write_limit, len(buffer))
         self._topic_ratio = topic_ratio
         #: Expected bytes on the wire for each plain byte.
         self._factor = 1.0
@@ -116,7 +145,6 @@ class RecordBatchBuilder:
         self._compressed_size_bytes = 0
         self._wire_buffer = buffer
         self._closed_view: memoryview | None = None
-        self._writer.limit = self._write_limit
         self._adjust_limit()
 
     # -- what it holds ---------------------------------------------------------------------------------------
@@ -128,7 +156,7 @@ class RecordBatchBuilder:
 
     @property
     def writer(self) -> BatchWriter:
-        """What the records go through; who appends to it directly asks ``append_at_limit`` when it refuses."""
+        """What the records go through; whoever appends to it asks ``append_at_limit`` when it refuses."""
         return self._writer
 
     @property
@@ -226,18 +254,48 @@ class RecordBatchBuilder:
                 )
             self._adjust_limit()
             return True
-        if self.compression.type is CompressionType.NONE:
-            return False
         room = self._room_bytes()
         writer.limit = min(writer.position + room, buffer_bytes)
         taken = writer.append(timestamp_ms, key, value, headers)
-        if not taken and room > buffer_bytes - writer.position and writer.position > RECORD_BATCH_OVERHEAD:
-            # The estimate has room where the buffer has none.
-            self._flush_chunk()
-            writer.limit = min(writer.position + room, buffer_bytes)
-            taken = writer.append(timestamp_ms, key, value, headers)
+        if not taken and room > buffer_bytes - writer.position:
+            # The batch has room where the buffer has none.
+            if self._grow(record_size_upper_bound(key, value, headers)):
+                buffer_bytes = len(writer.buffer)
+                writer.limit = min(writer.position + room, buffer_bytes)
+                taken = writer.append(timestamp_ms, key, value, headers)
+            if (
+                not taken
+                and self.compression.type is not CompressionType.NONE
+                and room > buffer_bytes - writer.position
+                and writer.position > RECORD_BATCH_OVERHEAD
+            ):
+                self._flush_chunk()
+                writer.limit = min(writer.position + room, buffer_bytes)
+                taken = writer.append(timestamp_ms, key, value, headers)
         self._adjust_limit()
         return taken
+
+    def _grow(self, record_bytes: int) -> bool:
+        """Move to a buffer with room for a record of this size, or as large as the batch may become."""
+        writer = self._writer
+        old = writer.buffer
+        largest = self._write_limit
+        if self._buffers is None or len(old) >= largest:
+            return False
+        wanted = max(writer.position + record_bytes, 2 * len(old))
+        size = FIRST_BUFFER_BYTES
+        while size < wanted:
+            size *= GROWTH_FACTOR
+        larger = self._buffers.try_allocate(min(size, largest))
+        if larger is None:
+            return False
+        try:
+            writer.move_to(larger)
+        finally:
+            # Also when a signal handler raises in between: one of the two is the batch's, the other is not.
+            self._wire_buffer = writer.buffer
+            self._buffers.deallocate(old if writer.buffer is larger else larger)
+        return True
 
     def _room_bytes(self) -> int:
         """Return how long the next record may be: its own compression is not counted on, as in Kafka."""
@@ -246,7 +304,7 @@ class RecordBatchBuilder:
     def _adjust_limit(self) -> None:
         """Let the writer run, without asking us, as far as the estimate is sure to hold."""
         if self.compression.type is CompressionType.NONE:
-            self._writer.limit = self._write_limit
+            self._writer.limit = min(self._write_limit, len(self._writer.buffer))
             return
         run = int(self._room_bytes() / max(self._factor, 1.0))
         self._writer.limit = min(self._writer.position + max(run, 0), len(self._writer.buffer))

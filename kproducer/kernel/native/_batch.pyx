@@ -16,11 +16,11 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.kernel.pure.batch_v2 import encode_headers
-from kproducer.kernel.record_arguments import as_bytes, check_buffer, refuse_length, refuse_timestamp
+from kproducer.kernel.record_arguments import as_bytes, check_buffer, refuse_buffer, refuse_length, refuse_timestamp
 
 cdef extern from *:
     """
@@ -78,7 +78,7 @@ cdef class BatchWriter:
     The buffer is never resized. While a writer exists the buffer cannot be resized by others either.
 
     Attributes:
-        buffer: what was passed in.
+        buffer: what was passed in, or to ``move_to`` since.
         limit: no record may end behind this position; the owner may move it between 0 (nothing more is taken)
             and ``len(buffer)``, which it is at first.
         position: where the next record starts.
@@ -197,6 +197,27 @@ cdef class BatchWriter:
         self.position = end
         self.record_count += 1
         return 1
+
+    def move_to(self, buffer):
+        """Go on in another buffer, with a copy of what was written so far; ``limit`` is its size now.
+
+        Raises:
+            TypeError, ValueError: as the constructor does, or it is too small for the copy; nothing has changed.
+        """
+        cdef Py_buffer export
+        check_buffer(buffer)
+        PyObject_GetBuffer(buffer, &export, PyBUF_SIMPLE | PyBUF_WRITABLE)
+        if export.len < self.position:
+            size = export.len
+            PyBuffer_Release(&export)
+            refuse_buffer(size, self.position)
+        memmove(<char*>export.buf, self._data, self.position)  # it may be the same buffer
+        PyBuffer_Release(&self._export)
+        self._export = export
+        self._data = <char*>export.buf
+        self._size = export.len
+        self.limit = export.len
+        self.buffer = buffer
 
     def rewind(self):
         """Start again behind the header; the records so far still count, their bytes are the caller's."""

@@ -39,6 +39,7 @@ from kproducer.kernel.record_arguments import (
     as_pair,
     bad_header_name,
     check_buffer,
+    refuse_buffer,
     refuse_length,
     refuse_timestamp,
 )
@@ -53,7 +54,7 @@ class BatchWriter:
     The buffer is never resized. While a writer exists the buffer cannot be resized by others either.
 
     Attributes:
-        buffer: what was passed in.
+        buffer: what was passed in, or to ``move_to`` since.
         limit: no record may end behind this position; the owner may move it between 0 (nothing more is taken)
             and ``len(buffer)``, which it is at first.
         position: where the next record starts.
@@ -161,6 +162,20 @@ class BatchWriter:
             self.max_timestamp_ms = earlier_max_timestamp_ms
             raise
         return True
+
+    def move_to(self, buffer: bytearray) -> None:
+        """Go on in another buffer, with a copy of what was written so far; ``limit`` is its size now.
+
+        Raises:
+            TypeError, ValueError: as the constructor does, or it is too small for the copy; nothing has changed.
+        """
+        check_buffer(buffer)
+        if len(buffer) < self.position:
+            refuse_buffer(len(buffer), self.position)
+        view = memoryview(buffer)
+        view[: self.position] = self._view[: self.position]
+        self._view, self.buffer = view, buffer
+        self.limit = len(buffer)
 
     def rewind(self) -> None:
         """Start again behind the header; the records so far still count, their bytes are the caller's."""

@@ -24,6 +24,7 @@ FUNCTIONS = {
 }
 WRITER_METHODS = {
     "append": "(self, timestamp_ms, key, value, headers)",
+    "move_to": "(self, buffer)",
     "rewind": "(self)",
 }
 WRITER_ATTRIBUTES = {

@@ -168,6 +168,11 @@ class Writers(RuleBasedStateMachine):
             if writer.record_count:
                 writer.record_count = count
 
+    @rule(size=st.integers(0, 700))
+    def move(self, size: int) -> None:
+        one, other = [outcome(lambda w=writer: w.move_to(bytearray(size))) for writer in self.writers]
+        assert one == other
+
     @rule()
     def resize(self) -> None:
         for writer in self.writers:

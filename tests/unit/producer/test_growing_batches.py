@@ -1,0 +1,174 @@
+"""Batches begin small and grow up to batch_size, out of the pool; never at the cost of others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from kproducer.producer.buffer_pool import BufferPool
+from kproducer.producer.future_record_metadata import FutureRecordMetadata
+from kproducer.producer.producer_batch import ProducerBatch
+from kproducer.records.compression import Compression
+from kproducer.records.record_batch import RecordBatch
+from kproducer.records.record_batch_builder import FIRST_BUFFER_BYTES, RecordBatchBuilder
+from tests.support.accumulator_kit import Kit
+from tests.support.manual_clock import ManualClock
+
+KIB = 1024
+TS = 1_700_000_000_000
+
+
+def open_batch(kit: Kit, partition: int = 0) -> ProducerBatch:
+    queue = kit.accumulator.topics["topic"].queue(partition)
+    assert queue is not None
+    assert queue.open_batch is not None
+    return queue.open_batch
+
+
+def taken_bytes(kit: Kit) -> int:
+    return kit.config.buffer_memory - kit.pool.available_bytes
+
+
+def append_until(kit: Kit, over: Callable[[], bool]) -> list[FutureRecordMetadata]:
+    futures = []
+    while not over():
+        futures.append(kit.append(value=b"%0900d" % len(futures)))
+    return futures
+
+
+def end(kit: Kit) -> list[RecordBatch]:
+    """Drain everything and acknowledge it; what was in the batches."""
+    parsed = []
+    while kit.accumulator.has_undrained:
+        for batches in kit.accumulator.drain(
+            kit.snapshot, kit.snapshot.nodes.values(), 1 << 30, kit.now_ms
+        ).values():
+            for batch in batches:
+                parsed.append(RecordBatch.parse(bytes(batch.records())))
+                kit.accumulator.request_done(batch)
+                batch.complete(0, -1)
+                kit.accumulator.deallocate(batch)
+    return parsed
+
+
+def test_a_batch_takes_what_it_needs_and_no_more() -> None:
+    kit = Kit(batch_size=256 * KIB, buffer_memory=4096 * KIB)
+    kit.append()
+    assert taken_bytes(kit) == 16 * KIB
+    futures = [kit.append(value=bytes(900)) for _ in range(20)]
+    assert taken_bytes(kit) == 64 * KIB
+    (batch,) = end(kit)
+    assert len(batch.records()) == 21
+    assert [future.result(0).offset for future in futures] == list(range(1, 21))
+    kit.assert_all_memory_is_back()
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
+def test_a_batch_grows_to_batch_size_and_is_full_then(codec: str) -> None:
+    kit = Kit(batch_size=200 * KIB, buffer_memory=4096 * KIB, compression_type=codec)
+    noise = random.Random(3)
+    values = []
+    while len(kit.accumulator.topics.get("topic", _Nothing).lanes) == 0 or queue_length(kit) == 1:
+        values.append(noise.randbytes(900))
+        kit.append(value=values[-1])
+    batches = end(kit)
+    sent = [record.value for batch in batches for record in batch.records()]
+    assert sent == values
+    assert len(batches) == 2
+    assert 180 * KIB < sum(map(len, values[:-1])) < 200 * KIB
+    kit.assert_all_memory_is_back()
+
+
+class _Nothing:
+    lanes: tuple[()] = ()
+
+
+def queue_length(kit: Kit) -> int:
+    queue = kit.accumulator.topics["topic"].queue(0)
+    return 0 if queue is None else len(queue.batches)
+
+
+def test_a_batch_that_cannot_grow_is_full() -> None:
+    kit = Kit(batch_size=100 * KIB, buffer_memory=100 * KIB)
+    append_until(kit, lambda: taken_bytes(kit) > 16 * KIB)
+    # 64 KiB would not leave as much again.
+    assert taken_bytes(kit) == 32 * KIB
+    assert queue_length(kit) == 2
+    assert len(end(kit)) == 2
+    kit.assert_all_memory_is_back()
+
+
+def test_nobody_grows_while_somebody_waits() -> None:
+    pool = BufferPool(100, 100, ManualClock())
+    held = pool.allocate(60, 0)
+    assert pool.try_allocate(30) is None  # not as much again would be left
+    small = pool.try_allocate(20)
+    assert small is not None
+    waited: list[object] = []
+    pool.on_wait = lambda: waited.append(pool.try_allocate(1))
+    with pytest.raises(Exception, match="No 50 bytes"):
+        pool.allocate(50, 0)
+    assert waited == [None]
+    pool.deallocate(held)
+    pool.deallocate(small)
+    assert pool.available_bytes == 100
+    pool.close()
+    assert pool.try_allocate(1) is None
+
+
+def test_every_size_of_a_growing_batch_is_handed_out_again() -> None:
+    pool = BufferPool(4096 * KIB, 300 * KIB, ManualClock())
+    for size in (16 * KIB, 64 * KIB, 256 * KIB, 300 * KIB):
+        buffer = pool.try_allocate(size)
+        assert buffer is not None
+        pool.deallocate(buffer)
+        assert pool.try_allocate(size) is buffer
+        pool.deallocate(buffer)
+    assert pool.available_bytes == pool.total_bytes
+    # All of them give way to what is wanted now.
+    everything = pool.allocate(pool.total_bytes, 0)
+    assert pool.available_bytes == 0
+    pool.deallocate(everything)
+    assert pool.available_bytes == pool.total_bytes
+
+
+def test_a_large_first_record_gets_a_buffer_of_its_size_and_the_batch_grows_on() -> None:
+    kit = Kit(batch_size=256 * KIB, buffer_memory=4096 * KIB)
+    kit.append(value=bytes(20 * KIB))
+    assert 20 * KIB < taken_bytes(kit) < 21 * KIB
+    kit.append(value=bytes(20 * KIB))
+    assert taken_bytes(kit) == 64 * KIB
+    kit.append(value=bytes(100 * KIB))
+    assert taken_bytes(kit) == 256 * KIB
+    (batch,) = end(kit)
+    assert [len(record.value or b"") for record in batch.records()] == [20 * KIB, 20 * KIB, 100 * KIB]
+    kit.assert_all_memory_is_back()
+
+
+class Buffers:
+    """A source that remembers, and can fail while the batch moves."""
+
+    def __init__(self) -> None:
+        self.out: list[bytearray] = []
+
+    def try_allocate(self, size_bytes: int) -> bytearray | None:
+        self.out.append(bytearray(size_bytes))
+        return self.out[-1]
+
+    def deallocate(self, buffer: bytearray) -> None:
+        self.out = [other for other in self.out if other is not buffer]
+
+
+def test_a_compressed_batch_goes_on_growing_while_the_estimate_has_room() -> None:
+    buffers = Buffers()
+    first = buffers.try_allocate(FIRST_BUFFER_BYTES)
+    assert first is not None
+    builder = RecordBatchBuilder(first, Compression.of("gzip"), None, 64 * KIB, buffers)
+    count = 0
+    while builder.try_append(TS, None, bytes(500), None):
+        count += 1
+    assert [len(buffer) for buffer in buffers.out] == [64 * KIB]
+    assert builder.buffer is buffers.out[0]
+    assert len(RecordBatch.parse(builder.close()).records()) == count
