@@ -98,7 +98,10 @@ class DefaultMetadataUpdater:
         return list(self._metadata.snapshot.nodes.values())
 
     def is_update_due(self, now_ms: int) -> bool:
-        return self._in_progress is None and self._metadata.time_to_next_update(now_ms) == 0
+        # Asked for each request: the usual answer costs no lock.
+        if self._in_progress is not None or self._metadata.is_fresh(now_ms):
+            return False
+        return self._metadata.time_to_next_update(now_ms) == 0
 
     def maybe_update(self, now_ms: int) -> int:
         if self._in_progress is not None:

@@ -183,6 +183,10 @@ class Metadata:
             expires_in_ms = 0 if self.update_requested else self._age_left_ms(now_ms)
             return max(expires_in_ms, self.time_to_allow_update(now_ms))
 
+    def is_fresh(self, now_ms: int) -> bool:
+        """Whether no update is due, as far as can be told without the lock; ``False`` proves nothing."""
+        return not (self._need_full_update or self._need_partial_update) and self._age_left_ms(now_ms) > 0
+
     def _age_left_ms(self, now_ms: int) -> int:
         if self._last_successful_refresh_ms is None:
             return 0

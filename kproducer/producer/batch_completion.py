@@ -25,7 +25,7 @@ from kproducer.errors import (
 from kproducer.log_repeats import LogRepeats
 from kproducer.producer.in_flight_batches import InFlightBatches
 from kproducer.producer.metrics import ProducerMetrics
-from kproducer.types import NO_OFFSET, NO_TIMESTAMP
+from kproducer.types import NO_OFFSET, NO_TIMESTAMP, Node
 
 if TYPE_CHECKING:
     from kproducer.producer.producer_batch import ProducerBatch
@@ -55,13 +55,13 @@ class Attempt(NamedTuple):
     """Where a batch was sent, or was to be sent, for error messages.
 
     Attributes:
-        node: the broker, in words.
+        node: the broker, for words only.
         api_version: of the Produce request; means nothing when it was never sent.
         latency_ms: from sending to the answer, or to the loss of it.
         ending: which of these.
     """
 
-    node: str
+    node: Node | str
     api_version: int
     latency_ms: int
     ending: Ending

@@ -36,12 +36,15 @@ class InFlightBatches:
     def add(self, batch: ProducerBatch, node_id: int) -> None:
         """Note that ``batch`` is on its way to a node."""
         self._node_of_batch[batch] = node_id
-        self._earliest_expiry_ms = min(self._earliest_expiry_ms, batch.created_ms + self._delivery_timeout_ms)
+        expiry_ms = batch.created_ms + self._delivery_timeout_ms
+        if expiry_ms < self._earliest_expiry_ms:
+            self._earliest_expiry_ms = expiry_ms
 
     def remove(self, batch: ProducerBatch) -> None:
         """Note that the request's fate is known. The earliest expiry may now be too early: never too late."""
-        self._node_of_batch.pop(batch, None)
-        if not self._node_of_batch:
+        node_of_batch = self._node_of_batch
+        node_of_batch.pop(batch, None)
+        if not node_of_batch:
             self._earliest_expiry_ms = _NEVER
 
     def expired(self, now_ms: int) -> list[tuple[ProducerBatch, int]]:

@@ -5,42 +5,36 @@ What flush waits for and what a forced close fails. Source: Kafka class ``Incomp
 
 from __future__ import annotations
 
-import threading
-
 from kproducer.producer.producer_batch import ProducerBatch
 
 
 class IncompleteBatches:
-    """A set of batches in the order they came. Thread-safe."""
+    """A set of batches in the order they came. Thread-safe, without a lock.
 
-    __slots__ = ("_batches", "_lock")
+    Each method is one operation of a dict whose keys compare by identity, so no other Python code can run in
+    the midst of it: no thread, no forked child and no finalizer ever sees half of one.
+    """
+
+    __slots__ = ("_batches",)
 
     def __init__(self) -> None:
-        # Re-entrant: the garbage collector may count the members at any moment, on any thread.
-        self._lock = threading.RLock()
-        # Guarded by _lock. A dict for its order: aborts then fail records in the order they were sent.
-        self._batches: dict[ProducerBatch, None] = {}
+        # A dict for its order: aborts then fail records in the order they were sent.
+        self._batches: dict[ProducerBatch, ProducerBatch] = {}
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def add(self, batch: ProducerBatch) -> None:
-        with self._lock:
-            self._batches[batch] = None
+        self._batches[batch] = batch
 
     def remove(self, batch: ProducerBatch) -> bool:
         """``False``: it was not there (any more)."""
-        with self._lock:
-            if batch not in self._batches:
-                return False
-            del self._batches[batch]
-            return True
+        return self._batches.pop(batch, None) is not None
 
     def copy(self) -> list[ProducerBatch]:
         """The present members, oldest first."""
-        with self._lock:
-            return list(self._batches)
+        return list(self._batches)
 
     def members_after_fork(self) -> list[ProducerBatch]:
-        """The members, without the lock: in a forked child a thread that is not there may hold it."""
-        return list(self._batches)
+        """Likewise, in a forked child."""
+        return self.copy()

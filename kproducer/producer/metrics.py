@@ -7,6 +7,8 @@ Knows nothing of where the numbers go. Source: Kafka's ``SenderMetricsRegistry``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 #: Every name that ``KafkaProducer.metrics()`` returns, with its unit and meaning.
 METRICS: dict[str, tuple[str, str]] = {
     "batch_size_avg": ("bytes", "mean size of the batches sent, as on the wire"),
@@ -52,6 +54,13 @@ class _Distribution:
         if value > self.maximum:
             self.maximum = value
 
+    def add_all(self, values: Sequence[float]) -> None:
+        for value in values:
+            self.total += value
+            if value > self.maximum:
+                self.maximum = value
+        self.count += len(values)
+
     @property
     def average(self) -> float:
         return self.total / self.count if self.count else 0.0
@@ -85,16 +94,24 @@ class ProducerMetrics:
         self.record_error_total = 0
         self.record_retry_total = 0
 
-    def batch_sent(self, size_bytes: int, compression_rate: float, queue_time_ms: int | None) -> None:
-        """Note a batch on its way. ``queue_time_ms`` is ``None`` for a retry."""
-        self._batch_size.add(size_bytes)
-        self._compression_rate.add(compression_rate)
-        if queue_time_ms is not None:
-            self._queue_time.add(queue_time_ms)
+    def request_sent(
+        self,
+        record_count: int,
+        batch_sizes_bytes: Sequence[int],
+        compression_rates: Sequence[float],
+        queue_times_ms: Sequence[int],
+    ) -> None:
+        """Note a Produce request on its way.
 
-    def request_sent(self, record_count: int) -> None:
-        """Note a Produce request with this many records."""
+        Args:
+            record_count: records in it.
+            batch_sizes_bytes, compression_rates: of each of its batches.
+            queue_times_ms: of those of its batches that are sent for the first time.
+        """
         self._records_per_request.add(record_count)
+        self._batch_size.add_all(batch_sizes_bytes)
+        self._compression_rate.add_all(compression_rates)
+        self._queue_time.add_all(queue_times_ms)
 
     def response_received(self, latency_ms: int, throttle_time_ms: int) -> None:
         """Note a Produce response."""

@@ -55,7 +55,7 @@ class ProduceRequestBuilder:
         self._topic_ids = topic_ids
         self._acks = acks
         self._timeout_ms = timeout_ms
-        self.api_key = ApiKey.PRODUCE
+        self.api_key = int(ApiKey.PRODUCE)
         self.oldest_version = FIRST_VERSION_WITH_ZSTD if uses_zstd else ProduceRequest.MIN_VERSION
         self.latest_version = ProduceRequest.MAX_VERSION
         if not all(batch.topic_partition.topic in topic_ids for batch in batches):

@@ -79,10 +79,10 @@ class ProduceResponseHandler:
             response: the answer, or how it failed.
             now_ms: monotonic.
         """
-        attempt = Attempt(str(node), response.api_version, response.latency_ms, _ending(response))
-        waiting = {batch.topic_partition: batch for batch in batches}
+        attempt = Attempt(node, response.api_version, response.latency_ms, _ending(response))
+        waiting: dict[tuple[str, int], ProducerBatch] = {batch.topic_partition: batch for batch in batches}
         try:
-            failure = self._request_failure(response)
+            failure = None if response.body is not None else self._request_failure(response)
             if failure is not None:
                 self._reject_all(waiting, failure, attempt, now_ms)
             elif response.body is None:
@@ -93,13 +93,14 @@ class ProduceResponseHandler:
                 self._metrics.response_received(response.latency_ms, response.body.throttle_time_ms)
                 self._read_body(waiting, topic_ids, attempt, response, now_ms)
         finally:
-            # Also when the lines above have a bug: no batch may be left without a fate.
-            self._reject_all(
-                waiting,
-                IncompleteResponseError("the broker's answer leaves out this partition"),
-                attempt,
-                now_ms,
-            )
+            if waiting:
+                # Also when the lines above have a bug: no batch may be left without a fate.
+                self._reject_all(
+                    waiting,
+                    IncompleteResponseError("the broker's answer leaves out this partition"),
+                    attempt,
+                    now_ms,
+                )
 
     def _request_failure(self, response: ClientResponse) -> KafkaError | None:
         """Why there is no answer to read, if there is none."""
@@ -125,7 +126,7 @@ class ProduceResponseHandler:
 
     def _reject_all(
         self,
-        waiting: dict[TopicPartition, ProducerBatch],
+        waiting: dict[tuple[str, int], ProducerBatch],
         failure: KafkaError,
         attempt: Attempt,
         now_ms: int,
@@ -140,7 +141,7 @@ class ProduceResponseHandler:
 
     def _read_body(
         self,
-        waiting: dict[TopicPartition, ProducerBatch],
+        waiting: dict[tuple[str, int], ProducerBatch],
         topic_ids: Mapping[str, Any],
         attempt: Attempt,
         response: ClientResponse,
@@ -149,13 +150,16 @@ class ProduceResponseHandler:
         body: ProduceResponse = response.body
         names = {}
         if response.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            names = {topic_ids[tp.topic]: tp.topic for tp in waiting}
+            names = {topic_ids[topic]: topic for topic in {topic for topic, _ in waiting}}
         leaders: dict[TopicPartition, tuple[int, int]] = {}
         for topic in body.responses:
             name = names.get(topic.topic_id) if names else topic.name
             for partition in topic.partition_responses:
                 # A partition never asked about, or named twice, finds no batch.
-                batch = waiting.pop(TopicPartition(name, partition.index), None) if name is not None else None
+                batch = waiting.pop((name, partition.index), None) if name is not None else None
+                if batch is not None and partition.error_code == 0:
+                    self._succeed(batch, partition.base_offset, partition.log_append_time_ms)
+                    continue
                 if batch is None:
                     _log.warning(
                         "%s answered for %s-%d, which this request does not (or no longer) ask about",
@@ -164,7 +168,7 @@ class ProduceResponseHandler:
                         partition.index,
                     )
                     continue
-                self._resolve(batch, partition, attempt, now_ms)
+                self._refuse(batch, partition, attempt, now_ms)
                 hint = partition.current_leader
                 if (
                     partition.error_code in _LEADER_MOVED_CODES
@@ -175,12 +179,8 @@ class ProduceResponseHandler:
         if leaders:
             self._take_leader_hints(leaders, body)
 
-    def _resolve(self, batch: ProducerBatch, partition: Any, attempt: Attempt, now_ms: int) -> None:
-        code = partition.error_code
-        if code == 0:
-            self._succeed(batch, partition.base_offset, partition.log_append_time_ms)
-            return
-        error = error_for_code(code, partition.error_message, attempt.describe(batch, now_ms))
+    def _refuse(self, batch: ProducerBatch, partition: Any, attempt: Attempt, now_ms: int) -> None:
+        error = error_for_code(partition.error_code, partition.error_message, attempt.describe(batch, now_ms))
         messages = {e.batch_index: e.batch_index_error_message for e in partition.record_errors}
         self._reject(batch, error, now_ms, messages)
 
@@ -220,7 +220,7 @@ def _ending(response: ClientResponse) -> Ending:
     return Ending.NO_ANSWER if response.body is None else Ending.ANSWERED
 
 
-def _taken(waiting: dict[TopicPartition, ProducerBatch]) -> list[ProducerBatch]:
+def _taken(waiting: dict[tuple[str, int], ProducerBatch]) -> list[ProducerBatch]:
     """All that still wait, taken out one and all: whatever happens next, none is resolved twice."""
     batches = list(waiting.values())
     waiting.clear()

@@ -303,17 +303,20 @@ class Sender:
             self._completion.fail_unsent(batch, error)
 
     def _note_sent(self, batches: Sequence[ProducerBatch], now_ms: int) -> None:
-        metrics = self.metrics
         records = 0
+        topic: str | None = None
+        sizes_bytes: list[int] = []
+        rates: list[float] = []
+        queue_times_ms: list[int] = []
         for batch in batches:
             records += batch.record_count
-            size_bytes = batch.records().nbytes
-            # A topic in use stays known: once a batch is often enough for its expiry.
-            self._metadata.add(batch.topic_partition.topic, now_ms)
+            sizes_bytes.append(batch.records().nbytes)
             builder = batch.builder
-            metrics.batch_sent(
-                size_bytes,
-                1.0 if builder is None else builder.compression_ratio,
-                now_ms - batch.created_ms if batch.attempts == 0 else None,
-            )
-        metrics.request_sent(records)
+            rates.append(1.0 if builder is None else builder.compression_ratio)
+            if not batch.attempts:
+                queue_times_ms.append(now_ms - batch.created_ms)
+            if batch.topic_partition.topic != topic:
+                topic = batch.topic_partition.topic
+                # A topic in use stays known: once a request is often enough for its expiry.
+                self._metadata.add(topic, now_ms)
+        self.metrics.request_sent(records, sizes_bytes, rates, queue_times_ms)

@@ -6,6 +6,8 @@ upstream tolerates them. Source: the Kafka protocol guide; Kafka's ``AbstractRes
 
 from __future__ import annotations
 
+import struct
+from functools import cache
 from typing import Any
 
 from kproducer_messages import DecodeError, ResponseHeader
@@ -13,6 +15,12 @@ from kproducer_messages import DecodeError, ResponseHeader
 from kproducer.errors import RemoteProtocolError
 from kproducer.protocol.headers import response_header_version
 from kproducer.protocol.registry import api_name, response_class
+
+#: A header that every broker sends so far: the correlation id and, if flexible, no tagged fields.
+_CORRELATION_ID = struct.Struct(">i")
+
+_header_version = cache(response_header_version)
+_message_class = cache(response_class)
 
 
 class CorrelationIdMismatchError(RemoteProtocolError):
@@ -44,14 +52,22 @@ def parse_response(
     # One copy, so that the message owns what it refers to and decoding indexes bytes, the fastest kind.
     data = payload if type(payload) is bytes else bytes(payload)
     try:
-        header, position = ResponseHeader.decode(data, response_header_version(api_key, version))
-        if header.correlation_id != expected_correlation_id:
+        correlation_id, position = _read_header(data, _header_version(api_key, version))
+        if correlation_id != expected_correlation_id:
             reason = (
-                f"{api_name(api_key)} v{version}: the response has correlation id {header.correlation_id}, "
+                f"{api_name(api_key)} v{version}: the response has correlation id {correlation_id}, "
                 f"the oldest request in flight has {expected_correlation_id}"
             )
-            raise CorrelationIdMismatchError(reason, expected_correlation_id, header.correlation_id)
-        message, _ = response_class(api_key).decode(data, version, position)
+            raise CorrelationIdMismatchError(reason, expected_correlation_id, correlation_id)
+        message, _ = _message_class(api_key).decode(data, version, position)
     except DecodeError as error:
         raise RemoteProtocolError(str(error)) from error
     return message
+
+
+def _read_header(data: bytes, header_version: int) -> tuple[int, int]:
+    """The correlation id and the position behind the header. Raises DecodeError."""
+    if len(data) > 4 and (header_version == 0 or data[4] == 0):
+        return _CORRELATION_ID.unpack_from(data)[0], 4 + header_version
+    header, position = ResponseHeader.decode(data, header_version)
+    return header.correlation_id, position

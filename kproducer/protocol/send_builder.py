@@ -7,6 +7,7 @@ on the wire. Source: Kafka's ``SendBuilder``.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Protocol
 
 from kproducer_messages import EncodeError, RequestHeader
@@ -18,6 +19,9 @@ from kproducer.protocol.registry import api_name
 
 #: The size prefix is an int32.
 _MAX_SIZE = 2**31 - 1
+
+#: Where the correlation id stands in a frame: behind the size prefix, API key and version, in every header.
+_CORRELATION_ID_OFFSET = SIZE_PREFIX_BYTES + 4
 
 
 class Message(Protocol):
@@ -54,16 +58,10 @@ def build_request(
     Raises:
         LocalProtocolError: this version cannot express the message, or it is too large for a frame.
     """
-    header_version = request_header_version(api_key, version)
-    header = RequestHeader(
-        request_api_key=api_key,
-        request_api_version=version,
-        correlation_id=correlation_id,
-        client_id=client_id,
-    )
     gather: list[tuple[int, bytes | bytearray | memoryview]] = []
     try:
-        total = header.size(header_version) + message.size(version)
+        header = _header(api_key, version, client_id)
+        total = len(header) + message.size(version)
         if total > _MAX_SIZE:
             raise LocalProtocolError(
                 f"{api_name(api_key)} v{version} takes {total} bytes; a frame ends at {_MAX_SIZE}"
@@ -71,7 +69,9 @@ def build_request(
         small_bytes = SIZE_PREFIX_BYTES + total - message.zero_copy_size(version)
         small = bytearray(small_bytes)
         SIZE_PREFIX.pack_into(small, 0, total)
-        position = header.encode_into(small, SIZE_PREFIX_BYTES, header_version)
+        position = SIZE_PREFIX_BYTES + len(header)
+        small[SIZE_PREFIX_BYTES:position] = header
+        SIZE_PREFIX.pack_into(small, _CORRELATION_ID_OFFSET, correlation_id)
         position = message.encode_into(small, position, version, gather)
     except EncodeError as error:
         raise LocalProtocolError(str(error)) from error
@@ -82,6 +82,13 @@ def build_request(
     return buffers
 
 
+@lru_cache(maxsize=256)
+def _header(api_key: int, version: int, client_id: str | None) -> bytes:
+    """The request's header with correlation id 0: only that differs from one request to the next."""
+    header = RequestHeader(request_api_key=api_key, request_api_version=version, client_id=client_id)
+    return header.encode(request_header_version(api_key, version))
+
+
 def _interleave(
     small: bytearray, gather: list[tuple[int, bytes | bytearray | memoryview]]
 ) -> list[memoryview]:
@@ -90,7 +97,10 @@ def _interleave(
     buffers: list[memoryview] = []
     start = 0
     for position, referenced in gather:
-        data = memoryview(referenced).cast("B")
+        # A view of bytes is what batches come as: it goes in as it is.
+        data = referenced if isinstance(referenced, memoryview) else memoryview(referenced)
+        if data.format != "B" or data.ndim != 1:
+            data = data.cast("B")
         if not len(data):
             continue
         if position > start:

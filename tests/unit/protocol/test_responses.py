@@ -32,6 +32,12 @@ def test_a_response_is_read_in_every_version_whatever_follows_it(api_key, messag
             assert parse_response(api_key, version, 5, buffer) == message
 
 
+def test_tagged_fields_in_the_header_are_read_over():
+    body = MetadataResponse(cluster_id="abc")
+    header = b"\0\0\0\5" + b"\1" + b"\7\2hi"
+    assert parse_response(ApiKey.METADATA, 12, 5, header + body.encode(12)) == body
+
+
 def test_the_message_survives_the_reuse_of_the_receive_buffer():
     buffer = bytearray(payload(MetadataResponse(cluster_id="abc"), ApiKey.METADATA, 12))
     message = parse_response(ApiKey.METADATA, 12, 5, memoryview(buffer))
