@@ -1,5 +1,6 @@
-"""Invariant: whatever bytes a decoder gets, it returns a message or raises DecodeError, and it allocates
-no more than a small multiple of what it was given.
+"""Invariant: whatever bytes a decoder gets, it returns a message or raises DecodeError.
+
+How much memory it takes is in test_memory_bound.
 """
 
 from __future__ import annotations
@@ -29,15 +30,6 @@ _SETTINGS = settings(
 
 #: Every decoder there is: upstream's messages, our language specs, and what we ship.
 _CASES = CORPUS + LANGUAGE + OURS
-
-#: Bytes that claim much, or little, in as many places as possible.
-_PATTERNS = [
-    *(bytes([byte]) * 300 for byte in (0, 1, 2, 3, 0x7F, 0x80, 0xFF)),
-    b"\x7f\xff\xff\xff" * 75,
-    b"\xff\xff\xff\xff\x07" * 60,
-    b"\x00\x02" * 150,
-    b"\x00\x00\x00\x01" * 75,
-]
 
 
 @pytest.mark.parametrize("case", _CASES, ids=str)
@@ -76,20 +68,6 @@ def test_truncation_anywhere_is_a_decode_error(case):
             assert 0 <= caught.value.offset <= length
 
     check()
-
-
-@pytest.mark.parametrize("case", _CASES, ids=str)
-def test_no_bytes_make_a_decoder_take_much_memory(case):
-    """An empty struct takes one byte on the wire and some hundred in memory; no length may buy more."""
-    for data in _PATTERNS:
-        decode_or_refuse(case, data)
-        tracemalloc.start()
-        try:
-            decode_or_refuse(case, data)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-        assert peak < 20_000 + 400 * len(data)
 
 
 def decode_or_refuse(case, data):
