@@ -77,7 +77,9 @@ class ProducerConfig:
         source="KIP-679",
         about="Who must have a record before it counts: nobody, the leader, or all in-sync replicas (-1).",
     )
-    enable_idempotence: bool = boolean(False, source="KIP-98", about="Not available yet: True is refused.")
+    enable_idempotence: bool = boolean(
+        False, source="KIP-98", about="Write each record once, in order, whatever is sent again (preview)."
+    )
     linger_ms: int = integer(
         5, "ms", 0, INT64_MAX, source="KIP-1030", about="How long a batch may wait for more records."
     )
@@ -328,16 +330,26 @@ def _require_bootstrap_servers(settings: Mapping[str, Any], name: str) -> None:
 
 
 def _check_availability(config: ProducerConfig) -> None:
-    if config.enable_idempotence:
-        raise ConfigError(
-            "enable_idempotence: True is not available yet in this version: a retried batch may be written "
-            "twice. Leave the setting out or set it to False"
-        )
     if config.security_protocol != "PLAINTEXT":
         raise ConfigError(
             f"security_protocol: {config.security_protocol} is not available yet in this version; "
             "only PLAINTEXT is"
         )
+
+
+def _check_idempotence(config: ProducerConfig) -> None:
+    """Brokers tell duplicates only among the last five batches, and only of what all replicas have."""
+    in_flight = config.max_in_flight_requests_per_connection
+    for name, is_right, right in (
+        ("acks", config.acks == -1, "-1 ('all')"),
+        ("retries", config.retries > 0, "1 or more"),
+        ("max_in_flight_requests_per_connection", in_flight <= 5, "5 or less"),
+    ):
+        if not is_right:
+            raise ConfigError(
+                f"{name}: {getattr(config, name)} contradicts enable_idempotence=True; {right} would be "
+                "right, or enable_idempotence=False"
+            )
 
 
 def _check_contradictions(config: ProducerConfig) -> None:
@@ -352,6 +364,8 @@ def _check_contradictions(config: ProducerConfig) -> None:
             f"batch_size: {config.batch_size} is more than buffer_memory ({config.buffer_memory}) holds; "
             f"{config.buffer_memory} or less would be right"
         )
+    if config.enable_idempotence:
+        _check_idempotence(config)
     if config.compression_gzip_level == 0:
         raise ConfigError("compression_gzip_level: 0 would not compress; -1 or 1 to 9 would be right")
     for first, longest in (

@@ -23,6 +23,7 @@ from kproducer.producer.buffer_pool import BufferPool
 from kproducer.producer.producer_metadata import ProducerMetadata
 from kproducer.producer.record_accumulator import RecordAccumulator
 from kproducer.producer.sender import Sender
+from kproducer.producer.transactions.transaction_manager import TransactionManager
 from kproducer.protocol.framing import MAX_FRAME_BYTES
 
 _log = logging.getLogger(__name__)
@@ -51,7 +52,14 @@ class ProducerEngine:
             # Whatever fails on the way, what was opened before is closed.
             self.pool = BufferPool(config.buffer_memory, config.batch_size, clock)
             undo.callback(self.pool.close)
-            self.accumulator = RecordAccumulator(config, self.pool, clock)
+            transactions = None
+            if config.enable_idempotence:
+                transactions = TransactionManager(
+                    None,
+                    retry_backoff_ms=config.retry_backoff_ms,
+                    retry_backoff_max_ms=config.retry_backoff_max_ms,
+                )
+            self.accumulator = RecordAccumulator(config, self.pool, clock, transactions=transactions)
             self.metadata = ProducerMetadata(
                 config.retry_backoff_ms,
                 config.retry_backoff_max_ms,
@@ -70,7 +78,9 @@ class ProducerEngine:
             undo.callback(selector.close)
             updater = DefaultMetadataUpdater(self.metadata, config)
             self.client = NetworkClient(selector, updater, config, clock, software_version=_version())
-            self.sender = Sender(self.client, self.metadata, self.accumulator, config, clock)
+            self.sender = Sender(
+                self.client, self.metadata, self.accumulator, config, clock, transactions=transactions
+            )
             self._ended = threading.Event()
             self.thread = threading.Thread(
                 target=self._run, name=f"kproducer-io-{config.client_id}", daemon=True

@@ -25,12 +25,14 @@ from kproducer.errors import (
 from kproducer.log_repeats import LogRepeats
 from kproducer.producer.in_flight_batches import InFlightBatches
 from kproducer.producer.metrics import ProducerMetrics
+from kproducer.producer.transactions.sequence_tracker import Verdict
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP, Node
 
 if TYPE_CHECKING:
     from kproducer.producer.producer_batch import ProducerBatch
     from kproducer.producer.producer_metadata import ProducerMetadata
     from kproducer.producer.record_accumulator import RecordAccumulator
+    from kproducer.producer.transactions.transaction_manager import TransactionManager
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +93,7 @@ class BatchCompletion:
         metadata: told when an error says that it is stale.
         in_flight: batches leave it here.
         metrics: counts retries, splits and errors.
+        transactions: numbers the batches, and says what errors mean for them; ``None``: they have no numbers.
     """
 
     def __init__(
@@ -100,7 +103,9 @@ class BatchCompletion:
         metadata: ProducerMetadata,
         in_flight: InFlightBatches,
         metrics: ProducerMetrics,
+        transactions: TransactionManager | None = None,
     ) -> None:
+        self._transactions = transactions
         self._retries = config.retries
         self._delivery_timeout_ms = config.delivery_timeout_ms
         self._guarantee_order = config.max_in_flight_requests_per_connection == 1
@@ -113,6 +118,8 @@ class BatchCompletion:
     def succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
         """The broker has the batch, or with acks=0 the socket took it."""
         self._leave_flight(batch)
+        if self._transactions is not None:
+            self._transactions.succeeded(batch, base_offset)
         # Hostile or odd numbers below zero mean "not known"; futures then say so.
         batch.complete(max(base_offset, NO_OFFSET), max(log_append_time_ms, NO_TIMESTAMP))
         self._accumulator.deallocate(batch)
@@ -138,11 +145,15 @@ class BatchCompletion:
             if batch.is_done:
                 # It expired, or was given up, while it was at the broker. Splitting or sending it again
                 # would write records that the application was told have failed. Its memory is back by now.
+                self._forget_number(batch, error, self._outcome(batch, error))
                 return
             error.outcome = self._outcome(batch, error)
-            if isinstance(error, MessageTooLargeError) and batch.record_count > 1:
+            verdict = self._verdict(batch, error)
+            if verdict is Verdict.WRITTEN:
+                self._succeed_unseen(batch, error)
+            elif isinstance(error, MessageTooLargeError) and batch.record_count > 1:
                 self._split(batch, error)
-            elif self._can_retry(batch, error, now_ms):
+            elif verdict is Verdict.RETRY and self._can_retry(batch, error, now_ms):
                 self._retry(batch, error, now_ms)
             else:
                 self._fail(batch, error, now_ms, record_messages)
@@ -157,6 +168,7 @@ class BatchCompletion:
         if error.outcome is None:
             earlier = batch.last_error
             error.outcome = Outcome.NOT_SENT if earlier is None else earlier.outcome
+        self._forget_number(batch, error, error.outcome)
         self._finish(batch, error, None)
         self._unmute(batch)
 
@@ -172,6 +184,8 @@ class BatchCompletion:
         if not batch.in_flight and earlier is not None and earlier.outcome is not None:
             # Every attempt was answered, so we know more than "it was sent".
             error.outcome = earlier.outcome
+        if self._transactions is not None:
+            self._transactions.expired(batch, error, error.outcome)
         self._finish(batch, error, None, now_ms)
 
     def abandon(self, batch: ProducerBatch, bug: Exception) -> None:
@@ -185,19 +199,34 @@ class BatchCompletion:
             if not batch.is_done:
                 batch.complete_exceptionally(error)
             self._leave_flight(batch)
+            self._forget_number(batch, error, Outcome.UNKNOWN)
             self._accumulator.deallocate(batch)
             self._unmute(batch)
         except Exception:
             _log.exception("The batch for %s could not be cleaned up", batch.topic_partition)
 
+    # -- what it means for the numbers -----------------------------------------------------------------
+
+    def _verdict(self, batch: ProducerBatch, error: KafkaError) -> Verdict:
+        if self._transactions is not None:
+            return self._transactions.verdict(batch, error)
+        return Verdict.RETRY if error.retriable else Verdict.FAIL
+
+    def _succeed_unseen(self, batch: ProducerBatch, error: KafkaError) -> None:
+        """An earlier attempt was written, so long ago that the broker does not know the offset any more."""
+        _log.debug("Written by an earlier attempt: %s", error)
+        self.succeed(batch, NO_OFFSET, NO_TIMESTAMP)
+
+    def _forget_number(self, batch: ProducerBatch, error: KafkaError, outcome: Outcome | None) -> None:
+        if self._transactions is not None:
+            self._transactions.failed(batch, error, outcome)
+
     # -- the decisions ---------------------------------------------------------------------------------
 
     def _can_retry(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> bool:
-        """Whether the same batch may be sent again: the error allows it, and neither limit is reached."""
-        return (
-            error.retriable
-            and batch.attempts < self._retries
-            and not batch.has_reached_delivery_timeout(self._delivery_timeout_ms, now_ms)
+        """Whether the same batch may be sent again as far as the limits go."""
+        return batch.attempts < self._retries and not batch.has_reached_delivery_timeout(
+            self._delivery_timeout_ms, now_ms
         )
 
     @staticmethod
@@ -246,6 +275,7 @@ class BatchCompletion:
         record_errors = None
         if record_messages and isinstance(error, BrokerError):
             record_errors = _record_errors(batch, error, record_messages)
+        self._forget_number(batch, error, error.outcome)
         self._finish(batch, error, record_errors, now_ms)
 
     def _out_of_time_or_tries(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> KafkaError:

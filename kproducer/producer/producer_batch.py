@@ -60,7 +60,7 @@ class ProducerBatch:
         release_pending: it ended while in flight; the buffer goes back when the request is over.
         retry_at_ms: when the backoff of the present retry ends.
         last_error: why it was put back the last time.
-        producer_id, producer_epoch, base_sequence: -1; places for idempotence.
+        producer_id, producer_epoch, base_sequence: see ``set_producer_state``; -1 before.
     """
 
     __slots__ = (
@@ -124,7 +124,7 @@ class ProducerBatch:
         self.final_state: FinalState | None = None
         self._leader_epoch = NO_LEADER_EPOCH
         self._leader_epoch_attempt = 0
-        # Places for idempotence and transactions.
+        # Idempotence and transactions.
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = -1
@@ -195,6 +195,25 @@ class ProducerBatch:
             self.is_open = False
             self._records = self.builder.close()
         return self._records
+
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
+    ) -> None:
+        """Number it, or number it anew; the records stay as they are. Not while it is in flight."""
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        builder = self.builder
+        if builder is None:
+            # It has ended; only its numbers are still of interest.
+            return
+        if self._records is None:
+            builder.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
+        else:
+            self._records = None
+            builder.reopen_and_rewrite_producer_state(
+                producer_id, producer_epoch, base_sequence, is_transactional
+            )
 
     def drained(self, now_ms: int) -> None:
         """Note that it goes into a request now."""

@@ -6,11 +6,14 @@ Source: Kafka's ``RecordAccumulator.ready``; KIP-580, KIP-794, KIP-951.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.producer.partition_load import PartitionLoad
 from kproducer.producer.partition_queues import NEVER_MS, PartitionQueues
+from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.types import Node
 
 
@@ -36,12 +39,14 @@ def find_ready(
     now_ms: int,
     linger_ms: int,
     sends_everything: bool,
+    may_drain: Callable[[ProducerBatch], bool] | None = None,
 ) -> ReadyCheckResult:
     """See ``RecordAccumulator.ready``. I/O thread only.
 
     Args:
         load: told about the queues on the way.
         sends_everything: nothing lingers: a flush, the close, or a thread that waits for memory.
+        may_drain: asked about the first batch of each queue; ``None``: all may.
     """
     ready_node_ids: set[int] = set()
     unknown_leader_topics: set[str] = set()
@@ -84,6 +89,9 @@ def find_ready(
                 delay_ms = min(delay_ms, batch.retry_at_ms - now_ms)
                 continue
         if leader_id in ready_node_ids:
+            continue
+        if may_drain is not None and not may_drain(batch):
+            # The end of a request, which ends every poll, opens it again.
             continue
         if is_full or sends_everything:
             ready_node_ids.add(leader_id)

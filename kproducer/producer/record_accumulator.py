@@ -18,7 +18,7 @@ import logging
 import random as random_module
 import threading
 from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.client.metadata import BACKOFF_JITTER, BACKOFF_MULTIPLIER
@@ -41,6 +41,9 @@ from kproducer.records.compression import Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.types import Headers, Node, TopicPartition
 
+if TYPE_CHECKING:
+    from kproducer.producer.transactions.transaction_manager import TransactionManager
+
 __all__ = ["NEVER_MS", "ReadyCheckResult", "RecordAccumulator"]
 
 _log = logging.getLogger(__name__)
@@ -61,6 +64,7 @@ class RecordAccumulator:
         clock: for the time after a wait for memory.
         compression: codec of all batches; ``None`` means as ``config`` says.
         random: for backoff jitter and the sticky partitioner; tests pass a seeded one.
+        transactions: numbers the batches, and says which of them may be drained; ``None``: all, unnumbered.
     """
 
     def __init__(
@@ -71,9 +75,11 @@ class RecordAccumulator:
         *,
         compression: Compression | None = None,
         random: random_module.Random | None = None,
+        transactions: TransactionManager | None = None,
     ) -> None:
         # Fixed after construction.
         self._config = config
+        self._transactions = transactions
         self._pool = buffer_pool
         self._clock = clock
         self._batch_size = config.batch_size
@@ -320,7 +326,10 @@ class RecordAccumulator:
         lingered; it was sent before; somebody waits for memory; a flush or the close is under way.
         """
         sends_everything = self._closed or self._flushes > 0 or self._pool.queued > 0
-        return find_ready(self._queues, self._load, snapshot, now_ms, self._linger_ms, sends_everything)
+        may_drain = None if self._transactions is None else self._transactions.may_drain
+        return find_ready(
+            self._queues, self._load, snapshot, now_ms, self._linger_ms, sends_everything, may_drain
+        )
 
     def update_node_latency_stats(self, node_id: int, now_ms: int, can_drain: bool) -> None:
         """Note that a node had something ready, and whether it could take it (KIP-794)."""
@@ -337,6 +346,7 @@ class RecordAccumulator:
         Returns:
             Batches by node id; nodes with nothing to send are left out.
         """
+        transactions = self._transactions
         drained: dict[int, list[ProducerBatch]] = {}
         sizes = {node.id: 0 for node in nodes}
         full_nodes: set[int] = set()
@@ -360,6 +370,8 @@ class RecordAccumulator:
                 batch.maybe_update_leader_epoch(leader.leader_epoch)
                 if batch.is_backing_off(now_ms):
                     continue
+                if transactions is not None and not transactions.may_drain(batch):
+                    continue
                 if size:
                     # With the lane closed the size stays what it is.
                     queue.appender = None
@@ -369,6 +381,8 @@ class RecordAccumulator:
                         self._open_lane_locked(queue)
                         continue
                 self._queues.pop_first_locked(queue)
+            if transactions is not None:
+                transactions.drained(batch)
             # Compression takes its time: with no lock held.
             size_bytes = self._close(batch)
             if size_bytes:
@@ -386,6 +400,9 @@ class RecordAccumulator:
             error = KafkaError(f"The batch for {batch.topic_partition} could not be finished: {exception!r}")
             error.outcome = Outcome.NOT_SENT
             error.__cause__ = exception
+            if self._transactions is not None:
+                outcome = Outcome.UNKNOWN if batch.send_count else Outcome.NOT_SENT
+                self._transactions.failed(batch, error, outcome)
             batch.complete_exceptionally(error)
             self.deallocate(batch)
             return 0
@@ -432,6 +449,8 @@ class RecordAccumulator:
             )
 
         parts = batch.split(split_size, new_builder)
+        if self._transactions is not None:
+            self._transactions.split(batch, parts)
         for part in parts:
             self._incomplete.add(part)
             self._queues.put_back(part)
@@ -551,9 +570,9 @@ class RecordAccumulator:
                 pass
         self._abort(error, lambda batch: True)
 
-    def abort_undrained_batches(self, error: KafkaError) -> None:
-        """Fail what waits in queues and was never sent."""
-        self._abort(error, lambda batch: not batch.in_flight and not batch.send_count)
+    def abort_undrained_batches(self, error: KafkaError, sent_too: bool = False) -> None:
+        """Fail what waits in queues and was never sent; ``sent_too``: also what waits to be sent again."""
+        self._abort(error, lambda batch: not batch.in_flight and (sent_too or not batch.send_count))
 
     def _abort(self, error: KafkaError, wanted: Callable[[ProducerBatch], bool]) -> None:
         for batch in self._incomplete.copy():
@@ -563,7 +582,10 @@ class RecordAccumulator:
                 self._queues.remove(batch)
                 # One that is done already ended in the middle of what the I/O thread died of.
                 if not batch.is_done:
-                    batch.abort(_with_outcome(error, batch))
+                    its_error = _with_outcome(error, batch)
+                    if self._transactions is not None:
+                        self._transactions.failed(batch, its_error, its_error.outcome)
+                    batch.abort(its_error)
                 self.deallocate(batch)
             except Exception:
                 # The others have to be told all the same.
@@ -612,5 +634,6 @@ def _with_outcome(error: KafkaError, batch: ProducerBatch) -> KafkaError:
     """A copy of a shared error that says what is known of this batch."""
     clone: KafkaError = error.__class__.__new__(error.__class__, *error.args)
     clone.__dict__.update(error.__dict__)
+    clone.__cause__ = error.__cause__
     clone.outcome = Outcome.UNKNOWN if batch.send_count else Outcome.NOT_SENT
     return clone

@@ -22,6 +22,7 @@ from kproducer.producer.in_flight_batches import InFlightBatches
 from kproducer.producer.metrics import ProducerMetrics
 from kproducer.producer.produce_request_builder import ProduceRequestBuilder
 from kproducer.producer.produce_response_handler import ProduceResponseHandler
+from kproducer.producer.transactions.coordinator_link import CoordinatorLink
 from kproducer.types import Node
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from kproducer.producer.producer_batch import ProducerBatch
     from kproducer.producer.producer_metadata import ProducerMetadata
     from kproducer.producer.record_accumulator import RecordAccumulator
+    from kproducer.producer.transactions.transaction_manager import TransactionManager
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ class Sender:
         config: acks, timeouts, limits.
         clock: time for callbacks and the loop.
         metrics: what was sent is counted here.
+        transactions: idempotence and transactions; ``None``: neither.
     """
 
     def __init__(
@@ -61,8 +64,15 @@ class Sender:
         config: ProducerConfig,
         clock: Clock,
         metrics: ProducerMetrics | None = None,
+        transactions: TransactionManager | None = None,
     ) -> None:
         # fixed after construction
+        self._transactions = transactions
+        self._coordinators = (
+            None
+            if transactions is None
+            else CoordinatorLink(transactions, client, clock, config.request_timeout_ms)
+        )
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
@@ -75,7 +85,9 @@ class Sender:
         self._uses_zstd = config.compression_type == "zstd"
         self.metrics = metrics or ProducerMetrics()
         self.in_flight = InFlightBatches(config.delivery_timeout_ms)
-        self._completion = BatchCompletion(config, accumulator, metadata, self.in_flight, self.metrics)
+        self._completion = BatchCompletion(
+            config, accumulator, metadata, self.in_flight, self.metrics, transactions
+        )
         self._responses = ProduceResponseHandler(
             self._completion, metadata, self.metrics, config.request_timeout_ms, config.compression_type
         )
@@ -146,9 +158,11 @@ class Sender:
         """One round: send what can be sent, then poll. Blocks as long as there is nothing to do."""
         # Differs from Kafka, which polls after each round of requests: here each poll may cost a wait for the
         # interpreter lock, so as much as is ready goes out first.
+        coordinator_delay_ms = self._talk_to_coordinators(now_ms)
         for _ in range(_ROUNDS_PER_POLL):
             poll_timeout_ms = self._send_producer_data(now_ms)
             if poll_timeout_ms is not None:
+                poll_timeout_ms = min(poll_timeout_ms, coordinator_delay_ms)
                 break
         self._client.poll(poll_timeout_ms or 0, now_ms)
 
@@ -175,6 +189,8 @@ class Sender:
             if ending is not None:
                 text = f"the producer's I/O thread ended: {ending!r}"
             self._abort_all(ProducerClosedError(text))
+            if self._transactions is not None:
+                self._transactions.close(ProducerClosedError(text))
         finally:
             self._metadata.close()
             self._client.close()
@@ -189,6 +205,19 @@ class Sender:
             _log.error("%d records were not delivered: %s", self.records_lost, error)
         self._accumulator.abort_incomplete_batches(error)
         self.metrics.record_error_total = errors_before + self.records_lost
+
+    # -- idempotence and transactions ------------------------------------------------------------------
+
+    def _talk_to_coordinators(self, now_ms: int) -> int:
+        """Ask for a producer id and the like. Returns when to come here again, in ms."""
+        transactions, coordinators = self._transactions, self._coordinators
+        if transactions is None or coordinators is None:
+            return _LONGEST_POLL_MS
+        given_up = transactions.give_up()
+        if given_up is not None:
+            self._accumulator.abort_undrained_batches(given_up.error, given_up.numbered_too)
+        transactions.resolve()
+        return coordinators.step(now_ms, self._accumulator.incomplete_count > 0)
 
     # -- one round -------------------------------------------------------------------------------------
 

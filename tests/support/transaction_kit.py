@@ -197,7 +197,7 @@ class Kit:
             queue.remove(batch)
         error = KafkaError("expired")
         batch.endings.append(error)
-        self.manager.expired(batch, error)
+        self.manager.expired(batch, error, batch.last_outcome or Outcome.NOT_SENT)
 
     # -- partition leaders -----------------------------------------------------------------------------
 

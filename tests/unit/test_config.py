@@ -164,7 +164,12 @@ def test_acks(given_acks: Any, stored: int) -> None:
         ({"interceptors": "org.example.Interceptor"}, ["interceptors", "list"]),
         ({"interceptors": [object()]}, ["interceptors", "on_send"]),
         ({"security_protocol": "SSL"}, ["security_protocol", "SSL", "PLAINTEXT"]),
-        ({"enable_idempotence": True}, ["enable_idempotence", "not available yet"]),
+        ({"enable_idempotence": True, "acks": 1}, ["acks: 1", "enable_idempotence=True", "-1"]),
+        ({"enable_idempotence": True, "retries": 0}, ["retries: 0", "enable_idempotence=True", "1 or more"]),
+        (
+            {"enable_idempotence": True, "max_in_flight_requests_per_connection": 6},
+            ["max_in_flight_requests_per_connection: 6", "5 or less"],
+        ),
         ({"client_dns_lookup": "default"}, ["client_dns_lookup", "use_all_dns_ips"]),
     ],
 )

@@ -164,6 +164,8 @@ class CoordinatorDialogue:
         error = response.error
         if response.unsupported_version is not None:
             failed = response.unsupported_version
+            if self._life.transactional_id is None:
+                failed.args = (f"{failed.args[0]} (enable_idempotence=False does without)",)
             if isinstance(request, (TxnOffsetCommit, AddOffsetsToTxn)):
                 if not self._is_moot(request):
                     self._life.fail_transaction(failed)

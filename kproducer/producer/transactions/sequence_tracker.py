@@ -182,10 +182,10 @@ class SequenceTracker:
             partition.note_gap(batch)
             self._troubled.add(batch.topic_partition)
 
-    def expired(self, batch: SequencedBatch) -> None:
+    def expired(self, batch: SequencedBatch, outcome: Outcome | None) -> None:
         """Its time is over. While it is in flight it stays pending: the end of its request decides."""
         if not batch.in_flight:
-            self.failed(batch, Outcome.UNKNOWN)
+            self.failed(batch, outcome)
 
     def split(self, batch: SequencedBatch, parts: Sequence[SequencedBatch]) -> None:
         """It was too large, and its records go out in parts."""

@@ -390,9 +390,9 @@ class TransactionManager:
         self._sequences.failed(batch, outcome)
         self._fail_transaction(error)
 
-    def expired(self, batch: SequencedBatch, error: KafkaError) -> None:
+    def expired(self, batch: SequencedBatch, error: KafkaError, outcome: Outcome | None) -> None:
         """Its time is over, whether it waits to be sent or for an answer."""
-        self._sequences.expired(batch)
+        self._sequences.expired(batch, outcome)
         self._fail_transaction(error)
 
     def split(self, batch: SequencedBatch, parts: Sequence[SequencedBatch]) -> None:

@@ -1,0 +1,80 @@
+"""CoordinatorLink: carries the manager's requests to the brokers and their ends back.
+
+I/O thread only. One request at a time; while its broker is being connected to it is held here. Source:
+Kafka's ``Sender.maybeSendAndPollTransactionalRequest``, which waits for the connection where this one looks
+again later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kproducer.clock import Clock
+from kproducer.producer.transactions.transaction_manager import TransactionManager
+from kproducer.producer.transactions.transaction_requests import TransactionRequest
+from kproducer.types import Node
+
+if TYPE_CHECKING:
+    from kproducer.client.client_request import ClientResponse
+    from kproducer.client.network_client import NetworkClient
+
+_NEVER_MS: Final = 3_600_000
+#: No broker is known to be there: metadata, which looks for one, has its own pauses.
+_NO_NODE_DELAY_MS: Final = 50
+
+
+class CoordinatorLink:
+    """Sends what the manager wants sent.
+
+    Args:
+        manager: says what.
+        client: the connections.
+        clock: the time of answers.
+        request_timeout_ms: for each request.
+    """
+
+    def __init__(
+        self, manager: TransactionManager, client: NetworkClient, clock: Clock, request_timeout_ms: int
+    ) -> None:
+        self._manager = manager
+        self._client = client
+        self._clock = clock
+        self._request_timeout_ms = request_timeout_ms
+        self._held: TransactionRequest | None = None
+
+    def step(self, now_ms: int, has_incomplete: bool) -> int:
+        """Send the request that is due, if its broker can take it. Returns when to look again, in ms."""
+        if self._held is None:
+            self._held = self._manager.next_request(now_ms, has_incomplete)
+            if self._held is None:
+                return self._manager.delay_ms(now_ms) or _NEVER_MS
+        return self._try_to_send(self._held, now_ms)
+
+    def _try_to_send(self, request: TransactionRequest, now_ms: int) -> int:
+        if request.coordinator is None:
+            node = self._client.least_loaded_node(now_ms)
+        else:
+            node = self._manager.node_for(request)
+        if node is None:
+            return _NO_NODE_DELAY_MS
+        if self._client.ready(node, now_ms):
+            self._held = None
+            self._send(request, node, now_ms)
+            return _NEVER_MS
+        if self._client.connection_failed(node):
+            self._held = None
+            self._manager.unreachable(request, now_ms)
+            return self._manager.delay_ms(now_ms)
+        # Connecting, asked for its versions, or full: its next event ends the poll.
+        return max(1, self._client.poll_delay_ms(node, now_ms))
+
+    def _send(self, request: TransactionRequest, node: Node, now_ms: int) -> None:
+        def on_complete(response: ClientResponse) -> None:
+            self._manager.handle(request, response, self._clock.monotonic_ms())
+
+        self._client.send(
+            self._client.new_client_request(
+                str(node.id), request, now_ms, True, self._request_timeout_ms, on_complete
+            ),
+            now_ms,
+        )
