@@ -163,7 +163,7 @@ cdef class SocketLane:
     cdef SocketIo io
     cdef object owner
 
-    def __cinit__(self, SocketIo io, int fd, object owner):
+    def __cinit__(self, SocketIo io not None, int fd, object owner):
         memset(&self.state, 0, sizeof(LaneState))
         self.io = io
         self.owner = owner
@@ -194,6 +194,8 @@ cdef class SocketLane:
         self.reserve(needed)
         try:
             for buffer in buffers:
+                if state.count == needed:
+                    raise RuntimeError("the list of buffers grew while it was queued")
                 view = &state.views[state.count]
                 PyObject_GetBuffer(buffer, view, PyBUF_SIMPLE)
                 state.pieces[state.count].iov_base = view.buf
@@ -295,7 +297,12 @@ cdef class SocketIo:
         """Watch a connecting socket. Returns its SocketLane. Raises OSError."""
         cdef Py_ssize_t size
         cdef void *grown
-        cdef SocketLane lane = SocketLane(self, fd, owner)
+        cdef SocketLane lane
+        os.fstat(fd)  # the table below has a place for each descriptor up to this one
+        lane = self.lanes.get(fd)
+        if lane is not None:
+            self.forget(lane)
+        lane = SocketLane(self, fd, owner)
         if fd >= self.by_fd_size:
             size = max(2 * self.by_fd_size, <Py_ssize_t>fd + 1, 64)
             grown = PyMem_Realloc(self.by_fd, <size_t>size * sizeof(LaneState *))
@@ -361,6 +368,8 @@ cdef class SocketIo:
             self.outcome_capacity = size
         for at in range(count):
             lane = <SocketLane?>sending[at]
+            if lane.io is not self or (lane.state.fd >= 0 and self.lanes.get(lane.state.fd) is not lane):
+                raise ValueError("a lane that is not registered here")
             self.outcomes[at].lane = &lane.state
         with nogil:
             for at in range(count):
