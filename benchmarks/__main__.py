@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -23,21 +23,29 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks import cpu_samples, import_time, java_client, low_rate
-from benchmarks.clients import BY_NAME, CLIENTS, JAVA, MAIN, available_clients, has_native_kernel
+from benchmarks.clients import (
+    BY_NAME,
+    CLIENTS,
+    JAVA,
+    MAIN,
+    available_clients,
+    default_batch_bytes,
+    has_native_kernel,
+)
 from benchmarks.clusters import BenchCluster, KafkaBench, MockBench
 from benchmarks.throughput import Measurements, run_python, run_rounds
 from benchmarks.workload import OWN_DEFAULTS, Workload, all_workloads
 from tests.support.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, tools_class_path
 
 RESULTS = Path(__file__).parent / "results"
-DEFAULT_SECONDS = 600
+DEFAULT_SECONDS = 660
 #: Of the time: what is left after these is for low rates, import times and the profile.
-_EMBEDDED_SHARE, _KAFKA_SHARE = 0.6, 0.25
-_RUN_SECONDS = 0.7
+_EMBEDDED_SHARE, _KAFKA_SHARE = 0.62, 0.2
+_RUN_SECONDS = 0.6
 _CEILING_BATCHES = (16_384, 1_000_000)
 _PROFILED = (MAIN, "kproducer send_many", "kproducer send_arrow")
 _LOW_RATE_ROUNDS = 2
-_LOW_RATE_SECONDS = 2.0
+_LOW_RATE_SECONDS = 1.5
 
 
 def _arguments() -> argparse.Namespace:
@@ -54,22 +62,19 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-@contextmanager
-def _clusters(arguments: argparse.Namespace, results: dict[str, Any]) -> Iterator[list[BenchCluster]]:
-    """The clusters to measure on; one that cannot be had is a line in ``left_out``."""
+def _clusters(arguments: argparse.Namespace, results: dict[str, Any]) -> Iterator[BenchCluster]:
+    """The clusters to measure on, one after the other: none idles beside another one's measurement."""
     lifetime_seconds = arguments.seconds * 3 + 900
-    clusters: list[BenchCluster] = []
-    try:
-        clusters.append(MockBench(lifetime_seconds))
-        if not arguments.no_kafka:
-            try:
-                clusters.append(KafkaBench(arguments.kafka, lifetime_seconds))
-            except KafkaUnavailableError as error:
-                results["left_out"].append(f"Apache Kafka: {error}")
-        yield clusters
-    finally:
-        for cluster in clusters:
-            cluster.close()
+    with closing(MockBench(lifetime_seconds)) as embedded:
+        yield embedded
+    if not arguments.no_kafka:
+        try:
+            kafka = KafkaBench(arguments.kafka, lifetime_seconds)
+        except KafkaUnavailableError as error:
+            results["left_out"].append(f"Apache Kafka: {error}")
+            return
+        with closing(kafka):
+            yield kafka
 
 
 def _measure_throughput(
@@ -181,6 +186,14 @@ def _measure_profile(cluster: BenchCluster, results: dict[str, Any]) -> None:
         results["profile"].append(profile)
 
 
+def _measure_all_else(cluster: BenchCluster, results: dict[str, Any]) -> None:
+    _measure_ceiling(cluster, results)
+    _measure_low_rate(cluster, results)
+    if cluster.is_mock:
+        _measure_profile(cluster, results)
+        results["import_time"] = import_time.measure()
+
+
 def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
     """Everything but the measurements."""
     clients, left_out = available_clients()
@@ -202,6 +215,7 @@ def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
         "python": platform.python_version(),
         "load_average": os.getloadavg()[0],
         "versions": versions,
+        "default_batch_bytes": default_batch_bytes(),
         "clients": names,
         "left_out": left_out,
         "clusters": {},
@@ -217,30 +231,27 @@ def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     arguments = _arguments()
-    console = Console(highlight=False, markup=False)
     results = _new_results(arguments)
-    started = time.monotonic()
-    with _clusters(arguments, results) as clusters:
-        for cluster in clusters:
-            results["clusters"][cluster.name] = cluster.description
-            _measure_throughput(cluster, arguments, results, console)
-        if not arguments.throughput_only:
-            for cluster in clusters:
-                _measure_ceiling(cluster, results)
-            for cluster in clusters:
-                _measure_low_rate(cluster, results)
-            _measure_profile(clusters[0], results)
-    if not arguments.throughput_only:
-        results["import_time"] = import_time.measure()
-    results["seconds"] = round(time.monotonic() - started)
-
+    console = Console(highlight=False, markup=False)
     folder: Path = arguments.results
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-bench.json"
-    path.write_text(json.dumps(results, indent=1))
+    started = time.monotonic()
+    try:
+        for cluster in _clusters(arguments, results):
+            results["clusters"][cluster.name] = cluster.description
+            _measure_throughput(cluster, arguments, results, console)
+            if not arguments.throughput_only:
+                _measure_all_else(cluster, results)
+    finally:
+        # What was measured before an interruption is not lost; python -m benchmarks.report prints it.
+        results["seconds"] = round(time.monotonic() - started)
+        path.write_text(json.dumps(results, indent=1))
 
-    from benchmarks.report import ROOT, print_results, write_document
+    # Only now: a big parent would make each start of a client slower.
+    from benchmarks.report import ROOT, new_console, print_results, write_document
 
+    console = new_console()
     print_results(console, results)
     console.print(f"{path} ({results['seconds']} s)")
     if arguments.document:

@@ -120,6 +120,19 @@ def has_native_kernel() -> bool:
         return False
 
 
+def default_batch_bytes() -> dict[str, int]:
+    """What "own defaults" means for each client; ours as it is, the others' as their references have it."""
+    config = import_module("kproducer").ProducerConfig(bootstrap_servers="localhost:9092")
+    java = 16_384
+    return {
+        "kproducer": config.batch_size,
+        "confluent-kafka": 1_000_000,
+        "aiokafka": java,
+        "kafka-python": java,
+        JAVA: java,
+    }
+
+
 def available_clients() -> tuple[list[Client], list[str]]:
     """The clients that can be measured here, and for each of the others a line that says why it cannot."""
     found: list[Client] = []

@@ -24,6 +24,7 @@ RESULTS = Path(__file__).parent / "results"
 DOCUMENT = ROOT / "docs" / "performance.md"
 IMAGES = ROOT / "docs" / "images"
 
+_LEAST_WIDTH = 140
 _CLUSTERS = {"embedded": "Embedded cluster", "kafka": "Apache Kafka"}
 
 
@@ -33,6 +34,11 @@ def newest_results() -> Path:
     if not found:
         raise FileNotFoundError(f"no results in {RESULTS}: run `make bench` first")
     return found[-1]
+
+
+def new_console() -> Console:
+    """Wide enough for the tables, which help nobody when they are cut off, whatever the terminal's width."""
+    return Console(highlight=False, markup=False, width=max(Console().width, _LEAST_WIDTH))
 
 
 def print_results(console: Console, results: dict[str, Any]) -> None:
@@ -66,6 +72,9 @@ def facts_of(results: dict[str, Any]) -> list[str]:
         f"Every client: acks=all, linger {LINGER_MS} ms, no idempotence. Rounds: {rounds}. "
         f"Load average when it began: {results['load_average']:.1f}.",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in results["versions"].items()) + ".",
+        "Batches by default, bytes: "
+        + ", ".join(f"{name} {size:,}" for name, size in results["default_batch_bytes"].items())
+        + ".",
         *(f"Left out: {line}." for line in results["left_out"]),
     ]
 
@@ -135,7 +144,7 @@ def main() -> None:
     parser.add_argument("file", type=Path, nargs="?", help="results of a run; the newest without it")
     parser.add_argument("--document", action="store_true", help="write docs/performance.md")
     arguments = parser.parse_args()
-    console = Console(highlight=False, markup=False)
+    console = new_console()
     results = json.loads((arguments.file or newest_results()).read_text())
     print_results(console, results)
     if arguments.document:

@@ -21,7 +21,7 @@ from benchmarks.sessions import Session, Target
 from benchmarks.workload import Record, Workload, distinct_records, repeated
 
 WARM_UP_RECORDS = 5_000
-WARM_UP_SECONDS = 0.25
+WARM_UP_SECONDS = 0.2
 FEWEST_RECORDS, MOST_RECORDS = 5_000, 1_500_000
 
 

@@ -12,7 +12,6 @@ from benchmarks.clients import REFERENCE
 from benchmarks.figures import CLUSTER_CPU, CPU, SPEED, Row, Spread, Table, percentile, rows_of
 
 _NOTHING = "-"
-_LEAST_WIDTH = 130
 #: Below it a place is not listed.
 _LEAST_SHARE = 0.01
 _HEADER = (
@@ -174,8 +173,7 @@ def print_table(console: Console, table: Table) -> None:
         shown.add_column(name, justify="right" if number else "left", no_wrap=not number)
     for row in table.rows:
         shown.add_row(*row, style="bold" if row[0] in table.strong else None)
-    # Tables that are cut off help nobody, whatever the terminal's width.
-    console.print(shown, width=max(console.width, _LEAST_WIDTH))
+    console.print(shown)
 
 
 def as_markdown(table: Table) -> str:

@@ -96,7 +96,7 @@ def run_python(module: str, task: dict[str, Any], environment: Mapping[str, str]
         check=False,
     )
     if finished.returncode != 0:
-        raise RuntimeError(finished.stderr.strip()[-500:])
+        raise RuntimeError(" ".join(finished.stderr.split())[-300:])
     return json.loads(finished.stdout.splitlines()[-1])
 
 
@@ -141,6 +141,8 @@ def run_rounds(
                 except _FAILURES as error:
                     where = f"{cluster.name}, {workload.settings.name}, {workload.name}"
                     found.failures.append(f"round {number}, {where}, {name}: {error}")
+            console.print(
+                f"{cluster.name}: round {number + 1}, {workload.settings.name}, {workload.name}", style="dim"
+            )
         longest_round = max(longest_round, time.monotonic() - started)
-        console.print(f"{cluster.name}: round {number + 1}, {time.monotonic() - started:.0f} s", style="dim")
     return found

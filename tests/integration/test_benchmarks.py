@@ -60,6 +60,7 @@ def some_results() -> dict[str, Any]:
         "python": "3.13.0",
         "load_average": 0.1,
         "versions": {"kproducer": "0.1.0"},
+        "default_batch_bytes": {"kproducer": 16384},
         "clients": [MAIN, REFERENCE],
         "left_out": ["Apache Kafka: no Java"],
         "clusters": {"embedded": "mock"},
