@@ -110,24 +110,28 @@ cdef class RowSender:
         cdef int held = 0
         cdef Places to
         cdef object column
+        cdef Py_ssize_t item_bytes
         cdef Py_ssize_t count = PyList_GET_SIZE(values)
         for column in (keys, headers, partitions, timestamps_ms):
             if column is not None and len(column) != count:
                 raise ValueError(f"columns of {count} and {len(column)} rows")
         places = self._places
-        if start < 0 or first_row < 0 or first_row + count > len(places):
-            raise ValueError(f"rows {first_row} to {first_row + count} of {len(places)}")
+        if start < 0 or start > count or first_row < 0:
+            raise ValueError(f"row {start} of {count}, to be noted from {first_row} on")
         try:
-            for column in (places.owner_numbers, places.indexes, places.timestamps_ms, places.key_sizes,
-                           places.value_sizes):
+            for column in (places.owner_numbers, places.indexes, places.key_sizes, places.value_sizes,
+                           places.timestamps_ms):
                 # While they are held, nobody can resize these arrays.
                 PyObject_GetBuffer(column, &views[held], PyBUF_WRITABLE)
                 held += 1
+                item_bytes = sizeof(long long) if held == 5 else sizeof(int)
+                if views[held - 1].len // item_bytes < first_row + count:
+                    raise ValueError(f"a column of {views[held - 1].len} bytes for {first_row + count} rows")
             to.owner_numbers = <int*>views[0].buf + first_row
             to.indexes = <int*>views[1].buf + first_row
-            to.timestamps_ms = <long long*>views[2].buf + first_row
-            to.key_sizes = <int*>views[3].buf + first_row
-            to.value_sizes = <int*>views[4].buf + first_row
+            to.key_sizes = <int*>views[2].buf + first_row
+            to.value_sizes = <int*>views[3].buf + first_row
+            to.timestamps_ms = <long long*>views[4].buf + first_row
             return self.send_run(values, keys, headers, partitions, timestamps_ms, start, count, now_ms, &to)
         finally:
             while held:
@@ -164,7 +168,11 @@ cdef class RowSender:
         if partition_count <= 0:
             return row
         while row < count:
-            if row + PREFETCH_ROWS < count:
+            # The caller's lists are its own; this keeps a mistake there from reading what is not ours.
+            if not (has(values, row) and has(keys, row) and has(headers, row) and has(partitions, row)
+                    and has(timestamps_ms, row)):
+                raise ValueError(f"a column lost its row {row} meanwhile")
+            if has(values, row + PREFETCH_ROWS) and has(keys, row + PREFETCH_ROWS):
                 prefetch(PyList_GET_ITEM(values, row + PREFETCH_ROWS))
                 if keys is not None:
                     prefetch(PyList_GET_ITEM(keys, row + PREFETCH_ROWS))
@@ -262,6 +270,10 @@ cdef class RowSender:
         self._owners[partition] = <PyObject*>owner
         self._numbers[partition] = number
         return 0
+
+
+cdef inline bint has(list column, Py_ssize_t row) noexcept:
+    return column is None or row < PyList_GET_SIZE(column)
 
 
 cdef inline void prefetch(PyObject* data) noexcept:

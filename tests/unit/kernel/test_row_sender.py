@@ -242,12 +242,32 @@ def test_arguments_that_do_not_fit_each_other_are_refused() -> None:
     sender = native.RowSender(stage.path, "t", Places(3))
     with pytest.raises(ValueError, match="columns of 2 and 1 rows"):
         sender.send([b"a", b"b"], [b"k"], None, None, None, 0, 0, NOW_MS)
-    for start, first_row in ((0, 2), (-1, 0), (0, -1)):
-        with pytest.raises(ValueError, match="of 3"):
+    for start, first_row in ((-1, 0), (3, 0), (0, -1)):
+        with pytest.raises(ValueError, match="of 2, to be noted from"):
             sender.send([b"a", b"b"], None, None, None, None, start, first_row, NOW_MS)
+    with pytest.raises(ValueError, match="a column of 12 bytes for 4 rows"):
+        sender.send([b"a", b"b"], None, None, None, None, 0, 2, NOW_MS)
+    for name in ("indexes", "key_sizes", "value_sizes", "timestamps_ms"):
+        places = Places(3)
+        getattr(places, name).pop()
+        with pytest.raises(ValueError, match="bytes for 3 rows"):
+            native.RowSender(stage.path, "t", places).send([b"a"], None, None, None, None, 0, 2, NOW_MS)
     with pytest.raises(TypeError):
         native.RowSender(None, "t", Places(3))
     assert stage.records() == [b""] * PARTITION_COUNT
+
+
+def test_a_list_that_loses_its_rows_is_no_crash() -> None:
+    values = [b"v"] * 10
+
+    class Emptying(Places):
+        def number_of(self, owner: Any) -> int:
+            values.clear()
+            return super().number_of(owner)
+
+    stage = Stage(1000)
+    with pytest.raises(ValueError, match="lost its row 1"):
+        native.RowSender(stage.path, "t", Emptying(10)).send(values, None, None, [0] * 10, None, 0, 0, NOW_MS)
 
 
 def test_the_reference_leaves_every_row_to_send() -> None:
