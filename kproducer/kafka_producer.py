@@ -416,8 +416,14 @@ class KafkaProducer(SendPath):
         from kproducer.producer.arrow_columns import ArrowColumns
         from kproducer.producer.send_arrow import SendArrowCall
 
-        columns = ArrowColumns.checked(topic, value, key, headers, partition, timestamp, topic_column)
-        return SendArrowCall(self._arrow_producer("send_arrow()"), columns, topic).run(data)
+        try:
+            columns = ArrowColumns.checked(topic, value, key, headers, partition, timestamp, topic_column)
+            call = SendArrowCall(self._arrow_producer("send_arrow()"), columns, topic)
+        except KafkaError as error:
+            if error.outcome is None:
+                error.outcome = Outcome.NOT_SENT
+            raise
+        return call.run(data)
 
     def arrow_sink(self, topic: str | None, columns: ArrowColumns) -> ArrowSink:
         """A sender of one Arrow batch after another that keeps nothing for each row. Not for applications."""
@@ -437,7 +443,7 @@ class KafkaProducer(SendPath):
                 raise InvalidArgumentError(
                     f"{call} writes columns as they are, and {what} would have to see each row as an object: "
                     "use send_many(), or a producer without"
-                ).with_outcome(Outcome.NOT_SENT)
+                )
         config = self._config
         engine = self._engine or self._engine_on_first_use()
         return ArrowProducer(

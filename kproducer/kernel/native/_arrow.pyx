@@ -83,6 +83,10 @@ cdef class ArrowRows:
     cdef ArrowSource _source
     cdef int[6] _positions
     cdef Column[_COLUMN_COUNT] _columns
+    # What the source's was at start_chunk; -1: no chunk is bound.
+    cdef long long _generation
+    # Changes with every plan: what is Python code on the way may call anything.
+    cdef long long _plan_number
     cdef bint _hashes_keys
     cdef long long _size_limit
     cdef Py_ssize_t _block_rows
@@ -128,7 +132,28 @@ cdef class ArrowRows:
     cdef readonly list refusals
     cdef readonly object unknown_topic
 
-    def __cinit__(self, *args, **kwargs):
+    def __cinit__(
+        self,
+        ArrowSource source not None,
+        columns: tuple[int, int, int, int, int, int],
+        size_limit: int,
+        hashes_keys: bool,
+    ):
+        self._source = source
+        self._generation = -1
+        for number in range(6):
+            self._positions[number] = -1
+        for number in range(6):
+            if not -1 <= columns[number] < len(source.names):
+                raise ValueError(f"there is no column {columns[number]}")
+            self._positions[number] = columns[number]
+        if self._positions[_VALUE] < 0:
+            raise ValueError("there is no value column")
+        self._size_limit = size_limit
+        self._hashes_keys = hashes_keys
+        self._lanes = []
+        self.owner_counts = {}
+        self.refusals = []
         self._block_rows = BLOCK_ROWS
         self._values = <Cell*> malloc(self._block_rows * sizeof(Cell))
         self._keys = <Cell*> malloc(self._block_rows * sizeof(Cell))
@@ -172,18 +197,7 @@ cdef class ArrowRows:
         size_limit: int,
         hashes_keys: bool,
     ) -> None:
-        self._source = source
-        for number in range(6):
-            self._positions[number] = columns[number]
-            if not -1 <= self._positions[number] < len(source.names):
-                raise ValueError(f"there is no column {columns[number]}")
-        if self._positions[_VALUE] < 0:
-            raise ValueError("there is no value column")
-        self._size_limit = size_limit
-        self._hashes_keys = hashes_keys
-        self._lanes = []
-        self.owner_counts = {}
-        self.refusals = []
+        pass
 
     # -- topics ------------------------------------------------------------------------------------------
 
@@ -191,6 +205,9 @@ cdef class ArrowRows:
         cdef bytes encoded = name.encode()
         cdef Py_ssize_t size = PyBytes_GET_SIZE(encoded)
         cdef int32_t count = partition_count
+        if count < -1 or count == 0:
+            raise ValueError(f"a topic cannot have {count} partitions")
+        self._source.check_idle()
         cdef Py_ssize_t targets = self._target_count + (count + 1 if count >= 0 else 0)
         cdef _Topic* topic
         cdef void* grown = realloc(self._topics, (self._topic_count + 1) * sizeof(_Topic))
@@ -257,7 +274,10 @@ cdef class ArrowRows:
 
     def start_chunk(self, places: object = None, first_place: int = 0) -> None:
         cdef int number
-        self._rows = 0
+        self._forget_block()
+        self._generation = -1
+        if first_place < 0:
+            raise ValueError("places are counted from 0")
         self._source.bind_root(&self._columns[_ROOT])
         for number in range(6):
             if self._positions[number] >= 0:
@@ -280,12 +300,30 @@ cdef class ArrowRows:
                 self._key_sizes.shape[0], self._value_sizes.shape[0],
             ) < first_place + self._source.chunk_rows:
                 raise ValueError("too few places")
+        self._generation = self._source.generation
 
     def end_chunk(self) -> None:
+        self._forget_block()
+        self._generation = -1
         self._places = None
         self._owner_numbers = self._indexes = self._key_sizes = self._value_sizes = None
         self._place_timestamps = None
-        self._rows = 0
+
+    cdef int _forget_block(self) except -1:
+        cdef Py_ssize_t target
+        self._source.check_idle()
+        self._plan_number += 1
+        for target in range(self._touched_count):
+            self._counts[self._touched[target]] = 0
+        self._rows = self._touched_count = self._touched_at = self._run_at = self._run_end = 0
+        return 0
+
+    cdef int _check_chunk(self) except -1:
+        """Nothing is read of a chunk that was let go."""
+        self._source.check_idle()
+        if self._generation != self._source.generation:
+            raise ValueError("the chunk at hand was not started")
+        return 0
 
     cdef int _check_layout(self, int number) except -1:
         """The caller has checked types; this keeps a source that changes its mind from being misread."""
@@ -346,25 +384,25 @@ cdef class ArrowRows:
         cdef int64_t default_timestamp = timestamp_ms
         cdef int32_t default_partition = partition
         cdef Py_ssize_t stop_row = -1
-        cdef Py_ssize_t target
+        self._check_chunk()
         if not 0 <= first_row <= self._source.chunk_rows:
             raise IndexError(first_row)
         if self._positions[_TOPIC] < 0 and not self._topic_count:
             raise ValueError("there is no topic")
-        for target in range(self._touched_count):
-            self._counts[self._touched[target]] = 0
-        self._touched_count = self._touched_at = self._run_at = self._run_end = 0
+        self._forget_block()
         self._first = first_row
         self._rows = min(self._block_rows, self._source.chunk_rows - first_row)
         self.refusals = []
         self.unknown_topic = None
         if not self._rows:
             return first_row
+        self._source.busy = True
         with nogil:
             fault = self._find_cells(default_timestamp)
             if fault == -1:
                 stop_row = self._choose_targets(default_partition)
                 self._sort_by_target()
+        self._source.busy = False
         if fault == _NO_MEMORY:
             self._rows = 0
             raise MemoryError
@@ -644,6 +682,7 @@ cdef class ArrowRows:
     def append_planned(self, snapshot: object) -> int:
         cdef int32_t target
         cdef Py_ssize_t row
+        self._check_chunk()
         while True:
             while self._run_at < self._run_end:
                 if not self._append_run(self._touched[self._touched_at - 1], snapshot):
@@ -658,6 +697,8 @@ cdef class ArrowRows:
 
     def destination(self, row: int) -> tuple[int, int]:
         cdef Py_ssize_t at = self._planned(row)
+        if self._status[at]:
+            raise IndexError(row)
         cdef Py_ssize_t topic = self._details[at]
         cdef Py_ssize_t partition = self._targets[at] - self._topics[topic].first_target
         return topic, -1 if partition == self._topics[topic].partition_count else partition
@@ -681,6 +722,7 @@ cdef class ArrowRows:
         return pairs
 
     cdef Py_ssize_t _planned(self, int64_t row) except -1:
+        self._check_chunk()
         if not self._first <= row < self._first + self._rows:
             raise IndexError(row)
         return row - self._first
@@ -712,8 +754,10 @@ cdef class ArrowRows:
         cdef RecordAppender appender = lane.appender
         cdef Py_ssize_t start = self._run_at
         cdef long long index
+        cdef long long plan_number = self._plan_number
         number = self._owner_number(appender.owner)
         # That was Python code: another thread may have closed the batch meanwhile, or ended the stay.
+        self._check_plan(plan_number)
         if lane.appender is not appender or (sticky is not None and lanes.partitioner.current is not sticky):
             return False
         index = appender.writer.record_count
@@ -731,20 +775,26 @@ cdef class ArrowRows:
         cdef Py_ssize_t end = start
         cdef long long index
         cdef bint stay_ends = False
+        cdef long long plan_number = self._plan_number
         # While the lock is held no Python code runs: a signal handler in it could wait for us for ever.
         number = self._owner_number(appender.owner)
         lock = lane.lock
         acquire = lock.acquire
         release = lock.release
         acquire()
+        if self._plan_number != plan_number or self._generation != self._source.generation:
+            release()
+            self._check_plan(plan_number)
         if lane.appender is not appender or (sticky is not None and lanes.partitioner.current is not sticky):
             release()
             return False
         index = appender.writer.record_count
         lane.appender = None
+        self._source.busy = True
         with nogil:
             end = self._write(appender.writer, sticky, start, self._run_end)
             stay_ends = sticky is not None and _stay_ends(sticky, appender.writer)
+        self._source.busy = False
         # It may be closed by now. Then its batch takes a few more records, and goes out with them.
         lane.appender = appender
         release()
@@ -778,6 +828,12 @@ cdef class ArrowRows:
                 if _stay_ends(sticky, writer):
                     break
         return at
+
+    cdef int _check_plan(self, long long number) except -1:
+        self._check_chunk()
+        if self._plan_number != number:
+            raise RuntimeError("the block was planned anew while it was written")
+        return 0
 
     cdef long long _owner_number(self, object owner) except -1:
         return 0 if self._places is None else self._places.number_of(owner)

@@ -12,11 +12,16 @@ cdef class ArrowSource:
     cdef ArrowArray _array
     cdef bint _array_waits
     cdef bint _is_struct
+    # Of the chunk at hand: what was bound before it changed points nowhere.
+    cdef long long generation
+    # Rows are being read without the interpreter lock.
+    cdef bint busy
     cdef readonly tuple names
     cdef readonly tuple formats
     cdef readonly int64_t chunk_rows
 
     cdef int bind_column(self, int number, Column* column, Column* dictionary) except -1
+    cdef int check_idle(self) except -1
     cdef int bind_root(self, Column* column) except -1
     cdef ArrowArray* child(self, int number)
     cdef ArrowSchema* child_schema(self, int number)

@@ -55,6 +55,7 @@ cdef class ArrowSource:
 
     def close(self) -> None:
         """Release everything; there are no more chunks. Idempotent."""
+        self.check_idle()
         self._release()
 
     def next_chunk(self) -> int:
@@ -67,6 +68,7 @@ cdef class ArrowSource:
             InvalidArgumentError: the source failed, in its own words.
         """
         cdef int code
+        self.check_idle()
         if self._array_waits:
             self._array_waits = False
             self.chunk_rows = self._checked_length()
@@ -75,9 +77,11 @@ cdef class ArrowSource:
         self.chunk_rows = 0
         if self._stream.release == NULL:
             return -1
+        self.busy = True
         with nogil:
             # A query or a generator may run in here.
             code = self._stream.get_next(&self._stream, &self._array)
+        self.busy = False
         if code:
             self._array.release = NULL
             raise self._stream_error(code)
@@ -88,6 +92,12 @@ cdef class ArrowSource:
         return self.chunk_rows
 
     # -- for ArrowRows -----------------------------------------------------------------------------------
+
+    cdef int check_idle(self) except -1:
+        """Refuse to change what another thread, or a callback's caller, is reading."""
+        if self.busy:
+            raise RuntimeError("the Arrow data are being read")
+        return 0
 
     cdef ArrowSchema* child_schema(self, int number):
         return self._schema.children[number] if self._is_struct else &self._schema
@@ -195,6 +205,8 @@ cdef class ArrowSource:
 
     cdef void _release_array(self) noexcept:
         self._array_waits = False
+        self.generation += 1
+        self.chunk_rows = 0
         if self._array.release != NULL:
             self._array.release(&self._array)
             self._array.release = NULL
