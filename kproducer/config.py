@@ -91,13 +91,6 @@ class ProducerConfig:
         source=_JAVA,
         about="Memory for records that are not yet acknowledged.",
     )
-    batch_size: int = integer(
-        RaisedDefault(16384, lambda config: min(16384, config.buffer_memory)),
-        "bytes",
-        0,
-        source=_JAVA,
-        about="Size a batch is sent at; 0: each record alone.",
-    )
     max_block_ms: int = integer(
         60000,
         "ms",
@@ -108,6 +101,13 @@ class ProducerConfig:
     )
     max_request_size: int = integer(
         1048576, "bytes", 0, source=_JAVA, about="Largest request, and so largest record (uncompressed)."
+    )
+    batch_size: int = integer(
+        RaisedDefault(262144, lambda config: min(262144, config.buffer_memory, config.max_request_size)),
+        "bytes",
+        0,
+        source="Java: 16384",
+        about="Size a batch is sent at, and grows up to; 0: each record alone.",
     )
     request_timeout_ms: int = integer(
         30000, "ms", 0, source=_JAVA, about="How long a broker may take to answer."

@@ -1,0 +1,152 @@
+"""The way into a batch under threads, and what stays of a record: for each twin."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kproducer.kernel import decode_records
+from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
+
+TS = 1_700_000_000_000
+
+
+def make_lane(kernel: ModuleType) -> Any:
+    class Lane(kernel.Lane):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.lock = threading.Lock()
+
+    return Lane()
+
+
+@pytest.fixture
+def many_switches() -> Iterator[None]:
+    """Threads take turns fifty times more often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("many_switches")
+def test_threads_fill_batches_that_are_closed_meanwhile(kernel: ModuleType) -> None:
+    lane = make_lane(kernel)
+    closed: list[Any] = []
+    futures: list[list[Any]] = [[] for _ in range(3)]
+    go_on = threading.Event()
+
+    def append(number: int) -> None:
+        mine = futures[number]
+        while not go_on.is_set():
+            value = b"%d %d" % (number, len(mine))
+            future = lane.append(TS, None, value, None, None)
+            if future is not None:
+                mine.append((future, value))
+
+    threads = [threading.Thread(target=append, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for batch in range(40):
+        appender = kernel.RecordAppender(kernel.BatchWriter(bytearray(3000)), batch)
+        with lane.lock:
+            lane.appender = appender
+        while appender.writer.record_count < 50:
+            pass
+        with lane.lock:
+            lane.appender = None
+            # From here on nobody writes: what is in the batch stays what it is.
+            closed.append((appender, appender.writer.record_count, bytes(appender.writer.buffer)))
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+    by_place = {(f._owner, f._index): value for mine in futures for f, value in mine}
+    sent = {}
+    for appender, count, wire in closed:
+        assert (appender.writer.record_count, bytes(appender.writer.buffer)) == (count, wire)
+        plain = wire[RECORD_BATCH_OVERHEAD : appender.writer.position]
+        for record in decode_records(plain, count, TS):
+            sent[appender.owner, record.offset_delta] = record.value
+    assert sent == by_place
+    assert sum(len(mine) for mine in futures) == len(sent)
+    for mine in futures:
+        places = [(f._owner, f._index) for f, _ in mine]
+        assert places == sorted(places)
+
+
+def test_a_future_is_freed_with_its_last_reference(kernel: ModuleType) -> None:
+    class Owner:
+        pass
+
+    owner = Owner()
+    appender = kernel.RecordAppender(kernel.BatchWriter(bytearray(1000)), owner)
+    future = appender.append(TS, b"k", b"value", None, None)
+    assert (future._index, future._timestamp_ms, future._key_size, future._value_size) == (0, TS, 1, 5)
+    alive = weakref.ref(owner)
+    del owner, appender
+    gc.collect()
+    assert alive() is future._owner
+    del future
+    assert alive() is None
+
+
+def test_the_collector_does_not_walk_compiled_futures(kernel: ModuleType) -> None:
+    appender = kernel.RecordAppender(kernel.BatchWriter(bytearray(1000)), object())
+    future = appender.append(TS, None, b"v", None, print)
+    if not kernel.__name__.endswith("pure"):
+        assert not gc.is_tracked(future)
+    ((callback, delivered),) = appender.deliveries
+    assert callback is print
+    assert delivered is future
+
+
+def test_a_record_that_finds_no_room_leaves_no_callback_behind(kernel: ModuleType) -> None:
+    appender = kernel.RecordAppender(kernel.BatchWriter(bytearray(100)), None)
+    assert appender.append(TS, None, bytes(200), None, print) is None
+    assert appender.deliveries == []
+    assert appender.writer.append(TS, None, b"by another way", None)
+    assert appender.promise_last(TS, -1, 14, print)._index == 0
+    assert len(appender.deliveries) == 1
+
+
+def test_only_futures_of_records_can_be_made(kernel: ModuleType) -> None:
+    with pytest.raises(TypeError, match="no RecordFuture"):
+        kernel.set_future_type(dict)
+    with pytest.raises(TypeError):
+        kernel.RecordAppender(None, None)
+
+
+def test_send_says_what_it_takes(kernel: ModuleType) -> None:
+    signature = inspect.signature(kernel.SendPath.send)
+    assert list(signature.parameters) == [
+        "self", "topic", "value", "key", "headers", "partition", "timestamp_ms", "on_delivery"
+    ]  # fmt: skip
+    assert [p.default for p in signature.parameters.values()][1:] == [inspect.Parameter.empty] + [None] * 6
+    assert signature.parameters["topic"].annotation == "str"
+    assert signature.return_annotation == "FutureRecordMetadata"
+    assert "Accept one record for delivery." in (inspect.getdoc(kernel.SendPath.send) or "")
+
+
+def test_a_subclass_may_override_send(kernel: ModuleType) -> None:
+    class Producer(kernel.SendPath):  # type: ignore[name-defined]
+        def _send_slowly(self, *arguments: Any) -> Any:
+            return arguments
+
+        def send(self, *arguments: Any, **options: Any) -> Any:
+            return "mine", super().send(*arguments, **options)
+
+    producer = Producer()
+    producer._configure_send(
+        usual=True, wall_ms=None, serializes_key=False, serializes_value=False, key_bytes=None,
+        value_bytes=None, header_pairs=None, ignores_keys=False, small_size=100,
+    )  # fmt: skip
+    sent = producer.send("t", b"v", partition=1)
+    assert sent == ("mine", ("t", b"v", None, None, 1, None, None))
