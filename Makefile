@@ -55,7 +55,7 @@ bench: setup ## every client on every row, embedded cluster and Apache Kafka (BE
 	@$(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS)
 	@$(PY) -m benchmarks.codecs
 
-performance: ## make bench, with its tables and plots written into docs/performance.md
+performance: ## make bench, with its tables and plots written into docs/performance.md and README.md
 	@$(MAKE) bench BENCH_ARGS="--document $(BENCH_ARGS)"
 
 wheel: setup ## build a wheel with the native core into dist/, and run the demo from it without a compiler

@@ -44,6 +44,9 @@ _EMBEDDED_SHARE, _KAFKA_SHARE = 0.62, 0.2
 _RUN_SECONDS = 0.6
 _CEILING_BATCHES = (16_384, 1_000_000)
 _PROFILED = (MAIN, "kproducer send_many", "kproducer send_arrow")
+#: Records a second; 0: as fast as it goes.
+_BUSY_RATES = (1_000, 0)
+_BUSY_SECONDS = 2.0
 _LOW_RATE_ROUNDS = 2
 _LOW_RATE_SECONDS = 1.5
 
@@ -186,11 +189,25 @@ def _measure_profile(cluster: BenchCluster, results: dict[str, Any]) -> None:
         results["profile"].append(profile)
 
 
+def _measure_busy(results: dict[str, Any]) -> None:
+    """Latency and speed while another thread of the application computes."""
+    from benchmarks import latency
+
+    clients = tuple(
+        name for name, kernel in latency.CLIENTS.items() if kernel != "native" or has_native_kernel()
+    )
+    try:
+        results["busy"] = latency.rows(clients, _BUSY_RATES, lingers_ms=(0,), seconds=_BUSY_SECONDS)
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        results["failures"].append(f"beside a busy thread: {error}")
+
+
 def _measure_all_else(cluster: BenchCluster, results: dict[str, Any]) -> None:
     _measure_ceiling(cluster, results)
     _measure_low_rate(cluster, results)
     if cluster.is_mock:
         _measure_profile(cluster, results)
+        _measure_busy(results)
         results["import_time"] = import_time.measure()
 
 
@@ -224,6 +241,7 @@ def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
         "runs": [],
         "ceiling": [],
         "low_rate": [],
+        "busy": [],
         "import_time": [],
         "profile": [],
     }

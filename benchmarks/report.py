@@ -1,7 +1,7 @@
-"""The results of a run: a JSON file, tables on the console, and the tables and plots of docs/performance.md.
+"""The results of a run: tables on the console, and the tables and plots of docs/performance.md and README.md.
 
 ``python -m benchmarks.report FILE`` prints a file again; with ``--document`` it also writes its tables
-between the markers of docs/performance.md, and the plots into docs/images.
+between the markers of docs/performance.md and README.md, and the plots into docs/images.
 """
 
 from __future__ import annotations
@@ -15,15 +15,28 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks import tables
-from benchmarks.figures import Table
+from benchmarks.clients import MAIN, REFERENCE
+from benchmarks.figures import CPU, SPEED, Table, rows_of
 from benchmarks.plots import write_plots
 from benchmarks.workload import FAMILIES, LINGER_MS, OWN_DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results"
 DOCUMENT = ROOT / "docs" / "performance.md"
+README = ROOT / "README.md"
 IMAGES = ROOT / "docs" / "images"
 
+#: The clients that README.md shows.
+_COMPARED = (
+    MAIN,
+    "kproducer send_many",
+    "kproducer send_arrow",
+    "kproducer send, pure Python",
+    REFERENCE,
+    "confluent-kafka, no callback",
+    "aiokafka",
+    "kafka-python",
+)
 _LEAST_WIDTH = 140
 _CLUSTERS = {"embedded": "Embedded cluster", "kafka": "Apache Kafka"}
 
@@ -58,6 +71,7 @@ def _all_tables(results: dict[str, Any]) -> list[Table]:
         tables.target_table(results),
         tables.ceiling_table(results),
         tables.low_rate_table(results),
+        tables.busy_table(results),
         tables.import_table(results),
         *tables.profile_tables(results),
     ]
@@ -79,7 +93,7 @@ def facts_of(results: dict[str, Any]) -> list[str]:
     ]
 
 
-# -- docs/performance.md -----------------------------------------------------------------------------------
+# -- docs/performance.md and README.md -----------------------------------------------------------------------
 
 
 def sections(results: dict[str, Any]) -> dict[str, str]:
@@ -104,15 +118,38 @@ def sections(results: dict[str, Any]) -> dict[str, str]:
     return {
         "facts": "\n".join(f"* {line}" for line in [*facts_of(results), *results["failures"]]),
         "summary": "\n\n".join(summaries),
+        "comparison": _comparison(results),
         "ratios": tables.as_markdown(tables.target_table(results)),
         "ceiling": tables.as_markdown(tables.ceiling_table(results)),
         "low-rate": "\n\n".join(low_rate),
+        "busy": tables.as_markdown(tables.busy_table(results)),
         "import": tables.as_markdown(tables.import_table(results)),
         "profile": "\n\n".join(
             f"{each.title}\n\n{tables.as_markdown(each)}" for each in tables.profile_tables(results)
         ),
         "rows": "\n\n".join(details),
     }
+
+
+def _comparison(results: dict[str, Any]) -> str:
+    """What README.md says: the table of one family on the embedded cluster, and the ratios in words."""
+    shown = tables.summary_table(results, "embedded", OWN_DEFAULTS.name, _COMPARED)
+    rows = [row for row in rows_of(results["runs"]) if (row.cluster, row.family) == ("embedded", shown.title)]
+    speeds = [ratio.median for row in rows if (ratio := row.ratio(MAIN, SPEED))]
+    cpus = [ratio.median for row in rows if (ratio := row.ratio(MAIN, CPU))]
+    lines = [
+        f"Measured in one run ({results['clusters'].get('embedded', '')}, {results['machine']}, "
+        f"Python {results['python']}): acks=all, linger {LINGER_MS} ms, no idempotence, each client's own "
+        f"defaults beside that; medians of {results['rounds'].get('embedded', 0)} rounds, each client in a "
+        "process of its own. Thousand records a second · CPU microseconds a record:",
+        tables.as_markdown(shown),
+    ]
+    if speeds:
+        lines.append(
+            f"Beside `{REFERENCE}`, `{MAIN}` sends {min(speeds):.1f} to {max(speeds):.1f} times as many "
+            f"records a second, for {min(cpus):.2f} to {max(cpus):.2f} of the CPU a record."
+        )
+    return "\n\n".join(lines)
 
 
 def with_sections(text: str, found: dict[str, str]) -> str:
@@ -133,10 +170,11 @@ def with_sections(text: str, found: dict[str, str]) -> str:
 
 
 def write_document(results: dict[str, Any]) -> list[Path]:
-    """Tables into docs/performance.md, plots beside it. Returns what was written."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    DOCUMENT.write_text(with_sections(text, sections(results)), encoding="utf-8")
-    return [DOCUMENT, *write_plots(IMAGES, results)]
+    """Tables into the documents, plots beside them. Returns what was written."""
+    found = sections(results)
+    for path in (DOCUMENT, README):
+        path.write_text(with_sections(path.read_text(encoding="utf-8"), found), encoding="utf-8")
+    return [DOCUMENT, README, *write_plots(IMAGES, results)]
 
 
 def main() -> None:

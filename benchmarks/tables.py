@@ -56,12 +56,13 @@ def _throughput_table(row: Row) -> Table:
     return Table(title_of(row), _HEADER, cells, _ours(ordered))
 
 
-def summary_table(results: dict[str, Any], cluster: str, family: str) -> Table:
-    """Clients down, rows across; thousand records a second · CPU microseconds a record, medians."""
+def summary_table(
+    results: dict[str, Any], cluster: str, family: str, only: tuple[str, ...] | None = None
+) -> Table:
+    """Clients down (all, or these), rows across; thousand records a second · CPU microseconds a record."""
     rows = [row for row in rows_of(results["runs"]) if (row.cluster, row.family) == (cluster, family)]
-    clients = list(dict.fromkeys(client for row in rows for client in row.clients))
-    order = results["clients"]
-    clients.sort(key=lambda client: order.index(client) if client in order else len(order))
+    found = dict.fromkeys(client for row in rows for client in row.clients)
+    clients = [client for client in only or results["clients"] if client in found]
     cells = []
     for client in clients:
         line = [client]
@@ -73,7 +74,7 @@ def summary_table(results: dict[str, Any], cluster: str, family: str) -> Table:
                 else f"{speed.median / 1000:,.0f} · {cpu.median:.{_digits(cpu.median)}f}"
             )
         cells.append(tuple(line))
-    return Table(f"{family}", ("client", *(row.name for row in rows)), cells, _ours(clients))
+    return Table(family, ("client", *(row.name for row in rows)), cells, _ours(clients))
 
 
 def target_table(results: dict[str, Any]) -> Table:
@@ -110,6 +111,25 @@ def low_rate_table(results: dict[str, Any]) -> Table:
         )
     header = ("client and rate", "p50 ms", "p99 ms", "largest ms", "records")
     return Table("from send() to the callback, linger 0", header, cells)
+
+
+def busy_table(results: dict[str, Any]) -> Table:
+    cells = []
+    for each in results["busy"]:
+        rate = f"{each['rate']:,}/s" if each["rate"] else "all it can"
+        thread = "a busy thread beside it" if each["busy"] else "alone"
+        turns = each["turns_per_second"]
+        cells.append(
+            (
+                f"{each['client']}, {rate}, {thread}",
+                f"{each['records_per_second']:,.0f}",
+                f"{each['p50_ms']:.2f}",
+                f"{each['p99_ms']:.2f}",
+                _NOTHING if turns is None else f"{turns / 1e6:.1f}",
+            )
+        )
+    header = ("client", "records/s", "p50 ms", "p99 ms", "the busy thread's M turns/s")
+    return Table("beside a busy Python thread, linger 0", header, cells)
 
 
 def import_table(results: dict[str, Any]) -> Table:

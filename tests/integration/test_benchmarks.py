@@ -79,6 +79,17 @@ def some_results() -> dict[str, Any]:
         "low_rate": [
             {"cluster": "embedded", "rate": 100, "client": "kproducer", "milliseconds": [0.5, 1.0, 9.0]}
         ],
+        "busy": [
+            {
+                "client": "kproducer",
+                "rate": 0,
+                "busy": True,
+                SPEED: 1e5,
+                "p50_ms": 1.0,
+                "p99_ms": 2.0,
+                "turns_per_second": 1e7,
+            }
+        ],
         "import_time": [{"client": "kproducer", "wall_ms": 100.0, "cpu_ms": 90.0}],
         "profile": [
             {
@@ -266,10 +277,16 @@ def test_tables_have_medians_ratios_and_no_gaps():
     assert ours[2:] == ("2.00 (2.00 - 2.00)", "0.25 (0.25 - 0.25)")
 
 
-def test_every_marker_of_the_document_has_results_and_every_result_a_marker():
+def test_every_marker_of_the_documents_has_results_and_every_result_a_marker():
     found = {name: f"NEW {name}" for name in report.sections(some_results())}
-    written = report.with_sections(report.DOCUMENT.read_text(encoding="utf-8"), found)
+    texts = [path.read_text(encoding="utf-8") for path in (report.DOCUMENT, report.README)]
+    written = "".join(report.with_sections(text, found) for text in texts)
     assert [name for name in found if f"NEW {name}" not in written] == []
+
+
+def test_the_readme_gets_the_ratios_in_words():
+    text = report.sections(some_results())["comparison"]
+    assert "2.0 to 2.0 times as many records a second, for 0.25 to 0.25 of the CPU" in text
 
 
 def test_a_marker_that_nothing_fills_is_an_error():
