@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kproducer.producer.producer_batch import ProducerBatch
 
 FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_THAT_ADDS_PARTITIONS = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
@@ -31,6 +32,8 @@ class ProduceRequestBuilder:
         acks: 0, 1 or -1.
         timeout_ms: how long the broker may wait for replicas.
         uses_zstd: whether the batches are compressed with zstd, which old versions cannot carry.
+        transactional_id: of the transaction that the batches belong to.
+        transaction_version: of that transaction: 2 makes the partitions part of it (KIP-890).
     """
 
     __slots__ = (
@@ -38,6 +41,7 @@ class ProduceRequestBuilder:
         "_batches",
         "_timeout_ms",
         "_topic_ids",
+        "_transactional_id",
         "api_key",
         "latest_version",
         "oldest_version",
@@ -50,6 +54,8 @@ class ProduceRequestBuilder:
         acks: int,
         timeout_ms: int,
         uses_zstd: bool,
+        transactional_id: str | None = None,
+        transaction_version: int = 2,
     ) -> None:
         self._batches = batches
         self._topic_ids = topic_ids
@@ -58,6 +64,12 @@ class ProduceRequestBuilder:
         self.api_key = int(ApiKey.PRODUCE)
         self.oldest_version = FIRST_VERSION_WITH_ZSTD if uses_zstd else ProduceRequest.MIN_VERSION
         self.latest_version = ProduceRequest.MAX_VERSION
+        self._transactional_id = transactional_id
+        if transactional_id is not None:
+            if transaction_version >= 2:
+                self.oldest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS
+            else:
+                self.latest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS - 1
         if not all(batch.topic_partition.topic in topic_ids for batch in batches):
             # The leader may speak topic ids while the broker that gave us metadata did not.
             self.latest_version = min(self.latest_version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
@@ -82,7 +94,12 @@ class ProduceRequestBuilder:
                 )
                 topics[name] = topic
             topic.partition_data.append(PartitionProduceData(index=partition, records=batch.records()))
-        return ProduceRequest(acks=self._acks, timeout_ms=self._timeout_ms, topic_data=list(topics.values()))
+        return ProduceRequest(
+            transactional_id=self._transactional_id,
+            acks=self._acks,
+            timeout_ms=self._timeout_ms,
+            topic_data=list(topics.values()),
+        )
 
     def __repr__(self) -> str:
         places = ", ".join(str(batch.topic_partition) for batch in self._batches)

@@ -308,8 +308,15 @@ class Sender:
         self, node_id: int, batches: Sequence[ProducerBatch], snapshot: Any, now_ms: int
     ) -> None:
         node = snapshot.nodes.get(node_id) or Node(node_id, "", -1)
+        transactions = self._transactions
         builder = ProduceRequestBuilder(
-            batches, snapshot.topic_ids, self._acks, self._request_timeout_ms, self._uses_zstd
+            batches,
+            snapshot.topic_ids,
+            self._acks,
+            self._request_timeout_ms,
+            self._uses_zstd,
+            None if transactions is None else transactions.transactional_id,
+            2 if transactions is None or transactions.uses_version_2 else 1,
         )
 
         def on_complete(response: ClientResponse) -> None:

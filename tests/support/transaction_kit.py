@@ -127,7 +127,7 @@ class Kit:
 
     def append(self, partition: int = 0, count: int = 1, transaction: int = 0) -> Batch:
         topic_partition = TopicPartition("t", partition)
-        self.manager.note_send(topic_partition)
+        self.manager.check_send()
         batch = Batch(topic_partition, count, len(self.batches), transaction)
         self.batches.append(batch)
         self.queues[partition].append(batch)

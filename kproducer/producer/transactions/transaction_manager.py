@@ -75,7 +75,7 @@ class TransactionManager:
         transaction_timeout_ms: after which the coordinator aborts an open transaction.
         retry_backoff_ms, retry_backoff_max_ms: pauses between attempts to reach a coordinator.
         transaction_version: asked when a transaction begins: 2 where all brokers have KIP-890, else 1.
-        wakeup: called when the I/O thread has something new to do.
+        wakeup: called when the I/O thread has something new to do; may be set later, before the first use.
         random: for the jitter of pauses; tests pass a seeded one.
     """
 
@@ -90,7 +90,7 @@ class TransactionManager:
         random: random_module.Random | None = None,
     ) -> None:
         self._transaction_version = transaction_version
-        self._wakeup = wakeup
+        self.set_wakeup(wakeup)
         self._lock = threading.RLock()  # guards all that follows, but for the sequences: I/O thread only
         self._life = TransactionLifecycle(transactional_id)
         self._calls = CoordinatorCalls(
@@ -98,6 +98,10 @@ class TransactionManager:
         )
         self._dialogue = CoordinatorDialogue(self._life, self._calls, transaction_timeout_ms)
         self._sequences = self._life.sequences
+
+    def set_wakeup(self, wakeup: Callable[[], None]) -> None:
+        """See the class: for whoever is made after the manager."""
+        self._wakeup = wakeup
 
     # -- any thread: looking ---------------------------------------------------------------------------
 
@@ -115,6 +119,11 @@ class TransactionManager:
     def producer(self) -> ProducerIdAndEpoch:
         """What the coordinator gave last."""
         return self._sequences.producer
+
+    @property
+    def transactional_id(self) -> str | None:
+        """As given."""
+        return self._life.transactional_id
 
     @property
     def uses_version_2(self) -> bool:
@@ -173,28 +182,17 @@ class TransactionManager:
             if self._life.operation is operation and operation.has_ended:
                 self._life.operation = None
 
-    def note_send(self, topic_partition: TopicPartition) -> None:
+    def check_send(self) -> None:
         """A record is about to be appended. Raises as ``begin_commit`` where records are not taken."""
         life = self._life
-        if life.transactional_id is None:
-            if life.state is _S.FATAL_ERROR:
-                raise life.fatal_error()
+        # The usual cases take no lock: these are single reads.
+        if life.state is _S.IN_TRANSACTION:
             return
-        transaction = life.transaction
-        is_known = transaction is not None and (
-            transaction.version >= 2 or topic_partition in transaction.partitions
-        )
-        if is_known and life.state is _S.IN_TRANSACTION:
-            # The usual case takes no lock: these are single reads.
+        if life.transactional_id is None and life.state is not _S.FATAL_ERROR:
             return
         with self._lock:
-            transaction = life.transaction
-            if transaction is None or life.state is not _S.IN_TRANSACTION:
+            if life.state is not _S.IN_TRANSACTION:
                 life.refuse_call("send", "begin a transaction first")
-            if transaction.version >= 2 or topic_partition in transaction.partitions:
-                return
-            transaction.new_partitions.add(topic_partition)
-        self._wakeup()
 
     def send_failed(self, error: KafkaError) -> None:
         """``send`` raised: a transaction must not be committed without that record."""
@@ -360,10 +358,23 @@ class TransactionManager:
             if batch.base_sequence == NO_SEQUENCE and life.state in (_S.ABORTABLE_ERROR, _S.ABORTING):
                 return False
             if transaction.version < 2 and batch.topic_partition not in transaction.partitions:
+                self._announce(batch.topic_partition)
                 return False
         elif life.state is _S.FATAL_ERROR:
             return False
         return self._sequences.may_drain(batch)
+
+    def _announce(self, topic_partition: TopicPartition) -> None:
+        """Have a partition added to the transaction: its first batch waits."""
+        with self._lock:
+            transaction = self._life.transaction
+            if transaction is None or self._life.state not in (_S.IN_TRANSACTION, _S.COMMITTING):
+                return
+            if topic_partition in transaction.new_partitions:
+                return
+            transaction.new_partitions.add(topic_partition)
+        # The request goes out in the loop's next round: let it begin at once.
+        self._wakeup()
 
     def drained(self, batch: SequencedBatch) -> None:
         """It goes into a request now: gets its number, if it has none yet."""

@@ -110,7 +110,7 @@ def test_calls_out_of_order_are_refused_and_change_nothing() -> None:
     with pytest.raises(IllegalStateError, match="called before"):
         manager.begin_initialize()
     with pytest.raises(IllegalStateError, match="begin a transaction first"):
-        manager.note_send(TP)
+        manager.check_send()
     with pytest.raises(IllegalStateError, match="begin a transaction first"):
         manager.begin_commit()
     manager.begin_transaction()
@@ -342,6 +342,7 @@ def test_coordinators_are_asked_until_they_answer(version: int, how: Any) -> Non
 def test_concurrent_transactions_on_the_first_partitions_costs_20_ms_only() -> None:
     kit = Stage(version=1)
     kit.append()
+    kit.pump()
     kit.ask()
     kit.reply(51)
     assert kit.ask() is None
