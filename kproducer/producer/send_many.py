@@ -78,7 +78,7 @@ class SendManyCall:
         self._producer = producer
         self._topic = topic
         self._rows = rows
-        self._places = RecordPlaces(topic)
+        self._places = RecordPlaces(topic, rows.size or 0)
         self._row_sender: RowSender | None = None
         if producer.path is not None and type(topic) is str:
             self._row_sender = RowSender(producer.path, topic, self._places)

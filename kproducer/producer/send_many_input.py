@@ -16,9 +16,9 @@ import attrs
 from kproducer.clock import Clock
 from kproducer.errors import InvalidArgumentError, Outcome
 
-#: Rows at a time: enough that the work for a chunk does not count, few enough that a slow row at its end does
-#: not keep the others waiting.
-CHUNK_ROWS: Final = 1024
+#: Rows at a time: enough that the work for a chunk does not count, few enough that other threads, and Ctrl-C,
+#: get their turn.
+CHUNK_ROWS: Final = 2048
 
 #: An iterator that takes longer than this for a chunk gets a smaller one next time: it may be reading from
 #: something slow, and what it has yielded should be on its way.

@@ -155,7 +155,7 @@ def test_a_list_that_shrinks_or_grows_meanwhile() -> None:
     rows = columns(values)
     rows.next_chunk()
     values.clear()
-    assert "values had 1034 entries and ended after 1024" in trouble(rows)
+    assert "values had 2058 entries and ended after 2048" in trouble(rows)
     values = list(range(CHUNK_ROWS + 10))
     rows = columns(values)
     first = rows.next_chunk()

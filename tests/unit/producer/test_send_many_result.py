@@ -393,3 +393,28 @@ def test_repr_is_short_and_copies_are_refused() -> None:
         copy.copy(result)
     with pytest.raises(AttributeError, match="failures\\(\\) tells"):
         result.errors  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_rows_in_reserve_are_nobodys() -> None:
+    owner = batch()
+    finish(owner)
+    places = RecordPlaces(TOPIC, expected_rows=10)
+    assert len(places) == 0
+    for row in range(25):
+        assert places.grow(1) == row
+        assert len(places) == row + 1
+        places.put(row, FutureRecordMetadata(owner, row, 1000, 3, 7))
+    places.grow(3)
+    places.refuse_all_open(20, boom(Outcome.NOT_SENT))
+    places.cut(27)
+    result = SendManyResult(TOPIC, places, ManualClock(0))
+    assert (len(result), result.succeeded_count, result.failed_count) == (27, 25, 2)
+    assert list(result.offsets()) == [*range(100, 125), -1, -1]
+    columns = (
+        places.owner_numbers,
+        places.indexes,
+        places.timestamps_ms,
+        places.key_sizes,
+        places.value_sizes,
+    )
+    assert {len(column) for column in columns} == {27}
