@@ -191,7 +191,7 @@ class TransactionManager:
         if life.transactional_id is None and life.state is not _S.FATAL_ERROR:
             return
         with self._lock:
-            if life.state is not _S.IN_TRANSACTION:
+            if self.state is not _S.IN_TRANSACTION:
                 life.refuse_call("send", "begin a transaction first")
 
     def send_failed(self, error: KafkaError) -> None:
