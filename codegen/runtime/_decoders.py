@@ -29,7 +29,7 @@ def _load() -> ModuleType | None:
         return None
     try:
         from . import _native
-    except ImportError as error:
+    except Exception as error:  # a module of another Python or Cython may raise anything
         if wanted == "native":
             reason = f"KPRODUCER_KERNEL=native: {__package__}._native is not built; use auto or pure"
             raise ImportError(reason) from error

@@ -663,7 +663,8 @@ cdef class Decoder:
         if not self.unfit:
             try:
                 self.layout = _layout(self.name, self.layouts, self.shared)
-            except TypeError:
+            except (TypeError, KeyError, ValueError):
+                # Classes of another kind, or a layout of a newer compiler than this module was built for.
                 self.unfit = True
         return not self.unfit
 

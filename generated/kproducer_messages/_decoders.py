@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_decoders.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 6df4a5df5f4e4daa64c32d78f0904f5f2b79d612715921cc03a2565ccb81fc55
+# sha256 of the source: a05337e61a03de6ee6b6a49994eecd873ed221c9ff536a81a79411697f65da90
 """Which decoders are used: the generated functions, or compiled code that does the same, only faster.
 
 Copied into every generated package. ``cythonize -i _native.pyx`` compiles the extension module; a package
@@ -31,7 +31,7 @@ def _load() -> ModuleType | None:
         return None
     try:
         from . import _native
-    except ImportError as error:
+    except Exception as error:  # a module of another Python or Cython may raise anything
         if wanted == "native":
             reason = f"KPRODUCER_KERNEL=native: {__package__}._native is not built; use auto or pure"
             raise ImportError(reason) from error

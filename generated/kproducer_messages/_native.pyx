@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_native.pyx (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 97cbd176830ffabbeff1b759f2488fb51c353c60a147fa8e5fc0504fff7d439e
+# sha256 of the source: 46be36fc1507e97ccb7dfc446c30feb983a0d7ce1c400c50ee50aad56455e617
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled decoders: what the generated functions do, read from a module's ``_LAYOUTS`` instead of run as Python.
 
@@ -665,7 +665,8 @@ cdef class Decoder:
         if not self.unfit:
             try:
                 self.layout = _layout(self.name, self.layouts, self.shared)
-            except TypeError:
+            except (TypeError, KeyError, ValueError):
+                # Classes of another kind, or a layout of a newer compiler than this module was built for.
                 self.unfit = True
         return not self.unfit
 

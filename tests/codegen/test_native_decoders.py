@@ -19,7 +19,11 @@ from hypothesis import strategies as st
 from kproducer_messages import MetadataResponse, ProduceRequest
 from kproducer_messages._decoders import IMPLEMENTATION
 from kproducer_messages._plain import Plain
-from kproducer_messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
+from kproducer_messages.metadata_response import (
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 
 from tests.codegen.compiled import CORPUS, LANGUAGE, OURS
 from tests.codegen.message_strategies import messages
@@ -252,7 +256,7 @@ def test_the_environment_decides(kernel, expected):
     assert run_with(kernel).stdout.strip() == expected
 
 
-def test_classes_that_are_not_plain_slots_are_left_to_the_generated_function():
+def test_what_does_not_fit_is_left_to_the_generated_function():
     decoder_class = type(OURS[0].decoder())
 
     def generated(buffer, position, end):
@@ -261,6 +265,15 @@ def test_classes_that_are_not_plain_slots_are_left_to_the_generated_function():
     class NoSlots:
         unknown_tagged_fields = None
 
-    decoder = decoder_class(generated, "x", {"x": (NoSlots, list, "")}, {})
-    assert decoder.attempt(b"", 0, 0) is None
-    assert decoder.decode(b"", 0, 0) == ("as generated", 0)
+    broker = MetadataResponseBroker
+    for layout in (
+        (NoSlots, list, ""),
+        (broker, list, "node_id:int256"),
+        (broker, list, "nodes:int32"),
+        (broker, list, "rack:struct(y)"),
+        (broker, list, "tags x=rack:string"),
+        (str, list, ""),
+    ):
+        decoder = decoder_class(generated, "x", {"x": layout}, {})
+        assert decoder.attempt(b"", 0, 0) is None
+        assert decoder.decode(b"", 0, 0) == ("as generated", 0)
