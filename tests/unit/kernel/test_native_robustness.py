@@ -1,0 +1,130 @@
+"""Nothing that the compiled modules are given makes them write or read where they should not."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproducer import SerializationError
+from kproducer.kernel import decode_records
+from kproducer.kernel.layout import INT32_MAX, INT64_MAX, RECORD_BATCH_OVERHEAD
+from tests.packaging.native_sources import ROOT, native_sources
+
+TS = 1_700_000_000_000
+CANARY = b"\xa5" * 64
+MODULES = sorted(native_sources())
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("module", MODULES)
+def test_misuse_raises_and_does_no_worse(module: str, seed: int) -> None:
+    pytest.importorskip(module, exc_type=ImportError)
+    others = [name for name in MODULES if name != module]
+    command = [sys.executable, "-m", "tests.unit.kernel.native_misuse", module, str(seed), "1000", *others]
+    environment = {**os.environ, "KPRODUCER_KERNEL": "native", "PYTHONMALLOC": "debug"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "raised nothing" in done.stdout
+
+
+numbers = st.one_of(
+    st.integers(-100, 700),
+    st.sampled_from([INT32_MAX - 1, INT32_MAX, INT32_MAX + 1, INT64_MAX - 1, INT64_MAX, -(2**63), -1]),
+)
+
+
+@given(
+    size=st.integers(2 * len(CANARY), 400),
+    limits=st.lists(numbers, min_size=1, max_size=8),
+    counts=st.lists(numbers, max_size=3),
+    value=st.binary(max_size=300),
+    header=st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=90)), max_size=3),
+)
+def test_no_limit_and_no_count_lead_outside_of_the_buffer(
+    kernel: ModuleType,
+    size: int,
+    limits: list[int],
+    counts: list[int],
+    value: bytes,
+    header: list[tuple[str, bytes | None]],
+) -> None:
+    buffer = bytearray(bytes(size) + CANARY)
+    del buffer[size:]  # shrinks by so little that the memory stays as it is
+    behind = ctypes.addressof(ctypes.c_char.from_buffer(buffer)) + size + 1
+    assert ctypes.string_at(behind, len(CANARY) - 1) == CANARY[1:]
+    writer = kernel.BatchWriter(buffer)
+    for limit in limits:
+        with contextlib.suppress(ValueError, IndexError, OverflowError, SerializationError):
+            writer.limit = limit
+            writer.append(TS, value, value, header)
+        for count in counts:
+            with contextlib.suppress(ValueError, IndexError, OverflowError, SerializationError):
+                writer.record_count = count
+                writer.append(0, value, None, header)
+    assert len(buffer) == size
+    assert ctypes.string_at(behind, len(CANARY) - 1) == CANARY[1:]
+
+
+@contextlib.contextmanager
+def running(change: object) -> Iterator[None]:
+    """Call ``change`` again and again in another thread."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.is_set():
+            change()  # type: ignore[operator]
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_values_that_change_meanwhile_are_written_as_they_were_once(kernel: ModuleType) -> None:
+    """A bytearray grows and shrinks, a view is released, headers come and go: a record is of one moment."""
+    data = bytearray(b"a" * 50)
+    views = [memoryview(b"view")]
+    headers = [("h", b"a")]
+
+    def change() -> None:
+        with contextlib.suppress(BufferError):
+            data[:] = b"b" * (len(data) * 7 % 90)
+        views[0].release()
+        views[0] = memoryview(b"view")
+        headers.clear()
+        headers.extend([("h", b"a"), ("i", b"b")])
+
+    written = 0
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with running(change):
+            for _ in range(400):
+                buffer = bytearray(4096)
+                writer = kernel.BatchWriter(buffer)
+                for value in (data, views[0], data):
+                    with contextlib.suppress(SerializationError):
+                        assert writer.append(TS, value, value, headers)
+                content = bytes(buffer[RECORD_BATCH_OVERHEAD : writer.position])
+                for record in decode_records(content, writer.record_count, TS):
+                    written += 1
+                    for part in (record.key, record.value):
+                        assert len(set(bytes(part))) <= 1 or bytes(part) == b"view"
+    finally:
+        sys.setswitchinterval(interval)
+    assert written
