@@ -27,7 +27,7 @@ cdef extern from *:
     #include <time.h>
     static long long KP_WALL_MS(void) {
         struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
+        timespec_get(&now, TIME_UTC);
         return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     }
     """

@@ -1,0 +1,133 @@
+"""Who may append without asking: the lane is open exactly while the open batch is for everybody."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from kproducer.errors import ProducerClosedError
+from kproducer.producer.partition_queues import PartitionQueue
+from kproducer.producer.producer_batch import ProducerBatch
+from tests.support.accumulator_kit import Kit
+
+
+def queue_of(kit: Kit, partition: int = 0) -> PartitionQueue:
+    queue = kit.accumulator.topics["topic"].queue(partition)
+    assert queue is not None
+    return queue
+
+
+def lane_takes_records(kit: Kit) -> bool:
+    return queue_of(kit).append(1, None, b"straight into the lane", None, None) is not None
+
+
+def test_the_lane_opens_with_a_batch_and_closes_when_it_is_drained() -> None:
+    kit = Kit()
+    kit.append()
+    assert lane_takes_records(kit)
+    ((batch,),) = kit.accumulator.drain(
+        kit.snapshot, kit.snapshot.nodes.values(), 1 << 20, kit.now_ms
+    ).values()
+    assert batch.record_count == 2
+    assert not lane_takes_records(kit)
+    assert batch.record_count == 2
+    kit.append()
+    assert lane_takes_records(kit)
+
+
+def test_a_batch_that_waits_for_room_in_a_request_stays_open() -> None:
+    kit = Kit()
+    kit.append(1)
+    kit.append(0)
+    drained = kit.accumulator.drain(kit.snapshot, kit.snapshot.nodes.values(), 1, kit.now_ms)
+    ((first,),) = drained.values()
+    assert first.topic_partition.partition == 1
+    assert lane_takes_records(kit)
+
+
+def test_the_lane_of_a_full_batch_leads_to_the_next_one() -> None:
+    kit = Kit()
+    kit.fill()
+    queue = queue_of(kit)
+    assert queue.open_batch is queue.batches[-1]
+    assert queue.appender is queue.batches[-1].appender
+    assert queue.batches[0].appender is not queue.appender
+
+
+def test_the_lane_is_closed_while_a_batch_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = Kit()
+    kit.append()
+    queue = queue_of(kit)
+    seen: list[Any] = []
+    try_append = ProducerBatch.try_append
+
+    def looking(batch: ProducerBatch, *record: Any) -> Any:
+        seen.append(queue.appender)
+        return try_append(batch, *record)
+
+    monkeypatch.setattr(ProducerBatch, "try_append", looking)
+    kit.append(value=bytes(2000))
+    assert seen == [None, None]  # the batch that was open, and the new one
+    assert queue.appender is not None
+
+
+def test_close_closes_every_lane_even_that_of_a_batch_in_the_making(monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = Kit()
+    kit.append()
+    kit.accumulator.close()
+    assert not lane_takes_records(kit)
+    with pytest.raises(ProducerClosedError):
+        kit.append()
+
+    kit = Kit()
+    at_work, go_on = threading.Event(), threading.Event()
+    try_append = ProducerBatch.try_append
+
+    def slow(batch: ProducerBatch, *record: Any) -> Any:
+        at_work.set()
+        go_on.wait(30)
+        return try_append(batch, *record)
+
+    monkeypatch.setattr(ProducerBatch, "try_append", slow)
+    thread = threading.Thread(target=kit.append)
+    thread.start()
+    at_work.wait(30)
+    kit.accumulator.close()
+    go_on.set()
+    thread.join(30)
+    assert queue_of(kit).open_batch is not None  # what was accepted is delivered
+    assert not lane_takes_records(kit)
+
+
+def test_what_is_given_up_takes_no_more_records() -> None:
+    kit = Kit()
+    kit.append()
+    kit.accumulator.abort_undrained_batches(ProducerClosedError("enough"))
+    assert not lane_takes_records(kit)
+    kit.assert_all_memory_is_back()
+
+
+def test_what_expired_takes_no_more_records() -> None:
+    kit = Kit(delivery_timeout_ms=30000 + 10)
+    kit.append()
+    (batch,) = kit.accumulator.expired_batches(kit.now_ms + 31000)
+    assert not lane_takes_records(kit)
+    assert batch.record_count == 1
+
+
+def test_a_stay_that_ends_while_the_queue_is_locked_ends_with_the_next_record() -> None:
+    kit = Kit(batch_size=16384, buffer_memory=1 << 20)
+    topic = kit.accumulator.topics
+    kit.append(-1, bytes(100))
+    lanes = topic["topic"]
+    sticky = lanes.partitioner.current
+    assert sticky is not None
+    sticky.produced_bytes = sticky.force_switch_at_bytes
+    queue = queue_of(kit, sticky.partition)
+    with queue.lock:
+        lanes.end_stay(sticky, queue, kit.snapshot)
+        assert lanes.partitioner.current is sticky
+    kit.append(-1, bytes(100))
+    assert lanes.partitioner.current is not sticky
