@@ -1,13 +1,14 @@
 """One client, one workload, one process: so that CPU time and peak memory are the client's own.
 
 Called by ``benchmarks.throughput``; takes a JSON argument and prints a JSON line. How many records the
-timed part sends follows from the speed of the warm-up, so that each client is timed for about as long.
+timed part sends follows from the CPU of the warm-up, so that each client is measured over as much of it.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import math
 import sys
 import time
 from contextlib import nullcontext
@@ -21,24 +22,31 @@ from benchmarks.sessions import Session, Target
 from benchmarks.workload import Record, Workload, distinct_records, repeated
 
 WARM_UP_RECORDS = 5_000
-WARM_UP_SECONDS = 0.2
-FEWEST_RECORDS, MOST_RECORDS = 5_000, 1_500_000
+WARM_UP_SECONDS = 0.25
+LONG_PORTION_SECONDS = 0.04
+FEWEST_RECORDS, MOST_RECORDS = 5_000, 3_000_000
 
 
-def _warm_up(session: Session, pool: list[Record], count: int) -> tuple[int, float]:
-    """Send until the client has found its speed. Returns (records sent, records a second)."""
-    prepared = session.prepare(repeated(pool, count))
-    sent, best = 0, 0.0
-    deadline = time.perf_counter() + WARM_UP_SECONDS
+def _warm_up(session: Session, pool: list[Record], count: int, seconds: float) -> tuple[int, float]:
+    """Send until the client has found its speed. Returns (records sent, least CPU seconds for a record).
+
+    Portions double until one takes long enough that its flush does not count for much.
+    """
+    sent, cost = 0, math.inf
+    deadline = time.perf_counter() + seconds
     while not sent or time.perf_counter() < deadline:
-        started = time.perf_counter()
+        prepared = session.prepare(repeated(pool, count))
+        before = own_cpu_seconds()
         outcome = session.send_all(prepared)
-        best = max(best, count / (time.perf_counter() - started))
+        taken = own_cpu_seconds() - before
         acknowledged = session.acknowledged(outcome)
         if acknowledged != count:
             raise RuntimeError(f"{acknowledged} of {count} acknowledged in the warm-up")
         sent += count
-    return sent, best
+        cost = min(cost, taken / count)
+        if taken < LONG_PORTION_SECONDS:
+            count *= 2
+    return sent, cost
 
 
 def measure(task: dict[str, Any]) -> dict[str, Any]:
@@ -56,8 +64,9 @@ def _measure_client(client: Client, task: dict[str, Any]) -> dict[str, Any]:
     pool = distinct_records(workload)
     session = client.open(target)
     fixed_count: int | None = task["count"]
-    warm_up, speed = _warm_up(session, pool, min(WARM_UP_RECORDS, fixed_count or WARM_UP_RECORDS))
-    count = fixed_count or min(max(int(speed * task["seconds"]), FEWEST_RECORDS), MOST_RECORDS)
+    first, warm_seconds = (fixed_count, 0.0) if fixed_count else (WARM_UP_RECORDS, WARM_UP_SECONDS)
+    warm_up, cost = _warm_up(session, pool, first, warm_seconds)
+    count = fixed_count or min(max(int(task["seconds"] / cost), FEWEST_RECORDS), MOST_RECORDS)
     prepared = session.prepare(repeated(pool, count))
     gc.collect()
     memory_before = own_memory_bytes("VmRSS")

@@ -43,7 +43,7 @@ def run_once(
     """One client on one row.
 
     Args:
-        seconds: how long the timed part should take, about.
+        seconds: of CPU that the timed part should take, about.
         count: how many records it has instead; for tests.
 
     Raises:
