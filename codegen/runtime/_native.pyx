@@ -55,6 +55,7 @@ cdef extern from *:
     PyObject* PyList_New(Py_ssize_t) noexcept
     void PyList_SET_ITEM(PyObject*, Py_ssize_t, PyObject*) noexcept
     int PyList_Append(PyObject*, PyObject*) noexcept
+    void PyObject_GC_UnTrack(PyObject*) noexcept
     PyObject* PyDict_New() noexcept
     int PyDict_SetItem(PyObject*, PyObject*, PyObject*) noexcept
     PyObject* PyLong_FromLong(long) noexcept
@@ -364,6 +365,9 @@ cdef PyObject* _numbers(Input* input, Kind kind, int64_t count) noexcept:
             return NULL
         PyList_SET_ITEM(items, index, number)
         input.at += width
+    # Numbers refer to nothing, so the collector need not walk over them: large metadata has three such lists
+    # a partition.
+    PyObject_GC_UnTrack(items)
     return items
 
 

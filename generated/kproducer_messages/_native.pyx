@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_native.pyx (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 46be36fc1507e97ccb7dfc446c30feb983a0d7ce1c400c50ee50aad56455e617
+# sha256 of the source: 9455858369d4af360d2d8ff8766bcb2d1a4327153cdd9a67f65ea3ee86c92139
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled decoders: what the generated functions do, read from a module's ``_LAYOUTS`` instead of run as Python.
 
@@ -57,6 +57,7 @@ cdef extern from *:
     PyObject* PyList_New(Py_ssize_t) noexcept
     void PyList_SET_ITEM(PyObject*, Py_ssize_t, PyObject*) noexcept
     int PyList_Append(PyObject*, PyObject*) noexcept
+    void PyObject_GC_UnTrack(PyObject*) noexcept
     PyObject* PyDict_New() noexcept
     int PyDict_SetItem(PyObject*, PyObject*, PyObject*) noexcept
     PyObject* PyLong_FromLong(long) noexcept
@@ -366,6 +367,9 @@ cdef PyObject* _numbers(Input* input, Kind kind, int64_t count) noexcept:
             return NULL
         PyList_SET_ITEM(items, index, number)
         input.at += width
+    # Numbers refer to nothing, so the collector need not walk over them: large metadata has three such lists
+    # a partition.
+    PyObject_GC_UnTrack(items)
     return items
 
 

@@ -207,6 +207,8 @@ def test_the_collector_sees_what_was_decoded():
     assert gc.is_tracked(topic)
     assert gc.is_tracked(topic.partitions)
     assert topic.partitions[0] in gc.get_referents(topic.partitions)
+    # Except lists of numbers, which refer to nothing.
+    assert not gc.is_tracked(topic.partitions[0].replica_nodes)
 
     class Witness(list):
         gone = False
