@@ -53,7 +53,7 @@ from kproducer.send_arguments import (
     encode_headers,
     headers_size_upper_bound,
 )
-from kproducer.serializers import serialize_function
+from kproducer.serializers import TopicSerializer, serialize_function
 from kproducer.types import PartitionInfo, RecordMetadata
 
 if TYPE_CHECKING:
@@ -120,6 +120,10 @@ class KafkaProducer(SendPath):
         self._intercepts = self._interceptors.has_send_hooks or self._interceptors.has_acknowledgement_hooks
         self._serializes_key = config.key_serializer is not None
         self._serializes_value = config.value_serializer is not None
+        self._serializers_see_data_alone = not any(
+            isinstance(serializer, TopicSerializer)
+            for serializer in (config.key_serializer, config.value_serializer)
+        )
         self._key_bytes = serialize_function("key", config.key_serializer)
         self._value_bytes = serialize_function("value", config.value_serializer)
         self._size_limit = min(config.max_request_size, config.buffer_memory)
@@ -226,6 +230,7 @@ class KafkaProducer(SendPath):
         partition: int | None,
         timestamp_ms: int | None,
         on_delivery: DeliveryCallback | None,
+        is_serialized: bool = False,
     ) -> FutureRecordMetadata:
         engine = self._engine
         if engine is None:
@@ -250,11 +255,13 @@ class KafkaProducer(SendPath):
         if headers is not None:
             headers = encode_headers(topic, headers)
         key_bytes = key
-        if key is not None and (self._serializes_key or key.__class__ is not bytes):
+        if key is not None and (key.__class__ is not bytes or (self._serializes_key and not is_serialized)):
             headers = [] if headers is None else headers
             key_bytes = self._key_bytes(topic, headers, key)
         value_bytes = value
-        if value is not None and (self._serializes_value or value.__class__ is not bytes):
+        if value is not None and (
+            value.__class__ is not bytes or (self._serializes_value and not is_serialized)
+        ):
             headers = [] if headers is None else headers
             value_bytes = self._value_bytes(topic, headers, value)
 
@@ -361,11 +368,13 @@ class KafkaProducer(SendPath):
         """
         rows = SendManyInput(values, keys, headers, partitions, timestamps_ms, self._clock)
         engine = self._engine or self._engine_on_first_use()
-        is_usual = self._hashes_keys and not self._intercepts
-        serializes = self._serializes_key or self._serializes_value
+        is_usual = self._serializers_see_data_alone and self._hashes_keys and not self._intercepts
         producer = SendManyProducer(
-            self if is_usual and not serializes else None,
+            self if is_usual else None,
             self.send,
+            self._send_serialized_row,
+            self._key_bytes if self._serializes_key else None,
+            self._value_bytes if self._serializes_value else None,
             engine,
             self._max_block_ms,
             self._interceptors.has_send_hooks,
@@ -459,6 +468,17 @@ class KafkaProducer(SendPath):
             hashes_keys=self._hashes_keys and not self._ignores_keys,
             wall_ms=self._wall_ms,
         )
+
+    def _send_serialized_row(
+        self, topic: str, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
+    ) -> FutureRecordMetadata:
+        """``send`` for a row of ``send_many`` whose key and value have been through the serializers."""
+        try:
+            return self._send(topic, value, key, headers, partition, timestamp_ms, None, is_serialized=True)
+        except KafkaError as error:
+            if error.outcome is None:
+                error.outcome = Outcome.NOT_SENT
+            raise
 
     def _send_intercepted(
         self,

@@ -1,8 +1,8 @@
 """SendManyCall: one ``send_many`` from its first row to its result.
 
-Plain rows go to the loop of the kernel, a chunk at a time; whatever is rare (a new batch, a serializer, a
-partition nobody knows, memory to wait for) goes record by record through ``send`` itself, so that both mean
-the same. Knows nothing of requests. For the calling thread.
+Plain rows go to the loop of the kernel, a chunk at a time, after the serializers if there are any; whatever
+is rare (a new batch, a partition nobody knows, memory to wait for) goes record by record through ``send``
+itself, so that both mean the same. Knows nothing of requests. For the calling thread.
 
 How a full buffer ends a call: a record may wait for memory for ``max_block_ms``, as in ``send``. When one has
 waited in vain, it and all after it are refused: a million records would otherwise wait in vain one by one.
@@ -29,6 +29,17 @@ from kproducer.producer.record_places import NO_OWNER, RecordPlaces
 from kproducer.producer.send_many_input import Chunk, SendManyInput
 from kproducer.producer.send_many_result import SendManyResult
 from kproducer.producer.topic_wait import MetadataSource, await_topic
+from kproducer.serializers import SerializeFunction
+
+#: (topic, value, key, headers, partition, timestamp_ms) to the record's future.
+SendOne = Callable[[str, Any, Any, Any, Any, Any], FutureRecordMetadata]
+
+
+@attrs.frozen
+class _Refusal:
+    """Stands where a serializer has refused a row."""
+
+    error: KafkaError
 
 
 @attrs.frozen
@@ -36,15 +47,21 @@ class SendManyProducer:
     """The parts of a producer that are needed here.
 
     Attributes:
-        path: the producer itself, for the rows that are plain; ``None``: there can be none.
+        path: the producer itself, for the rows that are plain; ``None``: every row needs all of ``send``,
+            because of interceptors, a partitioner, or serializers that look at more than their datum.
         send_one: ``KafkaProducer.send``.
+        send_serialized: likewise, for keys and values that have been through the serializers.
+        key_bytes, value_bytes: the serializers; ``None`` where none was configured.
         source: the metadata of the running engine.
         max_block_ms: how long to wait for the topic.
         may_change_topics: interceptors see the records, and may send them elsewhere.
     """
 
     path: SendPath | None
-    send_one: Callable[[str, Any, Any, Any, Any, Any], FutureRecordMetadata]
+    send_one: SendOne
+    send_serialized: SendOne
+    key_bytes: SerializeFunction | None
+    value_bytes: SerializeFunction | None
     source: MetadataSource
     max_block_ms: int
     may_change_topics: bool
@@ -72,7 +89,17 @@ class SendManyCall:
         rows: what.
     """
 
-    __slots__ = ("_ending", "_places", "_producer", "_row_sender", "_rows", "_topic", "_waited_in_vain")
+    __slots__ = (
+        "_ending",
+        "_places",
+        "_producer",
+        "_row_sender",
+        "_rows",
+        "_send_one",
+        "_serializes",
+        "_topic",
+        "_waited_in_vain",
+    )
 
     def __init__(self, producer: SendManyProducer, topic: str, rows: SendManyInput) -> None:
         self._producer = producer
@@ -80,8 +107,12 @@ class SendManyCall:
         self._rows = rows
         self._places = RecordPlaces(topic, rows.size or 0)
         self._row_sender: RowSender | None = None
+        self._send_one = producer.send_one
+        self._serializes = False
         if producer.path is not None and type(topic) is str:
-            self._row_sender = RowSender(producer.path, topic, self._places)
+            self._row_sender = RowSender(producer.path, topic, self._places, True)
+            self._send_one = producer.send_serialized
+            self._serializes = producer.key_bytes is not None or producer.value_bytes is not None
         #: Why no further record is accepted.
         self._ending: KafkaError | None = None
         #: For metadata, and for max_block_ms; it is not done again in this call.
@@ -112,6 +143,8 @@ class SendManyCall:
         places = self._places
         while True:
             chunk = rows.next_chunk()
+            if self._serializes:
+                chunk = self._serialized(chunk)
             first = places.grow(len(chunk.values))
             self._send_chunk(chunk, first)
             if chunk.trouble is not None:
@@ -124,6 +157,29 @@ class SendManyCall:
                     raise self._ending
                 places.refuse_all_open(places.grow(rows.size - len(places)), self._ending)
                 return
+
+    def _serialized(self, chunk: Chunk) -> Chunk:
+        """The rows with keys and values as bytes; they are ours to change."""
+        topic, values, keys = self._topic, chunk.values, chunk.keys
+        key_bytes, value_bytes = self._producer.key_bytes, self._producer.value_bytes
+        row = 0
+        try:
+            for row in range(len(values)):
+                try:
+                    if key_bytes is not None and keys is not None and keys[row] is not None:
+                        keys[row] = key_bytes(topic, [], keys[row])
+                    value = values[row]
+                    if value_bytes is not None and value is not None:
+                        values[row] = value_bytes(topic, [], value)
+                except KafkaError as error:
+                    error.outcome = Outcome.NOT_SENT
+                    # Its frames would keep the rows alive.
+                    error.__traceback__ = None
+                    values[row] = _Refusal(error)
+        except BaseException as error:
+            # Ctrl-C: what comes before is sent, as with an iterator that raises.
+            return chunk.cut(row, error)
+        return chunk
 
     def _send_chunk(self, chunk: Chunk, first: int) -> None:
         sender = self._row_sender
@@ -152,14 +208,18 @@ class SendManyCall:
 
     def _send_row(self, chunk: Chunk, row: int, first: int) -> None:
         """Send one record as ``send`` does, and note its place, or why it has none."""
+        value = chunk.values[row]
+        if value.__class__ is _Refusal:
+            self._places.refuse(first + row, value.error)
+            return
         partition: Any = None if chunk.partitions is None else chunk.partitions[row]
         if self._waited_in_vain and self._is_missing(partition):
             self._places.refuse(first + row, self._missing(partition), partition)
             return
         try:
-            future = self._producer.send_one(
+            future = self._send_one(
                 self._topic,
-                chunk.values[row],
+                value,
                 None if chunk.keys is None else chunk.keys[row],
                 None if chunk.headers is None else chunk.headers[row],
                 partition,

@@ -46,6 +46,13 @@ class Chunk:
     trouble: BaseException | None
     is_last: bool
 
+    def cut(self, row_count: int, trouble: BaseException) -> Chunk:
+        """The first rows alone, and why there are no more."""
+        for column in (self.values, self.keys, self.headers, self.partitions, self.timestamps_ms):
+            if column is not None:
+                del column[row_count:]
+        return attrs.evolve(self, trouble=trouble, is_last=False)
+
 
 class _Column:
     """One argument of the call. ``size``: how many rows it has, ``None`` if only its end will tell."""

@@ -470,3 +470,36 @@ def test_lists_that_change_meanwhile(stage: Stage, cluster: FakeCluster) -> None
         stop.set()
         thread.join(PATIENCE_S)
     assert len(values(cluster)) == 100_000
+
+
+def test_serializers_of_both_kinds_see_each_row_once_and_refuse_it_alone(stage: Stage) -> None:
+    cluster = stage.cluster(topics={"t": 2})
+    seen: list[Any] = []
+
+    def plain(value: Any) -> bytes | None:
+        seen.append(value)
+        return None if value == "null" else f"<{value + 0 if value != 'text' else 'text'}>".encode()
+
+    class Adding:
+        def serialize(self, topic: str, headers: list[Any], value: Any) -> bytes | None:
+            headers.append(("kind", type(value).__name__.encode()))
+            return plain(value)
+
+    rows = [1, None, "null", "text", object(), 2.5, *range(3000)]
+    expected = [b"<1>", None, None, b"<text>", None, b"<2.5>", *(b"<%d>" % n for n in range(3000))]
+    for serializer in (plain, Adding()):
+        seen.clear()
+        kafka = stage.producer(
+            cluster, key_serializer=serializer, value_serializer=serializer, batch_size=999
+        ).kafka
+        result = kafka.send_many("t", rows, rows, itertools.repeat([("own", b"v")]), partitions=1)
+        ((row, error),) = result.failures(PATIENCE_S)
+        assert (row, type(error), error.outcome) == (4, SerializationError, Outcome.NOT_SENT)
+        # The value of a row whose key was refused is not serialized, nor are nulls.
+        assert len(seen) == 2 * (len(rows) - 2) + 1
+        found = {record.offset: record for record in cluster.records("t", 1)}
+        for number in [*range(4), *range(5, len(rows))]:
+            record = found[result[number].result().offset]
+            assert (record.key, record.value) == (expected[number], expected[number])
+            extra = 0 if serializer is plain or rows[number] is None else 2
+            assert len(record.headers) == 1 + extra

@@ -3,7 +3,7 @@ from typing import Any
 from kproducer.kernel.native._append import SendPath
 
 class RowSender:
-    def __new__(cls, path: SendPath, topic: str, places: Any) -> RowSender: ...
+    def __new__(cls, path: SendPath, topic: str, places: Any, is_serialized: bool = False) -> RowSender: ...
     def send(
         self,
         values: list[Any],

@@ -70,21 +70,24 @@ cdef class RowSender:
         path: the producer.
         topic: where to.
         places: where to note which batch each record went to.
+        is_serialized: keys and values have been through the serializers, if there are any.
     """
 
     cdef SendPath _path
     cdef str _topic
     cdef object _places
+    cdef bint _is_serialized
     # By partition: the owner that was met there last, and its number. The places keep the owners alive, so an
     # address means one owner.
     cdef PyObject** _owners
     cdef int* _numbers
     cdef Py_ssize_t _known_partitions
 
-    def __cinit__(self, SendPath path not None, str topic not None, places):
+    def __cinit__(self, SendPath path not None, str topic not None, places, bint is_serialized=False):
         self._path = path
         self._topic = topic
         self._places = places
+        self._is_serialized = is_serialized
         self._owners = NULL
         self._numbers = NULL
         self._known_partitions = 0
@@ -161,7 +164,7 @@ cdef class RowSender:
         cdef long long timestamp_ms
         cdef long long index
         lanes = path.lanes_of(self._topic) if path._usual else None
-        if lanes is None or path._serializes_key or path._serializes_value:
+        if lanes is None or ((path._serializes_key or path._serializes_value) and not self._is_serialized):
             return row
         snapshot = path._metadata.snapshot
         partition_count = lanes.partition_count(self._topic, snapshot)

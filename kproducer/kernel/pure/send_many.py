@@ -18,11 +18,12 @@ class RowSender:
         path: the producer.
         topic: where to.
         places: where to note which batch each record went to.
+        is_serialized: keys and values have been through the serializers, if there are any.
     """
 
     __slots__ = ()
 
-    def __init__(self, path: SendPath, topic: str, places: Any) -> None:
+    def __init__(self, path: SendPath, topic: str, places: Any, is_serialized: bool = False) -> None:
         pass
 
     def send(
