@@ -202,7 +202,7 @@ cdef class BatchWriter:
         """Go on in another buffer, with a copy of what was written so far; ``limit`` is its size now.
 
         Raises:
-            TypeError, ValueError: as the constructor does, or it is too small for the copy; nothing has changed.
+            TypeError, ValueError: as the constructor does, or it is too small for the copy; nothing changed.
         """
         cdef Py_buffer export
         check_buffer(buffer)
