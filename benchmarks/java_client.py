@@ -20,14 +20,14 @@ from tests.support.maven_artifacts import java_command, tools_class_path
 
 TOOLS_VERSION = "4.3.0"
 WARM_UP_RECORDS = 200_000
-_BYTES_OF_A_RUN = 80_000_000
+BYTES_OF_A_RUN = 80_000_000
 _TIMEOUT_SECONDS = 90
 _RATE = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec", re.MULTILINE)
 
 
 def measure(bootstrap_servers: str, topic: str, workload: Workload) -> dict[str, Any]:
     """As ``run_client.measure``. Raises ``RuntimeError`` when the tool failed."""
-    timed = max(WARM_UP_RECORDS, _BYTES_OF_A_RUN // workload.value_bytes)
+    timed = max(WARM_UP_RECORDS, BYTES_OF_A_RUN // workload.value_bytes)
     with tempfile.NamedTemporaryFile(suffix=".payload") as payload:
         values = [value.replace(b"\n", b" ") for _, value in distinct_records(workload)]
         Path(payload.name).write_bytes(b"\n".join(values) + b"\n")

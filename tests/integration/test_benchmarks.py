@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import cpu_samples, import_time, low_rate, report
+from benchmarks import cpu_samples, import_time, java_client, low_rate, report
 from benchmarks.clients import CLIENTS, MAIN, REFERENCE, available_clients
-from benchmarks.clusters import MockBench
+from benchmarks.clusters import MockBench, record_count
 from benchmarks.figures import CPU, SPEED, Spread, percentile, rows_of
 from benchmarks.tables import as_markdown, summary_table, target_table
 from benchmarks.throughput import clients_of_row, run_once, run_python
@@ -20,12 +20,14 @@ from benchmarks.workload import (
     DISTINCT_RECORDS,
     LARGE_BATCHES,
     OWN_DEFAULTS,
+    PARTITION_COUNT,
     SMALL_BATCHES,
     Workload,
     all_workloads,
     distinct_records,
     repeated,
 )
+from tests.support.topics import create_topic
 
 ROOT = Path(__file__).resolve().parents[2]
 MANY_KEYS = Workload(OWN_DEFAULTS, 100, has_keys=True)
@@ -169,6 +171,17 @@ def test_the_ceiling_is_counted_by_answers(cluster):
         }
         found = run_python("benchmarks.ceiling", task, {})
     assert found[SPEED] > 10_000
+
+
+@pytest.mark.kafka
+def test_javas_own_tool_is_measured_after_its_warm_up(kafka, monkeypatch):
+    monkeypatch.setattr(java_client, "WARM_UP_RECORDS", 1000)
+    monkeypatch.setattr(java_client, "BYTES_OF_A_RUN", 200_000)
+    create_topic(kafka.bootstrap_servers, "bench-java", PARTITION_COUNT)
+    found = java_client.measure(kafka.bootstrap_servers, "bench-java", Workload(OWN_DEFAULTS, 100))
+    assert found["count"] == 2000
+    assert found[SPEED] > 100
+    assert record_count(kafka.bootstrap_servers, "bench-java") == found["warm_up"] + found["count"] == 4000
 
 
 @pytest.mark.mock_cluster
