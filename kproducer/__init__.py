@@ -44,6 +44,8 @@ from kproducer.producer.future_record_metadata import FutureRecordMetadata
 from kproducer.producer.interceptors import ProducerRecord
 from kproducer.producer.metrics import METRICS
 from kproducer.producer.send_many_result import SendManyResult
+from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.serializers import (
     BytesSerializer,
     FloatSerializer,
@@ -67,6 +69,7 @@ __all__ = [
     "BytesSerializer",
     "CloseTimeoutError",
     "ConfigError",
+    "ConsumerGroupMetadata",
     "DeliveryTimeoutError",
     "DisconnectedError",
     "FatalProducerError",
@@ -88,8 +91,10 @@ __all__ = [
     "NoBrokersAvailableError",
     "Node",
     "NullSerializer",
+    "OffsetAndMetadata",
     "Outcome",
     "PartitionInfo",
+    "PreparedTransaction",
     "ProducerClosedError",
     "ProducerConfig",
     "ProducerRecord",

@@ -80,6 +80,16 @@ class ProducerConfig:
     enable_idempotence: bool = boolean(
         False, source="KIP-98", about="Write each record once, in order, whatever is sent again (preview)."
     )
+    transactional_id: str = special(
+        "text",
+        parse_text,
+        "",
+        source="KIP-98",
+        about="Name of the producer for transactions; empty: none. Needs enable_idempotence (preview).",
+    )
+    transaction_timeout_ms: int = integer(
+        60000, "ms", 1, source=_JAVA, about="After which the cluster aborts a transaction that is still open."
+    )
     linger_ms: int = integer(
         5, "ms", 0, INT64_MAX, source="KIP-1030", about="How long a batch may wait for more records."
     )
@@ -366,6 +376,11 @@ def _check_contradictions(config: ProducerConfig) -> None:
         )
     if config.enable_idempotence:
         _check_idempotence(config)
+    elif config.transactional_id:
+        raise ConfigError(
+            f"transactional_id: {config.transactional_id!r} needs enable_idempotence=True, which is "
+            "not the default yet"
+        )
     if config.compression_gzip_level == 0:
         raise ConfigError("compression_gzip_level: 0 would not compress; -1 or 1 to 9 would be right")
     for first, longest in (

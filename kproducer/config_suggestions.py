@@ -72,8 +72,6 @@ NO_COUNTERPART = {
     "statistics_interval_ms": "call metrics() whenever you like",
     "stats_cb": "call metrics() whenever you like",
     "sticky_partitioning_linger_ms": "the built-in partitioner switches after batch_size bytes",
-    "transaction_timeout_ms": "transactions are not available yet",
-    "transactional_id": "transactions are not available yet",
 }
 
 

@@ -54,6 +54,7 @@ from kproducer.send_arguments import (
     headers_size_upper_bound,
 )
 from kproducer.serializers import TopicSerializer, serialize_function
+from kproducer.transactional_calls import TransactionalCalls
 from kproducer.types import PartitionInfo, RecordMetadata
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ _INT64_MAX = 2**63 - 1
 _GENEROUS_OVERHEAD_BYTES = 128
 
 
-class KafkaProducer(SendPath):
+class KafkaProducer(SendPath, TransactionalCalls):
     """Sends records to a Kafka cluster. Thread-safe: one producer serves a whole process.
 
     Args:
@@ -143,7 +144,7 @@ class KafkaProducer(SendPath):
                 isinstance(self._partition, DefaultPartitioner) and self._partition.ignore_keys
             )
             self._configure_send(
-                usual=self._hashes_keys and not self._intercepts,
+                usual=self._hashes_keys and not self._intercepts and not config.transactional_id,
                 wall_ms=None if type(clock) is SystemClock else clock.wall_ms,
                 serializes_key=self._serializes_key,
                 serializes_value=self._serializes_value,
@@ -179,6 +180,10 @@ class KafkaProducer(SendPath):
                 f"on_delivery must be a function of (metadata, error), not {type(on_delivery).__name__}"
             ).with_outcome(Outcome.NOT_SENT)
         try:
+            if self._config.transactional_id:
+                return self._send_in_transaction(
+                    topic, value, key, headers, partition, timestamp_ms, on_delivery
+                )
             if self._intercepts:
                 return self._send_intercepted(
                     topic, value, key, headers, partition, timestamp_ms, on_delivery
@@ -188,6 +193,34 @@ class KafkaProducer(SendPath):
             if error.outcome is None:
                 error.outcome = Outcome.NOT_SENT
             raise
+
+    def _send_in_transaction(self, topic: str, *record: Any) -> FutureRecordMetadata:
+        """What is raised here forbids the commit: the caller meant the record to be in the transaction."""
+        manager = self._engine_on_first_use().transactions
+        assert manager is not None
+        manager.check_send()
+        try:
+            send = self._send_intercepted if self._intercepts else self._send
+            return send(topic, *record)
+        except BaseException as error:
+            manager.send_failed(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
+            raise
+
+    def _accept_many(self, run: Callable[..., SendManyResult], *data: Any) -> SendManyResult:
+        """Run a bulk call; in a transaction, what it refuses forbids the commit, as with ``send``."""
+        if not self._config.transactional_id:
+            return run(*data)
+        manager = self._engine_on_first_use().transactions
+        assert manager is not None
+        manager.check_send()
+        try:
+            result = run(*data)
+        except BaseException as error:
+            manager.send_failed(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
+            raise
+        if result.failed_count:
+            manager.send_failed(KafkaError(f"{result.failed_count} records of a bulk call were refused"))
+        return result
 
     def _send_serialized(
         self,
@@ -379,7 +412,7 @@ class KafkaProducer(SendPath):
             self._max_block_ms,
             self._interceptors.has_send_hooks,
         )
-        return SendManyCall(producer, topic, rows).run()
+        return self._accept_many(SendManyCall(producer, topic, rows).run)
 
     def send_arrow(
         self,
@@ -432,7 +465,7 @@ class KafkaProducer(SendPath):
             if error.outcome is None:
                 error.outcome = Outcome.NOT_SENT
             raise
-        return call.run(data)
+        return self._accept_many(call.run, data)
 
     def arrow_sink(self, topic: str | None, columns: ArrowColumns) -> ArrowSink:
         """A sender of one Arrow batch after another that keeps nothing for each row. Not for applications."""

@@ -6,14 +6,8 @@ Source: the references of these clients.
 
 from __future__ import annotations
 
-_TRANSACTIONS = "transactions are not available yet"
-
 PRODUCER_METHODS = {
     "abort": "close(0) gives up what is not acknowledged",
-    "abort_transaction": _TRANSACTIONS,
-    "begin_transaction": _TRANSACTIONS,
-    "commit_transaction": _TRANSACTIONS,
-    "init_transactions": _TRANSACTIONS,
     "list_topics": "partitions_for(topic) tells what is known of a topic",
     "partitions": "partitions_for(topic) tells them",
     "partitionsFor": "it is called partitions_for(topic)",
@@ -22,7 +16,6 @@ PRODUCER_METHODS = {
     "produce": "it is called send(topic, value, key, headers, partition, timestamp_ms, on_delivery)",
     "purge": "close(0) gives up what is not acknowledged",
     "send_and_wait": "write 'await producer.send(...)', or 'producer.send(...).result()' without asyncio",
-    "send_offsets_to_transaction": _TRANSACTIONS,
     "start": "a producer runs once it is made; leave it out",
     "stop": "it is called close()",
 }

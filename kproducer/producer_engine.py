@@ -24,6 +24,7 @@ from kproducer.producer.producer_metadata import ProducerMetadata
 from kproducer.producer.record_accumulator import RecordAccumulator
 from kproducer.producer.sender import Sender
 from kproducer.producer.transactions.transaction_manager import TransactionManager
+from kproducer.producer.transactions.transaction_version import transaction_version
 from kproducer.protocol.framing import MAX_FRAME_BYTES
 
 _log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ class ProducerEngine:
 
     Attributes:
         accumulator, metadata, sender, client, pool: the parts.
+        transactions: idempotence and transactions; ``None`` without either.
         config, clock: as given.
         thread: the I/O thread; a daemon, so that it cannot keep the interpreter from ending.
     """
@@ -52,14 +54,16 @@ class ProducerEngine:
             # Whatever fails on the way, what was opened before is closed.
             self.pool = BufferPool(config.buffer_memory, config.batch_size, clock)
             undo.callback(self.pool.close)
-            transactions = None
+            self.transactions = None
             if config.enable_idempotence:
-                transactions = TransactionManager(
-                    None,
-                    retry_backoff_ms=config.retry_backoff_ms,
-                    retry_backoff_max_ms=config.retry_backoff_max_ms,
+                self.transactions = TransactionManager(
+                    config.transactional_id or None,
+                    config.transaction_timeout_ms,
+                    config.retry_backoff_ms,
+                    config.retry_backoff_max_ms,
+                    lambda: transaction_version(self.client.api_versions),
                 )
-            self.accumulator = RecordAccumulator(config, self.pool, clock, transactions=transactions)
+            self.accumulator = RecordAccumulator(config, self.pool, clock, transactions=self.transactions)
             self.metadata = ProducerMetadata(
                 config.retry_backoff_ms,
                 config.retry_backoff_max_ms,
@@ -79,8 +83,10 @@ class ProducerEngine:
             updater = DefaultMetadataUpdater(self.metadata, config)
             self.client = NetworkClient(selector, updater, config, clock, software_version=_version())
             self.sender = Sender(
-                self.client, self.metadata, self.accumulator, config, clock, transactions=transactions
+                self.client, self.metadata, self.accumulator, config, clock, transactions=self.transactions
             )
+            if self.transactions is not None:
+                self.transactions.set_wakeup(self.sender.wakeup)
             self._ended = threading.Event()
             self.thread = threading.Thread(
                 target=self._run, name=f"kproducer-io-{config.client_id}", daemon=True

@@ -98,6 +98,7 @@ class Sender:
         self._closing = threading.Event()
         # I/O thread only
         self._consecutive_errors = 0
+        self._transaction_end_ms = 0
         #: Records that were given up when the loop ended; read it after the thread has ended.
         self.records_lost = 0
         accumulator.wake_when_memory_is_short(self.wakeup)
@@ -143,8 +144,11 @@ class Sender:
             while self._running:
                 self._run_guarded()
             self._accumulator.close()
+            self._begin_close_of_transaction()
             # Unresolved, not incomplete: what expired while a broker kept silent only waits for its memory.
-            while not self._force_close and self._accumulator.has_unresolved:
+            while not self._force_close and (
+                self._accumulator.has_unresolved or self._is_ending_transaction()
+            ):
                 self._run_guarded()
         except BaseException as error:
             # MemoryError, SystemExit and the like: the loop cannot go on, but nobody may be left waiting.
@@ -207,6 +211,20 @@ class Sender:
         self.metrics.record_error_total = errors_before + self.records_lost
 
     # -- idempotence and transactions ------------------------------------------------------------------
+
+    def _begin_close_of_transaction(self) -> None:
+        """An open transaction is aborted when the producer is closed; a coordinator has so long for that."""
+        if self._transactions is not None:
+            self._transactions.begin_close()
+            self._transaction_end_ms = self._clock.monotonic_ms() + self._request_timeout_ms
+
+    def _is_ending_transaction(self) -> bool:
+        transactions = self._transactions
+        return (
+            transactions is not None
+            and transactions.is_ending
+            and self._clock.monotonic_ms() < self._transaction_end_ms
+        )
 
     def _talk_to_coordinators(self, now_ms: int) -> int:
         """Ask for a producer id and the like. Returns when to come here again, in ms."""

@@ -280,7 +280,7 @@ def test_an_unknown_keyword_is_answered_with_the_nearest_right_one(name: str, ne
         ("bootstrap_servers", "did you mean bootstrap.servers?"),
         ("queue.buffering.max.messages", "buffer_memory"),
         ("stats_cb", "metrics()"),
-        ("transactional.id", "not available yet"),
+        ("transactional.id", "needs enable_idempotence=True"),
         ("ssl.ca.location", "not available yet"),
         ("zzz", "nothing similar"),
     ],

@@ -258,6 +258,18 @@ class TransactionManager:
                 life.transaction.has_started = life.transaction.may_have_started = False
             life.sequences.reset(ProducerIdAndEpoch(prepared.producer_id, prepared.epoch))
 
+    def begin_close(self) -> None:
+        """The producer is about to be closed: abort an open transaction, unless it was handed over."""
+        with self._lock:
+            if self._life.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
+                self._life.operation = None
+                self.begin_abort()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a transaction is being committed or aborted."""
+        return self._life.state in (_S.COMMITTING, _S.ABORTING)
+
     def close(self, error: KafkaError | None = None) -> None:
         """The producer ends: whoever waits is told."""
         with self._lock:

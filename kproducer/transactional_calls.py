@@ -1,0 +1,188 @@
+"""TransactionalCalls: the part of ``KafkaProducer`` that has to do with transactions.
+
+Begins steps of the transaction manager and waits for them. Errors are of three kinds: those tried again by us
+are never seen; ``AbortTransactionError``: abort, then begin another transaction; ``FatalProducerError`` (a
+kind of it: ``FencedError``): close the producer. Source: KIP-98, KIP-447; Kafka class ``KafkaProducer``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from kproducer.errors import FatalProducerError, IllegalStateError, KafkaTimeoutError
+from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.producer.transactions.open_transaction import PreparedTransaction
+from kproducer.producer.transactions.transaction_state import PendingOperation
+from kproducer.send_arguments import checked_timeout_s
+
+if TYPE_CHECKING:
+    from kproducer.config import ProducerConfig
+    from kproducer.producer.transactions.transaction_manager import TransactionManager
+    from kproducer.producer_engine import ProducerEngine
+    from kproducer.types import TopicPartition
+
+
+class TransactionalCalls:
+    """Mixed into ``KafkaProducer``. ``timeout`` is in seconds; ``None``: ``max_block_ms``.
+
+    A call that ran into its timeout goes on in the background; the same call again waits for it.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _config: ProducerConfig
+
+        def _engine_on_first_use(self) -> ProducerEngine: ...
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Get a producer id; ends what an earlier producer with this transactional id has left open.
+
+        Raises:
+            KafkaTimeoutError: no coordinator answered in time.
+            AuthorizationError: not allowed; may be called again once it is.
+            FatalProducerError: the brokers have no transactions, or not with these settings.
+            IllegalStateError: there is no ``transactional_id``, or it was called before.
+        """
+        engine, manager = self._transactional("init_transactions")
+        self._wait(engine, manager, manager.begin_initialize(), timeout)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction; every record sent until its end belongs to it.
+
+        Raises:
+            IllegalStateError: the last one has not ended, or ``init_transactions`` was not called.
+            AbortTransactionError, FatalProducerError: as the module says.
+        """
+        self._transactional("begin_transaction")[1].begin_transaction()
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group_metadata: ConsumerGroupMetadata,
+        timeout: float | None = None,
+    ) -> None:
+        """Make positions of a consumer group part of the transaction: they count when it is committed.
+
+        Raises:
+            InvalidArgumentError: offsets or group make no sense.
+            KafkaTimeoutError, IllegalStateError, AbortTransactionError, FatalProducerError: as others here.
+        """
+        engine, manager = self._transactional("send_offsets_to_transaction")
+        operation = manager.send_offsets(offsets, group_metadata)
+        self._wait(engine, manager, operation, timeout)
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Write what was sent, then commit.
+
+        Raises:
+            AbortTransactionError: a record or an offset could not be written; nothing of it will be read.
+            KafkaTimeoutError: not known yet; call it again. An abort is not possible any more.
+            FatalProducerError, IllegalStateError: as others here.
+        """
+        engine, manager = self._transactional("commit_transaction")
+        self._commit(engine, manager, timeout)
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Give up what was not sent; nobody reads what was. Raises as ``commit_transaction``."""
+        engine, manager = self._transactional("abort_transaction")
+        self._wait(engine, manager, manager.begin_abort(), timeout)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin, and commit at the end of the block; abort when the block raises, or when the commit must.
+
+        Whatever made it abort is raised.
+        """
+        self.begin_transaction()
+        try:
+            yield
+            self.commit_transaction()
+        except (FatalProducerError, KafkaTimeoutError):
+            # Nothing can be aborted any more; or the commit goes on, and may be waited for.
+            raise
+        except BaseException:
+            with contextlib.suppress(FatalProducerError, IllegalStateError):
+                self.abort_transaction()
+            raise
+
+    def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+        """Write what was sent and hand the transaction over, to be ended by whoever gets the result.
+
+        Raises as ``commit_transaction``. No transaction can be begun here until this one has ended, by
+        ``commit_transaction`` or ``abort_transaction``; or else in another process, and this producer closed.
+        """
+        engine, manager = self._transactional("prepare")
+        self._flush(engine, timeout)
+        return manager.prepare(engine.accumulator.incomplete_count > 0)
+
+    def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
+        """Commit a transaction of another process, on a producer with its transactional id, not initialized.
+
+        Harmless when it was committed before.
+
+        Raises:
+            TransactionAbortedError: it was aborted.
+            FencedError: its epoch is gone: it ran out of time, or a newer producer has taken over.
+            KafkaTimeoutError, FatalProducerError, IllegalStateError: as others here.
+        """
+        engine, manager = self._transactional("commit_prepared")
+        manager.take_over(prepared)
+        self._commit(engine, manager, timeout)
+
+    def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
+        """As ``commit_prepared``, to abort it."""
+        engine, manager = self._transactional("abort_prepared")
+        manager.take_over(prepared)
+        self._wait(engine, manager, manager.begin_abort(), timeout)
+
+    # -- waiting ---------------------------------------------------------------------------------------
+
+    def _transactional(self, name: str) -> tuple[ProducerEngine, TransactionManager]:
+        engine = self._engine_on_first_use()
+        manager = engine.transactions
+        if manager is None or not manager.is_transactional:
+            raise IllegalStateError(f"{name}: set transactional_id to use transactions")
+        return engine, manager
+
+    def _commit(self, engine: ProducerEngine, manager: TransactionManager, timeout: float | None) -> None:
+        operation = manager.begin_commit()
+        engine.accumulator.begin_flush()
+        engine.sender.wakeup()
+        try:
+            self._wait(engine, manager, operation, timeout)
+        finally:
+            engine.accumulator.await_flush_completion(0)
+
+    def _flush(self, engine: ProducerEngine, timeout: float | None) -> None:
+        timeout_s = self._timeout_s("prepare", timeout)
+        engine.accumulator.begin_flush()
+        engine.sender.wakeup()
+        if not engine.accumulator.await_flush_completion(timeout_s * 1000):
+            raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")
+
+    def _wait(
+        self,
+        engine: ProducerEngine,
+        manager: TransactionManager,
+        operation: PendingOperation,
+        timeout: float | None,
+    ) -> None:
+        name = operation.name
+        timeout_s = self._timeout_s(name, timeout)
+        if engine.is_io_thread:
+            raise IllegalStateError(f"{name}() in a delivery callback would wait for itself")
+        if not operation.wait(timeout_s):
+            causes = engine.last_errors()
+            raise KafkaTimeoutError(
+                f"{name}: not done within {timeout_s} s; it goes on, and another call waits for it"
+                f"{f'; {causes}' if causes else ''}"
+            )
+        manager.acknowledge(operation)
+        operation.raise_if_failed()
+
+    def _timeout_s(self, name: str, timeout: float | None) -> float:
+        timeout_s = checked_timeout_s(name, timeout)
+        return self._config.max_block_ms / 1000 if timeout_s is None else timeout_s

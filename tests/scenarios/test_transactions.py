@@ -1,0 +1,312 @@
+"""Transactions from the application's side, both protocols, against the strict broker."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from kproducer import (
+    AbortTransactionError,
+    ConsumerGroupMetadata,
+    FatalProducerError,
+    FencedError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    OffsetAndMetadata,
+    RecordTooLargeError,
+    TopicPartition,
+    TransactionAbortedError,
+)
+from tests.fakebroker import FakeCluster, Reply, RequestContext, faults
+from tests.fakebroker.actions import Action
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import WatchedProducer
+
+PRODUCE, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 0, 22, 24, 25, 26, 28
+GROUP = ConsumerGroupMetadata("g")
+
+
+@pytest.fixture(params=[1, 2])
+def version(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture
+def two(stage: Stage, version: int) -> FakeCluster:
+    """Two brokers of one protocol; the second coordinates."""
+    cluster = stage.cluster(2, topics={"t": 2})
+    cluster.transaction_version = version
+    cluster.coordination.moved[1, "tx"] = 2
+    return cluster
+
+
+def transactional(stage: Stage, cluster: FakeCluster, **config: Any) -> WatchedProducer:
+    settings = {"enable_idempotence": True, "transactional_id": "tx", "max_block_ms": 20_000, **config}
+    return stage.producer(cluster, **settings)
+
+
+def committed(cluster: FakeCluster, partition: int = 0) -> list[bytes | None]:
+    return [record.value for record in cluster.committed_records("t", partition)]
+
+
+def asked(cluster: FakeCluster) -> list[int]:
+    keys = (INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS)
+    return [request.api_key for request in cluster.requests() if request.api_key in keys]
+
+
+def test_what_is_committed_is_seen_and_what_is_aborted_is_not(
+    stage: Stage, two: FakeCluster, version: int
+) -> None:
+    producer = transactional(stage, two)
+    kafka = producer.kafka
+    kafka.init_transactions()
+    for number, commit in enumerate([True, False, True]):
+        kafka.begin_transaction()
+        for partition in (0, 1):
+            producer.send(value=b"%d-%d" % (number, partition), partition=partition)
+        if commit:
+            kafka.commit_transaction()
+        else:
+            kafka.flush()
+            kafka.abort_transaction()
+    assert committed(two) == [b"0-0", b"2-0"]
+    assert committed(two, 1) == [b"0-1", b"2-1"]
+    expected = [INIT, END, END, END] if version == 2 else None
+    if expected is not None:
+        assert asked(two) == expected
+    versions = {request.api_version for request in two.requests(PRODUCE)}
+    assert versions <= ({12, 13} if version == 2 else {11})
+
+
+def test_a_block_commits_at_its_end_and_aborts_when_it_raises(stage: Stage, two: FakeCluster) -> None:
+    producer = transactional(stage, two)
+    producer.kafka.init_transactions()
+    with producer.kafka.transaction():
+        producer.send(value=b"kept", partition=0)
+
+    def fail() -> None:
+        with producer.kafka.transaction():
+            producer.send(value=b"lost", partition=0)
+            producer.kafka.flush()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with producer.kafka.transaction():
+        producer.send(value=b"after", partition=0)
+    assert committed(two) == [b"kept", b"after"]
+
+
+def test_a_commit_does_not_wait_for_linger(stage: Stage, two: FakeCluster) -> None:
+    producer = transactional(stage, two, linger_ms=15_000)
+    producer.kafka.init_transactions()
+    with producer.kafka.transaction():
+        sent = producer.send(partition=0)
+    assert sent.metadata().offset == 0
+
+
+def test_records_that_were_not_sent_are_told_of_the_abort(stage: Stage, two: FakeCluster) -> None:
+    producer = transactional(stage, two, linger_ms=15_000)
+    producer.kafka.init_transactions()
+    producer.kafka.begin_transaction()
+    sent = producer.send(partition=0)
+    producer.kafka.abort_transaction()
+    assert isinstance(sent.error(), TransactionAbortedError)
+
+
+def test_offsets_are_committed_with_the_records(stage: Stage, two: FakeCluster) -> None:
+    producer = transactional(stage, two)
+    producer.kafka.init_transactions()
+    with producer.kafka.transaction():
+        producer.send(value=b"result", partition=0)
+        producer.kafka.send_offsets_to_transaction({TopicPartition("in", 0): OffsetAndMetadata(7)}, GROUP)
+        assert two.coordination.group("g").committed == {}
+    assert two.coordination.group("g").committed["in", 0].offset == 7
+    assert committed(two) == [b"result"]
+
+
+@pytest.mark.parametrize("fault", [faults.close_before(), faults.close_after()], ids=["before", "after"])
+def test_lost_requests_and_answers_change_nothing(stage: Stage, two: FakeCluster, fault: Any) -> None:
+    for api_key in (10, INIT, ADD_PARTITIONS, ADD_OFFSETS, COMMIT_OFFSETS, PRODUCE, END):
+        two.control(api_key, fault)
+    producer = transactional(stage, two)
+    producer.kafka.init_transactions()
+    with producer.kafka.transaction():
+        producer.send(value=b"once", partition=0)
+        producer.kafka.send_offsets_to_transaction({TopicPartition("in", 0): OffsetAndMetadata(7)}, GROUP)
+    assert committed(two) == [b"once"]
+    assert two.coordination.group("g").committed["in", 0].offset == 7
+
+
+def test_a_coordinator_that_moves_is_found_again(stage: Stage, two: FakeCluster) -> None:
+    producer = transactional(stage, two)
+    producer.kafka.init_transactions()
+    producer.kafka.begin_transaction()
+    producer.send(value=b"moved", partition=0)
+    with two.log.changed:
+        two.coordination.moved[1, "tx"] = 1
+    producer.kafka.commit_transaction()
+    assert committed(two) == [b"moved"]
+
+
+def test_a_refused_record_forbids_the_commit(stage: Stage, two: FakeCluster) -> None:
+    producer = transactional(stage, two)
+    producer.kafka.init_transactions()
+    two.control(PRODUCE, faults.refuse_produce(87))
+    producer.kafka.begin_transaction()
+    sent = producer.send(partition=0)
+    with pytest.raises(AbortTransactionError) as caught:
+        producer.kafka.commit_transaction()
+    assert caught.value.__cause__ is not None
+    sent.error()
+    producer.kafka.abort_transaction()
+    with producer.kafka.transaction():
+        producer.send(value=b"next", partition=0)
+    assert committed(two) == [b"next"]
+
+
+def test_a_send_that_raises_forbids_the_commit(stage: Stage, two: FakeCluster) -> None:
+    producer = transactional(stage, two, max_request_size=2000)
+    producer.kafka.init_transactions()
+    with pytest.raises(RecordTooLargeError), producer.kafka.transaction():
+        producer.kafka.send("t", b"x" * 5000)
+    producer.kafka.begin_transaction()
+    with pytest.raises(RecordTooLargeError):
+        producer.kafka.send("t", b"x" * 5000)
+    with pytest.raises(AbortTransactionError):
+        producer.kafka.commit_transaction()
+    producer.kafka.abort_transaction()
+
+
+def test_bulk_calls_take_part(stage: Stage, two: FakeCluster) -> None:
+    producer = transactional(stage, two, max_request_size=2000).kafka
+    producer.init_transactions()
+    with pytest.raises(IllegalStateError):
+        producer.send_many("t", [b"too early"])
+    with producer.transaction():
+        producer.send_many("t", [b"1", b"2"], partitions=0)
+    assert committed(two) == [b"1", b"2"]
+    with pytest.raises(AbortTransactionError, match="5097 bytes"), producer.transaction():
+        producer.send_many("t", [b"3", b"x" * 5000], partitions=0)
+    assert committed(two) == [b"1", b"2"]
+
+
+def test_records_need_a_transaction(stage: Stage, two: FakeCluster) -> None:
+    producer = transactional(stage, two)
+    with pytest.raises(IllegalStateError):
+        producer.kafka.send("t", b"too early")
+    producer.kafka.init_transactions()
+    with pytest.raises(IllegalStateError, match="begin a transaction first"):
+        producer.kafka.send("t", b"too early")
+    with producer.kafka.transaction():
+        producer.kafka.send("t", b"now", partition=0)
+    assert committed(two) == [b"now"]
+
+
+def test_the_older_of_two_producers_is_fenced(stage: Stage, two: FakeCluster) -> None:
+    older, newer = transactional(stage, two), transactional(stage, two)
+    older.kafka.init_transactions()
+    older.kafka.begin_transaction()
+    older.send(value=b"old", partition=0)
+    older.kafka.flush()
+    newer.kafka.init_transactions()
+    older.send(value=b"older", partition=1)
+    with pytest.raises((FencedError, AbortTransactionError)):
+        older.kafka.commit_transaction()
+    with pytest.raises((FencedError, AbortTransactionError)):
+        older.kafka.begin_transaction()
+    with newer.kafka.transaction():
+        newer.send(value=b"new", partition=0)
+    assert committed(two) == [b"new"]
+
+
+def test_an_initialization_may_time_out_and_be_taken_up_again(stage: Stage, two: FakeCluster) -> None:
+    gate = two.gate()
+    two.control(INIT, faults.hold_before(gate))
+    producer = transactional(stage, two)
+    with pytest.raises(KafkaTimeoutError, match="init_transactions"):
+        producer.kafka.init_transactions(0.05)
+    with pytest.raises(IllegalStateError):
+        producer.kafka.begin_transaction()
+    gate.open()
+    producer.kafka.init_transactions()
+    with producer.kafka.transaction():
+        pass
+
+
+def test_a_broker_without_transactions_is_named(stage: Stage, two: FakeCluster) -> None:
+    def refuse(context: RequestContext) -> Action:
+        answer = context.apply()
+        answer.error_code, answer.producer_id, answer.producer_epoch = 50, -1, -1
+        return Reply(answer)
+
+    two.control(INIT, refuse)
+    producer = transactional(stage, two)
+    with pytest.raises(FatalProducerError, match="INVALID_TRANSACTION_TIMEOUT"):
+        producer.kafka.init_transactions()
+
+
+def test_closing_aborts_what_is_open(stage: Stage, two: FakeCluster) -> None:
+    producer = transactional(stage, two)
+    producer.kafka.init_transactions()
+    producer.kafka.begin_transaction()
+    producer.send(partition=0)
+    producer.kafka.flush()
+    producer.kafka.close()
+    assert two.requests(END)[-1].message.committed is False
+    assert committed(two) == []
+
+
+def test_another_producer_commits_what_was_prepared(stage: Stage, two: FakeCluster) -> None:
+    writer = transactional(stage, two)
+    writer.kafka.init_transactions()
+    writer.kafka.begin_transaction()
+    writer.send(value=b"prepared", partition=0)
+    handed = pickle.loads(pickle.dumps(writer.kafka.prepare()))
+    writer.kafka.close()
+    assert committed(two) == []
+    for _ in range(2):
+        transactional(stage, two).kafka.commit_prepared(handed)
+    assert committed(two) == [b"prepared"]
+    with pytest.raises(KafkaError):
+        transactional(stage, two).kafka.abort_prepared(handed)
+
+
+def test_a_commit_of_what_was_aborted_says_so(stage: Stage, two: FakeCluster) -> None:
+    writer = transactional(stage, two)
+    writer.kafka.init_transactions()
+    writer.kafka.begin_transaction()
+    writer.send(value=b"aborted", partition=0)
+    handed = writer.kafka.prepare()
+    transactional(stage, two).kafka.abort_prepared(handed)
+    with pytest.raises(TransactionAbortedError):
+        transactional(stage, two).kafka.commit_prepared(handed)
+    assert committed(two) == []
+
+
+def test_a_broker_that_was_not_upgraded_makes_it_the_first_protocol(stage: Stage) -> None:
+    cluster = stage.cluster(2, topics={"t": 2})
+    cluster.set_versions(PRODUCE, (3, 11), 2)
+    producer = transactional(stage, cluster)
+    producer.kafka.init_transactions()
+    producer.kafka.partitions_for("t")
+    results: list[Any] = []
+    for _ in range(2):
+        try:
+            with producer.kafka.transaction():
+                for partition in (0, 1):
+                    producer.send(value=b"x", partition=partition)
+        except AbortTransactionError as error:
+            results.append(error)
+    assert len(results) <= 1
+    assert committed(cluster, 1) != []
+
+
+def test_transactions_without_an_id_are_refused(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    for call in (producer.kafka.init_transactions, producer.kafka.begin_transaction):
+        with pytest.raises(IllegalStateError, match="transactional_id"):
+            call()
