@@ -189,7 +189,7 @@ def test_bulk_calls_take_part(stage: Stage, two: FakeCluster) -> None:
     with producer.transaction():
         producer.send_many("t", [b"1", b"2"], partitions=0)
     assert committed(two) == [b"1", b"2"]
-    with pytest.raises(AbortTransactionError, match="5097 bytes"), producer.transaction():
+    with pytest.raises(AbortTransactionError, match="refused|5097 bytes"), producer.transaction():
         producer.send_many("t", [b"3", b"x" * 5000], partitions=0)
     assert committed(two) == [b"1", b"2"]
 
@@ -298,7 +298,7 @@ def test_a_broker_that_was_not_upgraded_makes_it_the_first_protocol(stage: Stage
         try:
             with producer.kafka.transaction():
                 for partition in (0, 1):
-                    producer.send(value=b"x", partition=partition)
+                    producer.send(partition=partition)
         except AbortTransactionError as error:
             results.append(error)
     assert len(results) <= 1
