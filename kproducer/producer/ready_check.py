@@ -12,7 +12,7 @@ import attrs
 
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.producer.partition_load import PartitionLoad
-from kproducer.producer.partition_queues import NEVER_MS, PartitionQueues
+from kproducer.producer.partition_queues import NEVER_MS, PartitionQueue, PartitionQueues
 from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.types import Node
 
@@ -56,18 +56,11 @@ def find_ready(
     loads: dict[str, list[int]] = {}
     waiting_node_ids: set[int] = set()
     for queue in list(queues.active):
-        with queue.lock:
-            if not queue.batches:
-                continue
+        # Without the lock: a look may miss what happens meanwhile, as it may always be a moment too early.
+        try:
             batch = queue.batches[0]
-            size = len(queue.batches)
-            # Retried batches are closed, hence full. An open one is asked again only if it has grown: with
-            # thousands of lingering partitions that is most of the cost.
-            is_full = size > 1 or not batch.is_open
-            if not is_full and batch.record_count != batch.record_count_when_not_full:
-                is_full = batch.is_full
-                if not is_full:
-                    batch.record_count_when_not_full = batch.record_count
+        except IndexError:
+            continue
         topic, partition = queue.topic_partition
         metadata = topics.get(topic)
         if metadata is None or partition >= len(metadata.partitions):
@@ -78,8 +71,12 @@ def find_ready(
         if leader_id not in nodes:
             unknown_leader_topics.add(topic)
             continue
+        size = len(queue.batches)
+        sizes = loads.get(topic)
+        if sizes is None:
+            sizes = loads[topic] = []
+        sizes.append(size)
         waiting_node_ids.add(leader_id)
-        loads.setdefault(topic, []).append(size)
         if queue.is_muted:
             # Whoever unmutes it looks again.
             continue
@@ -93,13 +90,23 @@ def find_ready(
         if may_drain is not None and not may_drain(batch):
             # The end of a request, which ends every poll, opens it again.
             continue
-        if is_full or sends_everything:
+        left_ms = batch.created_ms + linger_ms - now_ms
+        # Retried batches are closed, hence full.
+        if left_ms <= 0 or sends_everything or size > 1 or not batch.is_open or _is_full(queue, batch):
             ready_node_ids.add(leader_id)
-        else:
-            left_ms = batch.created_ms + linger_ms - now_ms
-            if left_ms <= 0:
-                ready_node_ids.add(leader_id)
-            elif left_ms < delay_ms:
-                delay_ms = left_ms
+        elif left_ms < delay_ms:
+            delay_ms = left_ms
     load.publish(queues.topics, snapshot, loads, waiting_node_ids)
     return ReadyCheckResult({nodes[i] for i in ready_node_ids}, delay_ms, unknown_leader_topics)
+
+
+def _is_full(queue: PartitionQueue, batch: ProducerBatch) -> bool:
+    """Whether an open batch need not wait. Looked at again only if it has grown: thousands may linger."""
+    with queue.lock:
+        count = batch.record_count
+        if count == batch.record_count_when_not_full:
+            return False
+        if batch.is_full:
+            return True
+        batch.record_count_when_not_full = count
+        return False

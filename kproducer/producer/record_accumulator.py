@@ -102,6 +102,9 @@ class RecordAccumulator:
         self._flushes = 0
         # Set once, by any thread.
         self._closed = False
+        #: When the I/O thread looks again at the latest, by itself; written by it, read by those who append.
+        #: While it is looking: ``NEVER_MS``, since it may have passed the place already.
+        self.next_look_ms = NEVER_MS
         # I/O thread only.
         self._load = PartitionLoad(config.partitioner_availability_timeout_ms)
 
@@ -230,7 +233,7 @@ class RecordAccumulator:
                             sticky.produced_bytes += size + _RECORD_OVERHEAD_BYTES
                             last = queue.open_batch
                             partitioner.maybe_switch(sticky, last is None or last.is_full, snapshot)
-                        return future, is_new or filled
+                        return future, filled or (is_new and self._is_due_before_next_look(now_ms))
                 buffer = self._pool.allocate(size, max_block_ms)
                 now_ms = self._time_of_append(now_ms)
         finally:
@@ -311,6 +314,12 @@ class RecordAccumulator:
             self._pool.deallocate(buffer)
             raise
         return future
+
+    def _is_due_before_next_look(self, created_ms: int | None) -> bool:
+        """Whether a new batch has lingered by then. With thousands of partitions looks are expensive."""
+        if not self._linger_ms or created_ms is None:
+            return True
+        return self.next_look_ms > created_ms + self._linger_ms
 
     def wake_when_memory_is_short(self, wakeup: Callable[[], object]) -> None:
         """Call ``wakeup`` whenever a thread begins to wait for memory. Before the first append."""

@@ -20,6 +20,7 @@ from kproducer.producer.batch_completion import BatchCompletion
 from kproducer.producer.future_record_metadata import this_thread_completes_futures
 from kproducer.producer.in_flight_batches import InFlightBatches
 from kproducer.producer.metrics import ProducerMetrics
+from kproducer.producer.partition_queues import NEVER_MS
 from kproducer.producer.produce_request_builder import ProduceRequestBuilder
 from kproducer.producer.produce_response_handler import ProduceResponseHandler
 from kproducer.producer.transactions.coordinator_link import CoordinatorLink
@@ -163,10 +164,13 @@ class Sender:
         # Differs from Kafka, which polls after each round of requests: here each poll may cost a wait for the
         # interpreter lock, so as much as is ready goes out first.
         coordinator_delay_ms = self._talk_to_coordinators(now_ms)
+        accumulator = self._accumulator
+        accumulator.next_look_ms = NEVER_MS
         for _ in range(_ROUNDS_PER_POLL):
             poll_timeout_ms = self._send_producer_data(now_ms)
             if poll_timeout_ms is not None:
                 poll_timeout_ms = min(poll_timeout_ms, coordinator_delay_ms)
+                accumulator.next_look_ms = self._clock.monotonic_ms() + poll_timeout_ms
                 break
         self._client.poll(poll_timeout_ms or 0, now_ms)
 

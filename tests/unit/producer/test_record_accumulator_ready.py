@@ -27,6 +27,18 @@ def test_full_batch_is_ready_despite_linger_and_wakes_once_per_batch() -> None:
     assert kit.ready_ids() == set()
 
 
+@pytest.mark.parametrize(
+    ("linger_ms", "next_look_in_ms", "wakes"),
+    [(10, NEVER_MS, True), (10, 11, True), (10, 10, False), (10, 0, False), (0, 0, True)],
+)
+def test_a_new_batch_wakes_nobody_who_looks_in_time(
+    linger_ms: int, next_look_in_ms: int, wakes: bool
+) -> None:
+    kit = Kit(linger_ms=linger_ms)
+    kit.accumulator.next_look_ms = min(kit.now_ms + next_look_in_ms, NEVER_MS)
+    assert kit.append_and_wake(0, b"x")[1] is wakes
+
+
 def test_linger_is_kept_to_the_millisecond() -> None:
     kit = Kit(linger_ms=10)
     kit.append()

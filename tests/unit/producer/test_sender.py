@@ -12,6 +12,7 @@ from kproducer import (
     Outcome,
     ProducerClosedError,
 )
+from kproducer.producer.partition_queues import NEVER_MS
 from tests.support.sender_bench import Bench, error_of
 
 
@@ -192,3 +193,22 @@ def test_a_callback_that_raises_hurts_nobody() -> None:
     assert second.result(0).offset == 1
     assert bench.sender.metrics.io_error_total == 0
     bench.assert_clean()
+
+
+def test_while_it_waits_it_says_when_it_looks_again_and_while_it_looks_it_does_not() -> None:
+    bench = Bench(linger_ms=10)
+    bench.send()
+    announced: list[int] = []
+    looks: list[int] = []
+    ready = bench.accumulator.ready
+
+    def look(snapshot: Any, now_ms: int) -> Any:
+        looks.append(bench.accumulator.next_look_ms)
+        return ready(snapshot, now_ms)
+
+    bench.accumulator.ready = look  # type: ignore[method-assign]
+    bench.client.on_poll = lambda: announced.append(bench.accumulator.next_look_ms)
+    bench.step()
+    assert announced == [bench.clock.now_ms + 10]
+    bench.step(10)
+    assert set(looks) == {NEVER_MS}
