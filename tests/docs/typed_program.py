@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import FIRST_COMPLETED, Future, as_completed, wait
+from itertools import repeat
 
-from kproducer import FutureRecordMetadata, JsonSerializer, KafkaError, KafkaProducer, Outcome, RecordMetadata
+from kproducer import (
+    FutureRecordMetadata,
+    JsonSerializer,
+    KafkaError,
+    KafkaProducer,
+    Outcome,
+    RecordMetadata,
+    SendManyError,
+    SendManyResult,
+)
 
 
 def on_delivery(metadata: RecordMetadata, error: KafkaError | None) -> None:
@@ -35,16 +45,43 @@ def with_threads(headers: dict[str, bytes], pairs: list[tuple[str, bytes]]) -> l
         return [future.result().offset for future in as_completed([*futures, first])]
 
 
+def in_bulk(producer: KafkaProducer, rows: list[dict[str, int]]) -> list[int]:
+    result: SendManyResult = producer.send_many(
+        "t",
+        (row["n"] for row in rows),
+        keys=repeat("k"),
+        headers=[[("h", b"v")], {"h": "v"}, None],
+        partitions=0,
+        timestamps_ms=[1, None, 3],
+    )
+    result.add_done_callback(lambda done: print(done.succeeded_count, done.failed_count))
+    if not result.wait(timeout=5):
+        return []
+    first: FutureRecordMetadata = result[0]
+    some: list[FutureRecordMetadata] = result[1:]
+    failed: list[tuple[int, KafkaError]] = result.failures()
+    try:
+        result.result()
+    except SendManyError as error:
+        print(error.failures[0][1].outcome)
+    offsets = [*result.offsets(), *result.partitions(), first.result().offset]
+    return offsets + [future.result().offset for future in [*some, *as_completed(result)]] + [len(failed)]
+
+
 async def with_asyncio() -> list[RecordMetadata]:
     producer = KafkaProducer.from_config({"bootstrap.servers": "x:1", "value.serializer": TopicPrefix()})
     one: RecordMetadata = await producer.send("t", "x")
     future: FutureRecordMetadata = producer.send("t")
     await asyncio.wait_for(future, 5)
+    many: SendManyResult = await producer.send_many("t", ["x", "y"])
+    await asyncio.wait_for(many, 5)
     return [one, *await asyncio.gather(*[producer.send("t", "x") for _ in range(5)])]
 
 
 def wrong(producer: KafkaProducer) -> None:
     producer.send(b"t")  # error: arg-type
     producer.send("t", headers={"a": 1})  # error: arg-type
+    producer.send_many("t", 5)  # error: arg-type
+    producer.send_many("t", [], headers=[("name", b"value")])  # error: list-item
     producer.produce("t")  # error: attr-defined
     producer.send("t").add_callback(print)  # error: attr-defined

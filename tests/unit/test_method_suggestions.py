@@ -6,14 +6,20 @@ import copy
 
 import pytest
 
-from kproducer import FutureRecordMetadata, KafkaProducer, TopicPartition
-from kproducer.method_suggestions import FUTURE_METHODS, PRODUCER_METHODS, no_such_attribute
+from kproducer import FutureRecordMetadata, KafkaProducer, SendManyResult, TopicPartition
+from kproducer.method_suggestions import (
+    FUTURE_METHODS,
+    PRODUCER_METHODS,
+    SEND_MANY_RESULT_METHODS,
+    no_such_attribute,
+)
 from kproducer.producer.future_record_metadata import ProduceRequestResult
 
 
 def test_names_that_have_a_hint_do_not_exist() -> None:
     assert not [name for name in PRODUCER_METHODS if name in dir(KafkaProducer)]
     assert not [name for name in FUTURE_METHODS if name in dir(FutureRecordMetadata)]
+    assert not [name for name in SEND_MANY_RESULT_METHODS if name in dir(SendManyResult)]
 
 
 def test_methods_of_other_clients_get_a_hint() -> None:

@@ -97,6 +97,22 @@ def test_it_is_done_when_the_last_batch_is() -> None:
     assert result.exception() is None
 
 
+def test_its_futures_work_with_concurrent_futures_and_asyncio() -> None:
+    owners = [batch(i) for i in range(2)]
+    result = make([(owners[0], 0), (owners[1], 0), (owners[0], 1)])
+    finish(owners[1], 7)
+    done, not_done = concurrent.futures.wait(result, 0)
+    assert ([future.result(0).offset for future in done], len(not_done)) == ([7], 2)
+    threading.Timer(0, finish, (owners[0],)).start()
+    offsets = [future.result().offset for future in concurrent.futures.as_completed(result, 30)]
+    assert sorted(offsets) == [7, 100, 101]
+
+    async def gather() -> list[RecordMetadata]:
+        return await asyncio.gather(*result)
+
+    assert [metadata.offset for metadata in asyncio.run(gather())] == [100, 7, 101]
+
+
 def test_waiting_ends_when_batches_end_in_any_order() -> None:
     owners = [batch(i) for i in range(5)]
     result = make([(owner, 0) for owner in owners])
@@ -342,16 +358,12 @@ def test_an_event_loop_that_is_gone_is_left_alone(caplog: pytest.LogCaptureFixtu
 
     async def give_up() -> None:
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(_awaited(result), 0.01)
+            await asyncio.wait_for(result, 0.01)
 
     asyncio.run(give_up())
     with caplog.at_level(logging.ERROR):
         finish(owner)
     assert caplog.text == ""
-
-
-async def _awaited(result: SendManyResult) -> SendManyResult:
-    return await result
 
 
 def test_in_a_forked_child_nothing_is_waited_for() -> None:
