@@ -254,6 +254,8 @@ class Producers(RuleBasedStateMachine):
     def begin(self, serializes: bool) -> None:
         self.producers = [make_world(twin, serializes) for twin in (pure, native)]
         self.batches = 0
+        for partition in (0, 1):
+            self.begin_a_batch(partition, 2000)
 
     def both(self, call: Callable[[Any], Any]) -> None:
         results = []
@@ -277,9 +279,9 @@ class Producers(RuleBasedStateMachine):
         value, key, header = (arguments.pop(name) for name in ("value", "key", "header"))
         self.both(lambda p: p.send(value=value(), key=key(), headers=header(), **arguments))
 
-    @rule(value=plain_data, key=plain_data, partition=st.sampled_from([None, 0, 1]))
-    def send_a_record(self, value: Any, key: Any, partition: int | None) -> None:
-        self.both(lambda p: p.send("t", value(), key(), None, partition))
+    @rule(size=st.integers(0, 103), key=st.integers(0, 20), partition=st.sampled_from([None, None, 0, 1]))
+    def send_a_record(self, size: int, key: int, partition: int | None) -> None:
+        self.both(lambda p: p.send("t", bytes(size), b"%d" % key if key else None, None, partition))
 
     @rule(partition=st.integers(0, 1), timestamp_ms=timestamps, key=any_data, value=any_data, header=headers)
     def append_to_a_lane(self, partition: int, timestamp_ms: Any, key: Any, value: Any, header: Any) -> None:
