@@ -1,0 +1,130 @@
+"""Transactions against Apache Kafka: protocol 1 on older versions, protocol 2 (KIP-890) on 4.x."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from kproducer import (
+    AbortTransactionError,
+    ConsumerGroupMetadata,
+    FatalProducerError,
+    FencedError,
+    KafkaError,
+    KafkaProducer,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionAbortedError,
+)
+from tests.support.reader import read_topic
+from tests.support.topics import create_topic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+
+def transactional(cluster, transactional_id, **settings):
+    return KafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        enable_idempotence=True,
+        transactional_id=transactional_id,
+        linger_ms=0,
+        **settings,
+    )
+
+
+def committed(cluster, topic):
+    """librdkafka's consumer reads committed records only, unless it is told otherwise."""
+    return [each.value for each in read_topic(cluster.bootstrap_servers, topic)]
+
+
+def test_committed_aborted_and_offsets(each_kafka):
+    create_topic(each_kafka.bootstrap_servers, "tx", 2)
+    create_topic(each_kafka.bootstrap_servers, "tx-in", 1)
+    with transactional(each_kafka, "tx") as producer:
+        producer.init_transactions()
+        for number in range(6):
+            producer.begin_transaction()
+            for partition in (0, 1):
+                for part in range(20):
+                    producer.send("tx", b"%d-%d" % (number, part), partition=partition)
+            offset = {TopicPartition("tx-in", 0): OffsetAndMetadata(number + 1)}
+            producer.send_offsets_to_transaction(offset, ConsumerGroupMetadata("tx-group"))
+            if number % 2:
+                producer.flush()
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+        with producer.transaction():
+            pass
+    kept = [b"%d-%d" % (number, part) for number in (0, 2, 4) for part in range(20)]
+    assert committed(each_kafka, "tx") == kept * 2
+    consumer = Consumer({"bootstrap.servers": each_kafka.bootstrap_servers, "group.id": "tx-group"})
+    try:
+        (position,) = consumer.committed([ConfluentPartition("tx-in", 0)], timeout=30)
+    finally:
+        consumer.close()
+    assert position.offset == 5
+
+
+def test_the_older_producer_is_fenced(each_kafka):
+    create_topic(each_kafka.bootstrap_servers, "fenced", 1)
+    with transactional(each_kafka, "fence") as older, transactional(each_kafka, "fence") as newer:
+        older.init_transactions()
+        older.begin_transaction()
+        older.send("fenced", b"old")
+        older.flush()
+        newer.init_transactions()
+        older.send("fenced", b"older")
+        with pytest.raises((FencedError, AbortTransactionError)) as caught:
+            older.commit_transaction()
+        if isinstance(caught.value, AbortTransactionError):
+            with pytest.raises(FatalProducerError):
+                older.abort_transaction()
+        with newer.transaction():
+            newer.send("fenced", b"new")
+    assert committed(each_kafka, "fenced") == [b"new"]
+
+
+def test_a_transaction_is_handed_over(each_kafka):
+    create_topic(each_kafka.bootstrap_servers, "handed", 1)
+    with transactional(each_kafka, "hand") as writer:
+        writer.init_transactions()
+        writer.begin_transaction()
+        writer.send("handed", b"prepared")
+        handed = pickle.loads(pickle.dumps(writer.prepare()))
+    assert committed(each_kafka, "handed") == []
+    for _ in range(2):
+        with transactional(each_kafka, "hand") as finisher:
+            finisher.commit_prepared(handed)
+    assert committed(each_kafka, "handed") == [b"prepared"]
+    with transactional(each_kafka, "hand") as writer:
+        writer.init_transactions()
+        writer.begin_transaction()
+        writer.send("handed", b"given up")
+        second = writer.prepare()
+    with transactional(each_kafka, "hand") as finisher:
+        finisher.abort_prepared(second)
+    with transactional(each_kafka, "hand") as finisher, pytest.raises(TransactionAbortedError):
+        finisher.commit_prepared(second)
+    with transactional(each_kafka, "hand") as finisher, pytest.raises(KafkaError):
+        finisher.commit_prepared(handed)
+    assert committed(each_kafka, "handed") == [b"prepared"]
+
+
+def test_an_abort_after_a_failed_record_leaves_a_usable_producer(each_kafka):
+    create_topic(each_kafka.bootstrap_servers, "failing", 1, config={"max.message.bytes": "1000"})
+    with transactional(each_kafka, "failing") as producer:
+        producer.init_transactions()
+        for _ in range(3):
+            producer.begin_transaction()
+            producer.send("failing", b"small")
+            producer.send("failing", b"x" * 5000)
+            with pytest.raises(AbortTransactionError):
+                producer.commit_transaction()
+            producer.abort_transaction()
+        with producer.transaction():
+            producer.send("failing", b"kept")
+    assert committed(each_kafka, "failing") == [b"kept"]
