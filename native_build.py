@@ -33,8 +33,10 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
 
     def finalize_options(self) -> None:
         # The list in pyproject.toml names one module, so that wheels are known to be for one platform.
-        self.distribution.ext_modules = _extensions()
+        found = _extensions()
+        self.distribution.ext_modules = found or self.distribution.ext_modules
         super().finalize_options()
+        self.extensions = found
 
     def build_extension(self, ext: setuptools.Extension) -> None:
         """Compile one module; remember it when that fails, and go on with the next one."""
