@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import random
 import tracemalloc
 
 import pytest
@@ -35,6 +36,7 @@ _PATTERNS = [
     b"\xff\xff\xff\xff\x07" * 600,
     b"\x00\x02" * 1500,
     b"\x00\x00\x00\x01" * 750,
+    *(random.Random(seed).randbytes(3000) for seed in range(20)),
 ]
 
 
