@@ -172,6 +172,8 @@ class Sender:
                 poll_timeout_ms = min(poll_timeout_ms, coordinator_delay_ms)
                 accumulator.next_look_ms = self._clock.monotonic_ms() + poll_timeout_ms
                 break
+        if self._transactions is not None and self._transactions.take_news():
+            poll_timeout_ms = 0
         self._client.poll(poll_timeout_ms or 0, now_ms)
 
     def _run_guarded(self) -> None:

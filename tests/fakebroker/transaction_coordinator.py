@@ -190,13 +190,17 @@ class TransactionCoordinator:
         self._end(known, written_as, commit)
         return 0, known.producer if version_2 else NO_PRODUCER
 
-    def time_out(self, transactional_id: str) -> None:
-        """``transaction.timeout.ms`` is over: the coordinator aborts, and takes the epoch away."""
+    def time_out(self, transactional_id: str, version_2: bool) -> None:
+        """``transaction.timeout.ms`` is over: the coordinator aborts, and takes the epoch away.
+
+        With protocol 2 it still knows the epoch before, as after any other end.
+        """
         known = self.transactions[transactional_id]
         assert known.state is State.ONGOING, known
         self._raise_epoch(known)
         self._end(known, known.producer, commit=False)
-        known.before = NO_PRODUCER
+        if not version_2:
+            known.before = NO_PRODUCER
 
     def forget(self, transactional_id: str) -> None:
         """``transactional.id.expiration.ms`` is over."""

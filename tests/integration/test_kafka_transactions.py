@@ -19,6 +19,7 @@ from kproducer import (
     TopicPartition,
     TransactionAbortedError,
 )
+from kproducer.protocol.registry import ApiKey
 from tests.support.reader import read_topic
 from tests.support.topics import create_topic
 
@@ -59,6 +60,9 @@ def test_committed_aborted_and_offsets(each_kafka):
                 producer.commit_transaction()
         with producer.transaction():
             pass
+        versions = producer._engine.client.negotiated_versions()
+    end_txn = max(of_node.get(ApiKey.END_TXN, 0) for of_node in versions.values())
+    assert (end_txn >= 5) is each_kafka.version.startswith("4")
     kept = [b"%d-%d" % (number, part) for number in (0, 2, 4) for part in range(20)]
     assert committed(each_kafka, "tx") == kept * 2
     consumer = Consumer({"bootstrap.servers": each_kafka.bootstrap_servers, "group.id": "tx-group"})
@@ -128,3 +132,26 @@ def test_an_abort_after_a_failed_record_leaves_a_usable_producer(each_kafka):
         with producer.transaction():
             producer.send("failing", b"kept")
     assert committed(each_kafka, "failing") == [b"kept"]
+
+
+def test_a_transaction_that_timed_out_cannot_be_committed(kafka):
+    """The broker looks for such transactions every ten seconds."""
+    create_topic(kafka.bootstrap_servers, "late", 1)
+    with transactional(kafka, "late", transaction_timeout_ms=1000) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("late", b"in vain")
+        handed = producer.prepare()
+        with KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as plain:
+            plain.send("late", b"behind").result(60)
+        # Readers of committed records get to the end once the transaction is aborted.
+        seen = read_topic(kafka.bootstrap_servers, "late", next_offsets={0: 3})
+        assert [each.value for each in seen] == [b"behind"]
+        with transactional(kafka, "late") as finisher, pytest.raises(TransactionAbortedError):
+            finisher.commit_prepared(handed)
+        with pytest.raises(AbortTransactionError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send("late", b"in time")
+    assert committed(kafka, "late") == [b"behind", b"in time"]

@@ -233,14 +233,19 @@ class CoordinatorDialogue:
             transaction.must_raise_epoch = True
             self._ended(transaction, NO_PRODUCER)
             return True
-        if code == _INVALID_TXN_STATE and request.is_commit and transaction.is_taken_over:
-            life.was_aborted(
-                TransactionAbortedError(
-                    f"the transaction of {life.transactional_id!r} was aborted, or ran out of time, "
-                    "before it could be committed"
-                )
+        if code == _INVALID_TXN_STATE and request.is_commit:
+            aborted = TransactionAbortedError(
+                f"the transaction of {life.transactional_id!r} was aborted, or ran out of time, "
+                "before it could be committed"
             )
-            return True
+            if transaction.is_taken_over:
+                life.was_aborted(aborted)
+                return True
+            if transaction.version >= 2:
+                # The coordinator knows the epoch as the one before its own abort: ours, said once more, is
+                # answered with the next epoch, and life goes on. To Kafka's client this is fatal.
+                life.fail_transaction(aborted)
+                return True
         if code in _FORGOTTEN_CODES and not request.is_commit and life.can_raise_epoch:
             # Nothing is left to be aborted.
             transaction.must_raise_epoch = True

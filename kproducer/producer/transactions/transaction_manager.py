@@ -91,6 +91,7 @@ class TransactionManager:
     ) -> None:
         self._transaction_version = transaction_version
         self.set_wakeup(wakeup)
+        self._has_news = False  # I/O thread only
         self._lock = threading.RLock()  # guards all that follows, but for the sequences: I/O thread only
         self._life = TransactionLifecycle(transactional_id)
         self._calls = CoordinatorCalls(
@@ -318,6 +319,11 @@ class TransactionManager:
         with self._lock:
             return 0 if self._calls.in_flight is not None else self._calls.delay_ms(now_ms)
 
+    def take_news(self) -> bool:
+        """Whether a request has become due since the last call: the loop must not sleep now."""
+        has_news, self._has_news = self._has_news, False
+        return has_news
+
     def node_for(self, request: TransactionRequest) -> Node | None:
         """Which broker it goes to; None: any."""
         with self._lock:
@@ -385,8 +391,8 @@ class TransactionManager:
             if topic_partition in transaction.new_partitions:
                 return
             transaction.new_partitions.add(topic_partition)
-        # The request goes out in the loop's next round: let it begin at once.
-        self._wakeup()
+        # No wakeup: a partition's lock is held here, and the loop asks.
+        self._has_news = True
 
     def drained(self, batch: SequencedBatch) -> None:
         """It goes into a request now: gets its number, if it has none yet."""

@@ -530,12 +530,27 @@ def test_a_timeout_above_the_brokers_maximum_is_fatal() -> None:
     assert isinstance(operation.error.__cause__, InvalidTransactionTimeoutError)
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_transaction_that_timed_out_is_told_as_fencing(version: int) -> None:
-    kit = Stage(version=version)
+def test_protocol_2_goes_on_after_a_timeout() -> None:
+    kit = Stage(version=2)
     kit.append()
     kit.settle()
-    kit.coordination.transactions.time_out(TRANSACTIONAL_ID)
+    kit.coordination.transactions.time_out(TRANSACTIONAL_ID, version_2=True)
+    operation = kit.manager.begin_commit()
+    kit.settle()
+    assert isinstance(operation.error, AbortTransactionError)
+    assert isinstance(operation.error.__cause__, TransactionAbortedError)
+    kit.abort()
+    kit.manager.begin_transaction()
+    kit.append()
+    kit.commit()
+    assert kit.committed() == [1]
+
+
+def test_protocol_1_is_fenced_by_a_timeout() -> None:
+    kit = Stage(version=1)
+    kit.append()
+    kit.settle()
+    kit.coordination.transactions.time_out(TRANSACTIONAL_ID, version_2=False)
     operation = kit.manager.begin_commit()
     kit.settle()
     assert isinstance(operation.error, FencedError)
@@ -584,12 +599,12 @@ def test_a_commit_after_an_abort_is_told_apart(version: int) -> None:
     assert kit.committed() == []
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_commit_after_a_timeout_is_told_apart(version: int) -> None:
+@pytest.mark.parametrize(("version", "error"), [(1, FencedError), (2, TransactionAbortedError)])
+def test_a_commit_after_a_timeout_is_told_apart(version: int, error: type[KafkaError]) -> None:
     kit = Stage(version=version)
     handed = prepared(kit)
-    kit.coordination.transactions.time_out(TRANSACTIONAL_ID)
-    with pytest.raises(FencedError):
+    kit.coordination.transactions.time_out(TRANSACTIONAL_ID, version_2=version == 2)
+    with pytest.raises(error):
         finisher(kit, handed).commit()
 
 

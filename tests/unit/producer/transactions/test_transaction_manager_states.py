@@ -228,8 +228,9 @@ class TransactionalMachine(ProducerMachine):
     @precondition(lambda self: self._is_ongoing())
     @rule()
     def the_transaction_times_out(self) -> None:
-        self.may_be_fatal = True
-        self.kit.coordination.transactions.time_out(TRANSACTIONAL_ID)
+        version_2 = self.kit.transaction_version >= 2
+        self.may_be_fatal |= not version_2
+        self.kit.coordination.transactions.time_out(TRANSACTIONAL_ID, version_2)
 
     @rule()
     def another_producer_takes_over(self) -> None:
