@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -21,6 +22,13 @@ from tests.support.mock_cluster import MockCluster, MockClusterProcess
 __all__ = ["each_kafka", "kafka", "kafka_three_nodes", "mock_cluster", "mock_cluster_factory"]
 
 MockClusterFactory = Callable[..., MockCluster]
+
+
+def pytest_sessionstart() -> None:
+    """A run with the native core does not pass over parts of it that are missing."""
+    missing = build_info().missing_modules
+    if missing and os.environ.get("KPRODUCER_KERNEL") == "native":
+        pytest.exit(f"KPRODUCER_KERNEL=native, and not everything is compiled: {'; '.join(missing)}", 4)
 
 
 def pytest_report_header() -> list[str]:

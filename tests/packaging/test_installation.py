@@ -81,3 +81,15 @@ def test_the_refusal_comes_before_anything_else_is_imported(module: str) -> None
     refusal, imported = done.stdout.splitlines()
     assert "free-threaded" in refusal
     assert imported == "[]"
+
+
+@pytest.mark.parametrize("missing", ["kproducer.kernel.native._batch", "kproducer_messages._native"])
+def test_a_test_run_with_the_native_core_fails_where_a_part_of_it_is_missing(missing: str) -> None:
+    code = (
+        f"import sys, pytest; sys.modules['{missing}'] = None; "
+        "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'tests/unit/kernel/test_varint.py']))"
+    )
+    done = run_python(code, KPRODUCER_KERNEL="native")
+    assert done.returncode != 0
+    assert missing.rpartition(".")[2] in done.stdout + done.stderr
+    assert "passed" not in done.stdout
