@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,7 +20,7 @@ _PACKAGES = ("kproducer.kernel.native", "kproducer_messages")
 class BuildInfo:
     """The answer of ``build_info()``; ``print`` shows it as it is."""
 
-    #: Version of the package.
+    #: Version of the package; ``not installed`` when it is run from its sources.
     version: str
     #: The kernel in use: ``native`` (compiled) or ``pure``.
     kernel: str
@@ -47,7 +47,7 @@ def build_info() -> BuildInfo:
         else:
             present.append(name)
     return BuildInfo(
-        version=version("kproducer"),
+        version=_version(),
         kernel=kernel.IMPLEMENTATION,
         reason=_reason(missing),
         native_modules=tuple(present),
@@ -55,6 +55,13 @@ def build_info() -> BuildInfo:
         python=f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}",
         crc32c_is_hardware=_crc32c_is_hardware(),
     )
+
+
+def _version() -> str:
+    try:
+        return version("kproducer")
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _expected_modules() -> list[str]:

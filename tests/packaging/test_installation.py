@@ -39,6 +39,15 @@ def test_the_checksum_uses_the_processor_here() -> None:
     assert kproducer.build_info().crc32c_is_hardware == bool(crc32c.hardware_based)
 
 
+def test_build_info_works_where_nothing_is_installed() -> None:
+    # As when run from a checkout: there are modules and no metadata.
+    code = (
+        "import importlib.metadata as m; m.Distribution.discover = classmethod(lambda *a, **k: iter(()))\n"
+        "import kproducer; print(kproducer.build_info().version)"
+    )
+    assert run_python(code).stdout.strip() == "not installed"
+
+
 def test_build_info_names_the_variable_that_chose() -> None:
     done = run_python("import kproducer; print(kproducer.build_info().reason)", KPRODUCER_KERNEL="pure")
     assert done.stdout.strip() == "KPRODUCER_KERNEL=pure", done.stderr
