@@ -160,7 +160,8 @@ def test_close_from_a_callback_does_not_wait_for_its_own_thread(stage: Stage, cl
 def test_close_while_threads_send_loses_nobody(stage: Stage) -> None:
     """Each send either is refused or has exactly one outcome; the check afterwards counts them."""
     cluster = stage.cluster(topics={"t": 3})
-    producer = stage.producer(cluster, linger_ms=1, ordered=False)
+    # Little memory: else the compiled kernel accepts a hundred thousand records before the first 200 arrive.
+    producer = stage.producer(cluster, linger_ms=1, ordered=False, buffer_memory=131072)
     producer.send().metadata()
     running = threading.Barrier(5)
 
