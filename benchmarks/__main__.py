@@ -202,12 +202,28 @@ def _measure_busy(results: dict[str, Any]) -> None:
         results["failures"].append(f"beside a busy thread: {error}")
 
 
+def _measure_growth(results: dict[str, Any]) -> None:
+    """What a record costs as the cluster grows; case by case, so that one that fails takes no other along."""
+    from benchmarks import growth
+
+    first: dict[str, float] = {}
+    for case in growth.cases():
+        try:
+            (row,) = growth.rows([case])
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            results["failures"].append(f"growth: {error}")
+            continue
+        base = first.setdefault(row["series"], row["cpu_us_per_record"])
+        results["growth"].append({**row, "growth": row["cpu_us_per_record"] / base})
+
+
 def _measure_all_else(cluster: BenchCluster, results: dict[str, Any]) -> None:
     _measure_ceiling(cluster, results)
     _measure_low_rate(cluster, results)
     if cluster.is_mock:
         _measure_profile(cluster, results)
         _measure_busy(results)
+        _measure_growth(results)
         results["import_time"] = import_time.measure()
 
 
@@ -242,6 +258,7 @@ def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
         "ceiling": [],
         "low_rate": [],
         "busy": [],
+        "growth": [],
         "import_time": [],
         "profile": [],
     }

@@ -37,7 +37,13 @@ _COMPARED = (
     "aiokafka",
     "kafka-python",
 )
-_LEAST_WIDTH = 140
+#: Load average of a machine that does nothing else, and what is said of one that does.
+_QUIET_LOAD = 0.5
+_DISTURBED = (
+    "**The machine did other work at the same time: records/s and latencies are not to be relied on, and CPU "
+    "only roughly.**"
+)
+_LEAST_WIDTH = 165
 _CLUSTERS = {"embedded": "Embedded cluster", "kafka": "Apache Kafka"}
 
 
@@ -72,6 +78,7 @@ def _all_tables(results: dict[str, Any]) -> list[Table]:
         tables.ceiling_table(results),
         tables.low_rate_table(results),
         tables.busy_table(results),
+        tables.growth_table(results),
         tables.import_table(results),
         *tables.profile_tables(results),
     ]
@@ -85,6 +92,7 @@ def facts_of(results: dict[str, Any]) -> list[str]:
         f"Python {results['python']}.",
         f"Every client: acks=all, linger {LINGER_MS} ms, no idempotence. Rounds: {rounds}. "
         f"Load average when it began: {results['load_average']:.1f}.",
+        *([_DISTURBED] if results["load_average"] > _QUIET_LOAD else []),
         "Versions: " + ", ".join(f"{name} {version}" for name, version in results["versions"].items()) + ".",
         "Batches by default, bytes: "
         + ", ".join(f"{name} {size:,}" for name, size in results["default_batch_bytes"].items())
@@ -123,6 +131,7 @@ def sections(results: dict[str, Any]) -> dict[str, str]:
         "ceiling": tables.as_markdown(tables.ceiling_table(results)),
         "low-rate": "\n\n".join(low_rate),
         "busy": tables.as_markdown(tables.busy_table(results)),
+        "growth": tables.as_markdown(tables.growth_table(results)),
         "import": tables.as_markdown(tables.import_table(results)),
         "profile": "\n\n".join(
             f"{each.title}\n\n{tables.as_markdown(each)}" for each in tables.profile_tables(results)

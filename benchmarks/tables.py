@@ -132,6 +132,22 @@ def busy_table(results: dict[str, Any]) -> Table:
     return Table("beside a busy Python thread, linger 0", header, cells)
 
 
+def growth_table(results: dict[str, Any]) -> Table:
+    cells = [
+        (
+            each["series"],
+            f"{each['brokers']:,}",
+            f"{each['partitions']:,}",
+            f"{each['cpu_us_per_record']:.2f}",
+            f"{each['growth']:.2f}",
+            f"{each['records_per_batch']:,.0f}",
+        )
+        for each in results["growth"]
+    ]
+    header = ("what grows", "brokers", "partitions", "CPU µs/record", "times the first", "records/batch")
+    return Table("kproducer send as the cluster grows", header, cells)
+
+
 def import_table(results: dict[str, Any]) -> Table:
     cells = [
         (each["client"], f"{each['wall_ms']:.0f}", f"{each['cpu_ms']:.0f}") for each in results["import_time"]
@@ -190,14 +206,16 @@ def print_table(console: Console, table: Table) -> None:
     """On a terminal."""
     shown = RichTable(title=table.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     for number, name in enumerate(table.header):
-        shown.add_column(name, justify="right" if number else "left", no_wrap=not number)
+        shown.add_column(name, justify="right" if number else "left", no_wrap=True)
     for row in table.rows:
         shown.add_row(*row, style="bold" if row[0] in table.strong else None)
     console.print(shown)
 
 
 def as_markdown(table: Table) -> str:
-    """Without the title."""
+    """Without the title; a sentence where there is nothing to show."""
+    if not table.rows:
+        return "Not measured in this run."
     lines = ["| " + " | ".join(table.header) + " |", "|---" + "|---:" * (len(table.header) - 1) + "|"]
     for row in table.rows:
         cells = (f"**{cell}**" for cell in row) if row[0] in table.strong else row

@@ -84,7 +84,7 @@ def run_python(module: str, task: dict[str, Any], environment: Mapping[str, str]
     """Run a module of the benchmark in a process of its own; returns what it printed as JSON.
 
     Raises:
-        RuntimeError: it failed; the message has the end of what it said.
+        RuntimeError: it failed; the message is the last line that it said.
     """
     finished = subprocess.run(
         [sys.executable, "-m", module, json.dumps(task)],
@@ -96,7 +96,8 @@ def run_python(module: str, task: dict[str, Any], environment: Mapping[str, str]
         check=False,
     )
     if finished.returncode != 0:
-        raise RuntimeError(" ".join(finished.stderr.split())[-300:])
+        last_lines = finished.stderr.strip().splitlines()[-1:] or [f"exit code {finished.returncode}"]
+        raise RuntimeError(last_lines[0][-300:])
     return json.loads(finished.stdout.splitlines()[-1])
 
 

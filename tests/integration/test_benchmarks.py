@@ -92,6 +92,16 @@ def some_results() -> dict[str, Any]:
                 "turns_per_second": 1e7,
             }
         ],
+        "growth": [
+            {
+                "series": "brokers",
+                "brokers": 10,
+                "partitions": 1000,
+                CPU: 0.5,
+                "growth": 1.1,
+                "records_per_batch": 90.0,
+            }
+        ],
         "import_time": [{"client": "kproducer", "wall_ms": 100.0, "cpu_ms": 90.0}],
         "profile": [
             {
