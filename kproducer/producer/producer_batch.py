@@ -20,6 +20,7 @@ from kproducer.producer.future_record_metadata import (
     FutureRecordMetadata,
     ProduceRequestResult,
 )
+from kproducer.records.record_batch_builder import BuilderState
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP, Headers, TopicPartition
 
 if TYPE_CHECKING:
@@ -200,20 +201,21 @@ class ProducerBatch:
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
     ) -> None:
         """Number it, or number it anew; the records stay as they are. Not while it is in flight."""
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.base_sequence = base_sequence
         builder = self.builder
         if builder is None:
             # It has ended; only its numbers are still of interest.
-            return
-        if self._records is None:
+            pass
+        elif builder.state in (BuilderState.OPEN, BuilderState.SEALED):
             builder.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
         else:
+            # Closed, or reopened and not closed since: the numbers may change twice between two sendings.
             self._records = None
             builder.reopen_and_rewrite_producer_state(
                 producer_id, producer_epoch, base_sequence, is_transactional
             )
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
 
     def drained(self, now_ms: int) -> None:
         """Note that it goes into a request now."""
