@@ -268,6 +268,8 @@ class RecordBatchBuilder:
                 and self.compression.type is not CompressionType.NONE
                 and room > buffer_bytes - writer.position
                 and writer.position > RECORD_BATCH_OVERHEAD
+                # What is compressed has to fit into the buffer that it has: no other memory is counted.
+                and RECORD_BATCH_OVERHEAD + self._plain_bytes() * self._factor < buffer_bytes
             ):
                 self._flush_chunk()
                 writer.limit = min(writer.position + room, buffer_bytes)
