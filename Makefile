@@ -13,7 +13,8 @@ help: ## list the commands
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
-	$(PY) -m pip install --quiet -c constraints.txt -e '.[dev]'
+	KPRODUCER_NATIVE=0 $(PY) -m pip install --quiet -c constraints.txt -e '.[dev]'
+	-@$(PY) -W ignore native_build.py
 	@touch $@
 
 setup: $(VENV)/.installed ## build the virtual environment (.venv) with everything in it

@@ -59,6 +59,8 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
 
 def _extensions() -> list[setuptools.Extension]:
     """Return a module for each source; none where the core is of no use (PyPy, free-threaded builds)."""
+    if os.environ.get("KPRODUCER_NATIVE") == "0":  # somebody compiles later, as `make setup` does
+        return []
     if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return []
     return [

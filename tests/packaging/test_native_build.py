@@ -94,6 +94,11 @@ def test_without_a_compiler_the_build_goes_on(project: Path) -> None:
     assert answer(project) == ""
 
 
+def test_nothing_is_compiled_where_somebody_else_will(project: Path) -> None:
+    assert build(project, "native_build.py", KPRODUCER_NATIVE="0").returncode == 0
+    assert answer(project) == ""
+
+
 def test_without_a_compiler_the_build_fails_where_the_core_is_required(project: Path) -> None:
     done = build(project, "native_build.py", CC="false")
     assert done.returncode != 0
