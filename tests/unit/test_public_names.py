@@ -113,6 +113,17 @@ def test_the_parameters_of_the_public_methods_are_pinned() -> None:
         "partitions",
         "timestamps_ms",
     ]
+    assert parameters(producer.send_arrow) == [
+        "self",
+        "topic",
+        "data",
+        "value",
+        "key",
+        "headers",
+        "partition",
+        "timestamp",
+        "topic_column",
+    ]
     assert parameters(producer.flush) == ["self", "timeout"]
     assert parameters(producer.close) == ["self", "timeout"]
     assert parameters(producer.partitions_for) == ["self", "topic"]

@@ -52,7 +52,7 @@ cdef enum:
 
     _OVERHEAD = 61 + 36         # of record_size_upper_bound: a batch's header and a record's at its longest
     _STICKY_OVERHEAD = 9        # RecordAccumulator's estimate of a record's, for the sticky choice
-    _SHORT_RUN = 64             # below this, letting go of the interpreter lock costs more than it gives
+    _LONG_RUN_BYTES = 256 * 1024  # a fraction of a millisecond; for less the interpreter lock is kept
     _NO_MEMORY = -2
 
 assert len(REASONS) == _HEADER_NAME_WRONG + 1
@@ -93,6 +93,7 @@ cdef class ArrowRows:
     # The block.
     cdef int64_t _first
     cdef Py_ssize_t _rows
+    cdef int64_t _block_bytes
     cdef Cell* _values
     cdef Cell* _keys
     cdef int64_t* _timestamps
@@ -664,6 +665,7 @@ cdef class ArrowRows:
             else:
                 content += max(self._values[row].size, 0) + max(self._keys[row].size, 0)
         self.content_bytes += content
+        self._block_bytes = content
         if self._places is not None:
             self._note_sizes()
         return 0
@@ -744,7 +746,11 @@ cdef class ArrowRows:
         cdef Lane lane = lanes.lane(partition)
         if lane is None or lane.appender is None:
             return False
-        if self._run_end - self._run_at >= _SHORT_RUN:
+        # Taking the interpreter lock back from a busy I/O thread may take longer than all of a short run.
+        if min(
+            lane.appender.writer.limit - lane.appender.writer.position,
+            (self._run_end - self._run_at) * (self._block_bytes // self._rows),
+        ) > _LONG_RUN_BYTES:
             return self._append_long_run(lanes, lane, sticky, snapshot)
         return self._append_short_run(lanes, lane, sticky, snapshot)
 

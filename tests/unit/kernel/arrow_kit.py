@@ -168,8 +168,9 @@ class Places:
 class Batches:
     """The batches of some partitions: a new one whenever a record does not fit; sticky rows go to 0."""
 
-    def __init__(self, kind: Twin, partition_count: int) -> None:
+    def __init__(self, kind: Twin, partition_count: int, buffer_bytes: int = BUFFER_BYTES) -> None:
         self._kind = kind
+        self._buffer_bytes = buffer_bytes
         self.closed: dict[int, list[bytes]] = {number: [] for number in range(partition_count)}
         self._writers: dict[int, Any] = {}
         self.lanes: Any = None
@@ -183,7 +184,7 @@ class Batches:
         if writer is None or not writer.append(*record):
             if writer is not None:
                 self._close(partition)
-            writer = self._writers[partition] = self._kind.writer(bytearray(BUFFER_BYTES))
+            writer = self._writers[partition] = self._kind.writer(bytearray(self._buffer_bytes))
             if self.lanes is not None:
                 owner = (partition, len(self.closed[partition]))
                 self.lanes.lanes[partition].appender = self._kind.append.RecordAppender(writer, owner)

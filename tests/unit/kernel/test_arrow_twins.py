@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproducer.kernel.arrow_columns import BLOCK_ROWS
-from tests.unit.kernel.arrow_kit import DEFAULT_MS, Batches, Places, Rows, Twin, rows, twin
+from tests.unit.kernel.arrow_kit import BUFFER_BYTES, DEFAULT_MS, Batches, Places, Rows, Twin, rows, twin
 
 PARTITIONS = 3
 SIZE_LIMIT = 140
@@ -24,13 +24,22 @@ def native() -> Twin:
         pytest.skip(f"not built: {error}")
 
 
-def drain(kind: Twin, given: Rows, data: list[Any], *, hashes_keys: bool = True, partition: int = -1) -> Any:
+def drain(
+    kind: Twin,
+    given: Rows,
+    data: list[Any],
+    *,
+    hashes_keys: bool = True,
+    partition: int = -1,
+    size_limit: int = SIZE_LIMIT,
+    buffer_bytes: int = BUFFER_BYTES,
+) -> Any:
     """Everything that comes out: per partition the batches' bytes, and what is said of rows."""
-    batches = Batches(kind, PARTITIONS)
+    batches = Batches(kind, PARTITIONS, buffer_bytes)
     said: list[Any] = []
     for part in data:
         source = kind.source(part)
-        reader = kind.arrow(source, given.columns, SIZE_LIMIT, hashes_keys)
+        reader = kind.arrow(source, given.columns, size_limit, hashes_keys)
         topics: list[str] = []
         if given.columns[5] < 0:
             reader.add_topic("t", PARTITIONS, batches.lanes)
@@ -98,8 +107,14 @@ def test_rows_of_more_than_a_block_lie_in_order_in_their_batches(name: str, nati
 
 
 def test_twins_agree_on_long_runs(native: Twin) -> None:
-    """Long enough to be written without the interpreter lock."""
+    """Those of 1000 bytes are long enough to be written without the interpreter lock."""
     count = BLOCK_ROWS + 1000
+    sizes = {"size_limit": 2000, "buffer_bytes": 1 << 20}
+    large = pa.table({"value": [b"%04d" % n + b"x" * (n % 1500) for n in range(count)]})
+    given = Rows([], (0, -1, -1, -1, -1, -1))
+    for partition in (-1, 2):
+        expected = drain(twin("pure"), given, [large], partition=partition, **sizes)
+        assert drain(native, given, [large], partition=partition, **sizes) == expected
     table = pa.table(
         {
             "value": ["v" * (n % 50) for n in range(count)],
