@@ -189,7 +189,7 @@ def test_bulk_calls_take_part(stage: Stage, two: FakeCluster) -> None:
     with producer.transaction():
         producer.send_many("t", [b"1", b"2"], partitions=0)
     assert committed(two) == [b"1", b"2"]
-    with pytest.raises(AbortTransactionError, match="refused|5097 bytes"), producer.transaction():
+    with pytest.raises(AbortTransactionError, match=r"refused|5097 bytes"), producer.transaction():
         producer.send_many("t", [b"3", b"x" * 5000], partitions=0)
     assert committed(two) == [b"1", b"2"]
 

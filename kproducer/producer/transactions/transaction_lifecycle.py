@@ -7,17 +7,18 @@ Source: Kafka's ``TransactionManager`` (transitionTo, transitionToAbortableError
 from __future__ import annotations
 
 import logging
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from kproducer.errors import (
     AbortTransactionError,
     FatalProducerError,
     FencedError,
     IllegalStateError,
+    InvalidArgumentError,
     KafkaError,
     TransactionAbortedError,
 )
-from kproducer.producer.transactions.open_transaction import OpenTransaction
+from kproducer.producer.transactions.open_transaction import OpenTransaction, PreparedTransaction
 from kproducer.producer.transactions.producer_id_and_epoch import ProducerIdAndEpoch
 from kproducer.producer.transactions.sequence_tracker import SequenceTracker
 from kproducer.producer.transactions.transaction_state import (
@@ -28,6 +29,21 @@ from kproducer.producer.transactions.transaction_state import (
 
 _log = logging.getLogger(__name__)
 _S = TransactionState
+
+#: States in which batches in the queues may stay there, unless an initialization was refused.
+_WAITING = frozenset(_S) - {_S.ABORTABLE_ERROR, _S.ABORTING, _S.FATAL_ERROR}
+
+
+class GivenUp(NamedTuple):
+    """Batches in the queues are to be failed.
+
+    Attributes:
+        error: with this.
+        numbered_too: also those that were sent before and wait to be sent again; else those never sent only.
+    """
+
+    error: KafkaError
+    numbered_too: bool
 
 
 class TransactionLifecycle:
@@ -111,6 +127,59 @@ class TransactionLifecycle:
         error = AbortTransactionError(f"the transaction can only be aborted: {self.cause}")
         error.__cause__ = self.cause
         return error
+
+    # -- hand-over -------------------------------------------------------------------------------------
+
+    def hand_over(self, has_incomplete: bool) -> PreparedTransaction:
+        """See ``TransactionManager.prepare``."""
+        transaction = self.transaction
+        if transaction is None or self.state is not _S.IN_TRANSACTION:
+            self.refuse_call("prepare", "begin a transaction first")
+        if has_incomplete or transaction.new_partitions or transaction.offsets:
+            raise IllegalStateError("prepare: flush first; something is not written yet")
+        self.move_to(_S.PREPARED)
+        assert self.transactional_id is not None
+        is_empty = not transaction.may_have_started
+        return PreparedTransaction(
+            self.transactional_id, *self.sequences.producer, transaction.version, is_empty
+        )
+
+    def take_over(self, prepared: PreparedTransaction) -> None:
+        """See ``TransactionManager.take_over``."""
+        if prepared.transactional_id != self.transactional_id:
+            raise InvalidArgumentError(
+                f"{prepared} is of another transactional id than {self.transactional_id!r}"
+            )
+        if self.state is not _S.UNINITIALIZED:
+            self.refuse_call("take_over", "take a producer that was not initialized")
+        self.move_to(_S.PREPARED)
+        self.transaction = OpenTransaction(prepared.transaction_version, is_taken_over=True)
+        if prepared.is_empty:
+            self.transaction.has_started = self.transaction.may_have_started = False
+        self.sequences.reset(ProducerIdAndEpoch(prepared.producer_id, prepared.epoch))
+
+    # -- for batches -----------------------------------------------------------------------------------
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether ``give_up`` would say None. A look without the lock."""
+        return self.state in _WAITING and self.cause is None
+
+    def give_up(self) -> GivenUp | None:
+        """What is to happen now to batches that wait in the queues; None: they may wait on."""
+        # The next epoch refuses what may still be under way; protocol 1 has to find out what was written.
+        numbered_too = self.transaction is not None and self.transaction.version >= 2
+        if self.state is _S.FATAL_ERROR:
+            return GivenUp(self.fatal_error(), True)
+        if self.state is _S.ABORTABLE_ERROR:
+            return GivenUp(self.abort_error(), numbered_too)
+        if self.state is _S.ABORTING:
+            return GivenUp(TransactionAbortedError("the transaction is being aborted"), numbered_too)
+        if self.transactional_id is None and self.state is _S.UNINITIALIZED and self.cause is not None:
+            # Once: records that come later have another try.
+            refusal, self.cause = self.cause, None
+            return GivenUp(refusal, False)
+        return None
 
     # -- endings ---------------------------------------------------------------------------------------
 

@@ -14,18 +14,15 @@ from __future__ import annotations
 import random as random_module
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from kproducer.client.client_request import ClientResponse
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.errors import (
     BrokerError,
     IllegalStateError,
-    InvalidArgumentError,
     KafkaError,
     Outcome,
     ProducerClosedError,
-    TransactionAbortedError,
 )
 from kproducer.producer.transactions.consumer_offsets import (
     ConsumerGroupMetadata,
@@ -43,7 +40,7 @@ from kproducer.producer.transactions.partition_sequences import SequencedBatch
 from kproducer.producer.transactions.producer_id_and_epoch import NO_SEQUENCE, ProducerIdAndEpoch
 from kproducer.producer.transactions.sequence_tracker import Verdict
 from kproducer.producer.transactions.transaction_errors import FATAL_PRODUCE_CODES
-from kproducer.producer.transactions.transaction_lifecycle import TransactionLifecycle
+from kproducer.producer.transactions.transaction_lifecycle import GivenUp, TransactionLifecycle
 from kproducer.producer.transactions.transaction_requests import TransactionRequest
 from kproducer.producer.transactions.transaction_state import PendingOperation, TransactionState
 from kproducer.types import NO_OFFSET, Node, TopicPartition
@@ -51,20 +48,6 @@ from kproducer.types import NO_OFFSET, Node, TopicPartition
 _S = TransactionState
 #: States in which batches of the transaction may still be sent: the last two only again.
 _SENDING = frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTABLE_ERROR, _S.ABORTING})
-#: States in which batches in the queues may stay there, unless an initialization was refused.
-_WAITING = frozenset(_S) - {_S.ABORTABLE_ERROR, _S.ABORTING, _S.FATAL_ERROR}
-
-
-class GivenUp(NamedTuple):
-    """Batches in the queues are to be failed.
-
-    Attributes:
-        error: with this.
-        numbered_too: also those that were sent before and wait to be sent again; else those never sent only.
-    """
-
-    error: KafkaError
-    numbered_too: bool
 
 
 class TransactionManager:
@@ -231,33 +214,12 @@ class TransactionManager:
         """
         with self._lock:
             self._check_transactional("prepare")
-            transaction = self._life.transaction
-            if transaction is None or self._life.state is not _S.IN_TRANSACTION:
-                self._life.refuse_call("prepare", "begin a transaction first")
-            if has_incomplete or transaction.new_partitions or transaction.offsets:
-                raise IllegalStateError("prepare: flush first; something is not written yet")
-            self._life.move_to(_S.PREPARED)
-            assert self._life.transactional_id is not None
-            is_empty = not transaction.may_have_started
-            return PreparedTransaction(
-                self._life.transactional_id, *self.producer, transaction.version, is_empty
-            )
+            return self._life.hand_over(has_incomplete)
 
     def take_over(self, prepared: PreparedTransaction) -> None:
         """Become able to end another process's transaction, instead of being initialized."""
         with self._lock:
-            life = self._life
-            if prepared.transactional_id != life.transactional_id:
-                raise InvalidArgumentError(
-                    f"{prepared} is of another transactional id than {life.transactional_id!r}"
-                )
-            if life.state is not _S.UNINITIALIZED:
-                life.refuse_call("take_over", "take a producer that was not initialized")
-            life.move_to(_S.PREPARED)
-            life.transaction = OpenTransaction(prepared.transaction_version, is_taken_over=True)
-            if prepared.is_empty:
-                life.transaction.has_started = life.transaction.may_have_started = False
-            life.sequences.reset(ProducerIdAndEpoch(prepared.producer_id, prepared.epoch))
+            self._life.take_over(prepared)
 
     def begin_close(self) -> None:
         """The producer is about to be closed: abort an open transaction, unless it was handed over."""
@@ -342,22 +304,10 @@ class TransactionManager:
 
     def give_up(self) -> GivenUp | None:
         """What is to happen now to batches that wait in the queues; None: they may wait on."""
-        life = self._life
-        if life.state in _WAITING and life.cause is None:
+        if self._life.may_wait:
             return None
         with self._lock:
-            if life.state is _S.FATAL_ERROR:
-                return GivenUp(life.fatal_error(), True)
-            if life.state is _S.ABORTABLE_ERROR:
-                return GivenUp(life.abort_error(), self.uses_version_2)
-            if life.state is _S.ABORTING:
-                error = TransactionAbortedError("the transaction is being aborted")
-                return GivenUp(error, self.uses_version_2)
-            if life.transactional_id is None and life.state is _S.UNINITIALIZED and life.cause is not None:
-                # Once: records that come later have another try.
-                refusal, life.cause = life.cause, None
-                return GivenUp(refusal, False)
-            return None
+            return self._life.give_up()
 
     # -- I/O thread: batches ---------------------------------------------------------------------------
 
