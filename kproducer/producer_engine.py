@@ -10,6 +10,7 @@ import contextlib
 import logging
 import threading
 from importlib import metadata as distribution_metadata
+from typing import TYPE_CHECKING
 
 from kproducer import process_lifecycle
 from kproducer.client.default_metadata_updater import DefaultMetadataUpdater
@@ -23,9 +24,10 @@ from kproducer.producer.buffer_pool import BufferPool
 from kproducer.producer.producer_metadata import ProducerMetadata
 from kproducer.producer.record_accumulator import RecordAccumulator
 from kproducer.producer.sender import Sender
-from kproducer.producer.transactions.transaction_manager import TransactionManager
-from kproducer.producer.transactions.transaction_version import transaction_version
 from kproducer.protocol.framing import MAX_FRAME_BYTES
+
+if TYPE_CHECKING:
+    from kproducer.producer.transactions.transaction_manager import TransactionManager
 
 _log = logging.getLogger(__name__)
 
@@ -54,15 +56,7 @@ class ProducerEngine:
             # Whatever fails on the way, what was opened before is closed.
             self.pool = BufferPool(config.buffer_memory, config.batch_size, clock)
             undo.callback(self.pool.close)
-            self.transactions = None
-            if config.enable_idempotence:
-                self.transactions = TransactionManager(
-                    config.transactional_id or None,
-                    config.transaction_timeout_ms,
-                    config.retry_backoff_ms,
-                    config.retry_backoff_max_ms,
-                    lambda: transaction_version(self.client.api_versions),
-                )
+            self.transactions = self._transaction_manager() if config.enable_idempotence else None
             self.accumulator = RecordAccumulator(config, self.pool, clock, transactions=self.transactions)
             self.metadata = ProducerMetadata(
                 config.retry_backoff_ms,
@@ -93,6 +87,20 @@ class ProducerEngine:
             )
             self.thread.start()
             undo.pop_all()
+
+    def _transaction_manager(self) -> TransactionManager:
+        # Here, since it brings the messages of seven APIs that most producers never send.
+        from kproducer.producer.transactions.transaction_manager import TransactionManager
+        from kproducer.producer.transactions.transaction_version import transaction_version
+
+        config = self.config
+        return TransactionManager(
+            config.transactional_id or None,
+            config.transaction_timeout_ms,
+            config.retry_backoff_ms,
+            config.retry_backoff_max_ms,
+            lambda: transaction_version(self.client.api_versions),
+        )
 
     def wakeup(self) -> None:
         """Let the I/O thread look for work."""

@@ -23,7 +23,6 @@ from kproducer.producer.metrics import ProducerMetrics
 from kproducer.producer.partition_queues import NEVER_MS
 from kproducer.producer.produce_request_builder import ProduceRequestBuilder
 from kproducer.producer.produce_response_handler import ProduceResponseHandler
-from kproducer.producer.transactions.coordinator_link import CoordinatorLink
 from kproducer.types import Node
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from kproducer.producer.producer_batch import ProducerBatch
     from kproducer.producer.producer_metadata import ProducerMetadata
     from kproducer.producer.record_accumulator import RecordAccumulator
+    from kproducer.producer.transactions.coordinator_link import CoordinatorLink
     from kproducer.producer.transactions.transaction_manager import TransactionManager
 
 _log = logging.getLogger(__name__)
@@ -69,11 +69,12 @@ class Sender:
     ) -> None:
         # fixed after construction
         self._transactions = transactions
-        self._coordinators = (
-            None
-            if transactions is None
-            else CoordinatorLink(transactions, client, clock, config.request_timeout_ms)
-        )
+        self._coordinators: CoordinatorLink | None = None
+        if transactions is not None:
+            # Here, since it brings the messages of seven APIs that most producers never send.
+            from kproducer.producer.transactions.coordinator_link import CoordinatorLink
+
+            self._coordinators = CoordinatorLink(transactions, client, clock, config.request_timeout_ms)
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
