@@ -29,7 +29,6 @@ CLIENTS = {"kproducer": "native", "kproducer (pure)": "pure", "confluent-kafka":
 RATES = (1_000, 20_000, 0)
 LINGERS_MS = (0, 5)
 VALUE = b"x" * 100
-BATCH_BYTES = 16384
 PARTITION_COUNT = 6
 SECONDS = 4.0
 FULL_SPEED_RECORDS = 200_000
@@ -47,9 +46,7 @@ Flush = Callable[[], None]
 def _kproducer(bootstrap: str, linger_ms: int, delays: list[float]) -> tuple[Send, Pause, Flush]:
     from kproducer import KafkaProducer
 
-    producer = KafkaProducer(
-        bootstrap_servers=bootstrap, acks="all", linger_ms=linger_ms, batch_size=BATCH_BYTES
-    )
+    producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=linger_ms)
     clock = time.perf_counter
 
     def send() -> None:
@@ -73,7 +70,6 @@ def _confluent(bootstrap: str, linger_ms: int, delays: list[float]) -> tuple[Sen
             "bootstrap.servers": bootstrap,
             "acks": "all",
             "linger.ms": linger_ms,
-            "batch.size": BATCH_BYTES,
             "queue.buffering.max.messages": 1_000_000,
             "log_level": 0,
         }
@@ -245,7 +241,9 @@ def print_table(found: list[dict[str, Any]]) -> None:
         )
     console = Console(highlight=False)
     console.print(table)
-    console.print(f"mock cluster, 3 nodes, {PARTITION_COUNT} partitions, {len(VALUE)} bytes, acks=all")
+    console.print(
+        f"mock cluster, 3 nodes, {PARTITION_COUNT} partitions, {len(VALUE)} bytes, acks=all, else defaults"
+    )
     console.print(f"confluent-kafka {version('confluent-kafka')}, {os.cpu_count()} cores")
 
 

@@ -1,0 +1,61 @@
+"""All that a producer holds stays within ``buffer_memory`` and a stated rest, measured from outside.
+
+The rest: ``FIXED_BYTES`` for a producer with its connections, and ``BATCH_BYTES`` for the bookkeeping of each
+batch in the buffer, of which there is one for each 16 KiB of it at most. Futures count when the application
+keeps them, and are the application's then.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fakebroker import faults
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S
+
+PRODUCE = 0
+FILL_BUFFER = Path(__file__).with_name("fill_buffer.py")
+
+MIB = 1024 * 1024
+#: Read buffer, thread, codecs, metadata, modules that are imported only now, and what malloc leaves unused.
+FIXED_BYTES = 12 * MIB
+#: Batch, builder, result, views: Python objects.
+BATCH_BYTES = 4096
+SMALLEST_BUFFER_BYTES = 16_384
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads its own size from /proc")
+@pytest.mark.parametrize(
+    ("buffer_mib", "value_size", "partitions", "codec"),
+    [(8, 100, 1, "none"), (16, 10_000, 8, "none"), (8, 100, 512, "none"), (4, 1000, 2, "lz4")],
+)
+def test_a_full_buffer_and_a_silent_broker_take_no_more_memory_than_stated(
+    stage: Stage, buffer_mib: int, value_size: int, partitions: int, codec: str
+) -> None:
+    cluster = stage.cluster(1, topics={"t": partitions})
+    cluster.control(PRODUCE, faults.silence())
+    finished = subprocess.run(
+        [
+            sys.executable,
+            str(FILL_BUFFER),
+            ",".join(cluster.bootstrap_servers),
+            str(buffer_mib * MIB),
+            str(value_size),
+            str(partitions),
+            codec,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S * 5,
+        check=True,
+    )
+    found = json.loads(finished.stdout)
+    batches = found["batches"]
+    assert batches <= buffer_mib * MIB // SMALLEST_BUFFER_BYTES
+    assert found["records"] * value_size > buffer_mib * MIB / 200  # it did take what it could
+    assert found["grown_bytes"] <= buffer_mib * MIB + batches * BATCH_BYTES + FIXED_BYTES
