@@ -25,6 +25,16 @@ from kproducer.kernel.native._batch cimport BatchWriter, murmur2_raw
 from kproducer.errors import InvalidArgumentError
 from kproducer.kernel.arrow_columns import BLOCK_ROWS, REASONS
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define KP_PREFETCH(address) __builtin_prefetch(address)
+    #else
+    #define KP_PREFETCH(address) ((void)0)
+    #endif
+    """
+    void KP_PREFETCH(const void* address) noexcept nogil
+
 cdef enum:
     # Of _columns; the dictionary of each lies _DICTIONARY places behind it.
     _VALUE = 0
@@ -54,6 +64,7 @@ cdef enum:
     _STICKY_OVERHEAD = 9        # RecordAccumulator's estimate of a record's, for the sticky choice
     _LONG_RUN_BYTES = 256 * 1024  # a fraction of a millisecond; for less the interpreter lock is kept
     _NO_MEMORY = -2
+    _AHEAD = 8                  # rows whose bytes are asked for before they are written
 
 assert len(REASONS) == _HEADER_NAME_WRONG + 1
 
@@ -817,6 +828,12 @@ cdef class ArrowRows:
         cdef const char* headers
         cdef long long produced = 0
         while at < end:
+            if at + _AHEAD < end:
+                # Sorted by partition, rows lie where the processor does not expect them.
+                row = self._order[at + _AHEAD]
+                KP_PREFETCH(self._values[row].data)
+                KP_PREFETCH(self._values[row].data + 64)
+                KP_PREFETCH(self._keys[row].data)
             row = self._order[at]
             headers = NULL
             if self._headers[row].size:
