@@ -51,7 +51,7 @@ demo: setup ## a million events through an embedded broker and back (KAFKA=4.4.0
 broker: setup ## run Apache Kafka until Ctrl-C (KAFKA_VERSION=4.4.0, NODES=1, PORT=) and print its address
 	@$(PY) -m tests.support.kafka_broker $(KAFKA_VERSION) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT))
 
-bench: setup ## every client on every row, embedded cluster and Apache Kafka (BENCH_SECONDS=660, BENCH_ARGS=)
+bench: setup ## every client on every row, embedded cluster and Apache Kafka (BENCH_SECONDS=600, BENCH_ARGS=)
 	@$(PY) -m benchmarks $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(BENCH_ARGS)
 	@$(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS)
 	@$(PY) -m benchmarks.codecs

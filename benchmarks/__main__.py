@@ -38,7 +38,7 @@ from benchmarks.workload import OWN_DEFAULTS, Workload, all_workloads
 from tests.support.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, tools_class_path
 
 RESULTS = Path(__file__).parent / "results"
-DEFAULT_SECONDS = 660
+DEFAULT_SECONDS = 600
 #: Of the time: what is left after these is for low rates, import times and the profile.
 _EMBEDDED_SHARE, _KAFKA_SHARE = 0.62, 0.2
 _RUN_SECONDS = 0.6
