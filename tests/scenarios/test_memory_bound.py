@@ -32,13 +32,13 @@ SMALLEST_BUFFER_BYTES = 16_384
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads its own size from /proc")
 @pytest.mark.parametrize(
     ("buffer_mib", "value_size", "partitions", "codec"),
-    [(8, 100, 1, "none"), (16, 10_000, 8, "none"), (8, 100, 512, "none"), (4, 1000, 2, "lz4")],
+    [(32, 100, 1, "none"), (32, 10_000, 8, "none"), (8, 100, 512, "none"), (16, 100, 2, "lz4")],
 )
 def test_a_full_buffer_and_a_silent_broker_take_no_more_memory_than_stated(
     stage: Stage, buffer_mib: int, value_size: int, partitions: int, codec: str
 ) -> None:
     cluster = stage.cluster(1, topics={"t": partitions})
-    cluster.control(PRODUCE, faults.silence())
+    cluster.control(PRODUCE, faults.silence(), times=None)
     finished = subprocess.run(
         [
             sys.executable,
@@ -57,5 +57,5 @@ def test_a_full_buffer_and_a_silent_broker_take_no_more_memory_than_stated(
     found = json.loads(finished.stdout)
     batches = found["batches"]
     assert batches <= buffer_mib * MIB // SMALLEST_BUFFER_BYTES
-    assert found["records"] * value_size > buffer_mib * MIB / 200  # it did take what it could
+    assert found["records"] * value_size > buffer_mib * MIB / 4  # it did take what it could
     assert found["grown_bytes"] <= buffer_mib * MIB + batches * BATCH_BYTES + FIXED_BYTES
