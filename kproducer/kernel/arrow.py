@@ -16,7 +16,9 @@ if TYPE_CHECKING or IMPLEMENTATION == "pure":
     from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
 else:
     try:
-        from kproducer.kernel.native._arrow import ArrowRows
-        from kproducer.kernel.native._arrow_source import ArrowSource
+        from kproducer.kernel.native import _arrow, _arrow_source
     except ImportError:
         from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
+    else:
+        ArrowRows = _arrow.ArrowRows
+        ArrowSource = _arrow_source.ArrowSource
