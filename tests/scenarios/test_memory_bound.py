@@ -57,5 +57,6 @@ def test_a_full_buffer_and_a_silent_broker_take_no_more_memory_than_stated(
     found = json.loads(finished.stdout)
     batches = found["batches"]
     assert batches <= buffer_mib * MIB // SMALLEST_BUFFER_BYTES
-    assert found["records"] * value_size > buffer_mib * MIB / 4  # it did take what it could
+    is_full = found["records"] * value_size > buffer_mib * MIB / 4
+    assert is_full or batches == buffer_mib * MIB // SMALLEST_BUFFER_BYTES  # it did take what it could
     assert found["grown_bytes"] <= buffer_mib * MIB + batches * BATCH_BYTES + FIXED_BYTES
