@@ -23,6 +23,7 @@ class KeptFutureSession:
         self.producer = KafkaProducer(
             bootstrap_servers=target.bootstrap_servers,
             acks="all",
+            enable_idempotence=False,
             linger_ms=LINGER_MS,
             compression_type=target.workload.codec,
             **settings,

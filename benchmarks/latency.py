@@ -46,7 +46,9 @@ Flush = Callable[[], None]
 def _kproducer(bootstrap: str, linger_ms: int, delays: list[float]) -> tuple[Send, Pause, Flush]:
     from kproducer import KafkaProducer
 
-    producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=linger_ms)
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap, acks="all", linger_ms=linger_ms, enable_idempotence=False
+    )
     clock = time.perf_counter
 
     def send() -> None:

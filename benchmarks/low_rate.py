@@ -67,7 +67,9 @@ def _on_schedule(times: Times, rate: int, send: Callable[[int], None], wait: Cal
 def _kproducer(task: dict[str, Any], times: Times, rate: int) -> None:
     from kproducer import KafkaProducer
 
-    producer = KafkaProducer(bootstrap_servers=task["bootstrap"], acks="all", linger_ms=0)
+    producer = KafkaProducer(
+        bootstrap_servers=task["bootstrap"], acks="all", linger_ms=0, enable_idempotence=False
+    )
 
     def send(number: int) -> None:
         def known(metadata: object, error: object) -> None:

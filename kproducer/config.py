@@ -7,6 +7,7 @@ Knows nothing of the parts it configures. Source: Kafka's ``ProducerConfig``.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -18,8 +19,8 @@ from kproducer.config_setting import (
     INT64_MAX,
     METADATA_KEY,
     SECURITY_PROTOCOLS,
-    RaisedDefault,
     Setting,
+    YieldingDefault,
     boolean,
     choice,
     from_text,
@@ -34,6 +35,8 @@ from kproducer.config_setting import (
 )
 from kproducer.config_suggestions import unknown_setting
 from kproducer.errors import ConfigError
+
+_log = logging.getLogger(__name__)
 
 _JAVA = "Kafka ProducerConfig"
 
@@ -77,15 +80,12 @@ class ProducerConfig:
         source="KIP-679",
         about="Who must have a record before it counts: nobody, the leader, or all in-sync replicas (-1).",
     )
-    enable_idempotence: bool = boolean(
-        False, source="KIP-98", about="Write each record once, in order, whatever is sent again (preview)."
-    )
     transactional_id: str = special(
         "text",
         parse_text,
         "",
         source="KIP-98",
-        about="Name of the producer for transactions; empty: none. Needs enable_idempotence (preview).",
+        about="Name of the producer for transactions; empty: none. Needs enable_idempotence.",
     )
     transaction_timeout_ms: int = integer(
         60000, "ms", 1, source=_JAVA, about="After which the cluster aborts a transaction that is still open."
@@ -113,7 +113,7 @@ class ProducerConfig:
         1048576, "bytes", 0, source=_JAVA, about="Largest request, and so largest record (uncompressed)."
     )
     batch_size: int = integer(
-        RaisedDefault(262144, lambda config: min(262144, config.buffer_memory, config.max_request_size)),
+        YieldingDefault(262144, lambda config: min(262144, config.buffer_memory, config.max_request_size)),
         "bytes",
         0,
         source="Java: 16384",
@@ -123,7 +123,7 @@ class ProducerConfig:
         30000, "ms", 0, source=_JAVA, about="How long a broker may take to answer."
     )
     delivery_timeout_ms: int = integer(
-        RaisedDefault(
+        YieldingDefault(
             120000, lambda config: max(120000, min(INT32_MAX, config.linger_ms + config.request_timeout_ms))
         ),
         "ms",
@@ -143,7 +143,7 @@ class ProducerConfig:
         100, "ms", 0, INT64_MAX, source="KIP-580", about="Wait before the first retry; doubles each time."
     )
     retry_backoff_max_ms: int = integer(
-        RaisedDefault(1000, lambda config: max(1000, config.retry_backoff_ms)),
+        YieldingDefault(1000, lambda config: max(1000, config.retry_backoff_ms)),
         "ms",
         0,
         INT64_MAX,
@@ -154,7 +154,7 @@ class ProducerConfig:
         50, "ms", 0, INT64_MAX, source=_JAVA, about="Wait before the first reconnect; doubles each time."
     )
     reconnect_backoff_max_ms: int = integer(
-        RaisedDefault(1000, lambda config: max(1000, config.reconnect_backoff_ms)),
+        YieldingDefault(1000, lambda config: max(1000, config.reconnect_backoff_ms)),
         "ms",
         0,
         INT64_MAX,
@@ -170,7 +170,7 @@ class ProducerConfig:
         about="How long a connection may take to be ready; doubles.",
     )
     socket_connection_setup_timeout_max_ms: int = integer(
-        RaisedDefault(30000, lambda config: max(30000, config.socket_connection_setup_timeout_ms)),
+        YieldingDefault(30000, lambda config: max(30000, config.socket_connection_setup_timeout_ms)),
         "ms",
         1,
         INT64_MAX,
@@ -187,7 +187,13 @@ class ProducerConfig:
         32768, "bytes", -1, source=_JAVA, about="SO_RCVBUF; -1: the operating system's choice."
     )
     max_in_flight_requests_per_connection: int = integer(
-        5, "", 1, source=_JAVA, about="Unanswered requests per broker; 1 keeps the order across retries."
+        5, "", 1, source=_JAVA, about="Unanswered requests per broker."
+    )
+    enable_idempotence: bool = boolean(
+        YieldingDefault(True, lambda config: bool(config.transactional_id) or not _obstacles(config)),
+        source="KIP-98, KIP-679",
+        about="Write each record once and in order, whatever is sent again. Needs acks=-1, retries and at "
+        "most 5 in flight: the default is False where one of these is set otherwise.",
     )
     metadata_max_age_ms: int = integer(
         300000, "ms", 0, INT64_MAX, source=_JAVA, about="When metadata is fetched again without need."
@@ -279,7 +285,7 @@ class ProducerConfig:
         """
         _refuse_unknown(settings, dotted=False)
         _require_bootstrap_servers(settings, "bootstrap_servers")
-        return cls(**settings)
+        return _noted(cls(**settings), settings)
 
     @classmethod
     def from_dotted(cls, settings: Mapping[str, Any]) -> ProducerConfig:
@@ -300,7 +306,7 @@ class ProducerConfig:
             name = _ATTRIBUTE_OF_DOTTED[dotted]
             text_given = isinstance(value, str)
             keywords[name] = from_text(SETTINGS[name], dotted, value) if text_given else value
-        return cls(**keywords)
+        return _noted(cls(**keywords), keywords)
 
 
 #: Every setting by attribute name, in the order of the documentation. Read-only.
@@ -347,19 +353,41 @@ def _check_availability(config: ProducerConfig) -> None:
         )
 
 
-def _check_idempotence(config: ProducerConfig) -> None:
-    """Brokers tell duplicates only among the last five batches, and only of what all replicas have."""
+def _obstacles(config: ProducerConfig) -> list[tuple[str, str]]:
+    """Settings that rule out idempotence, each with what would be right.
+
+    Brokers tell duplicates only among the last five batches, and only of what all replicas have.
+    """
     in_flight = config.max_in_flight_requests_per_connection
-    for name, is_right, right in (
+    requirements = (
         ("acks", config.acks == -1, "-1 ('all')"),
         ("retries", config.retries > 0, "1 or more"),
         ("max_in_flight_requests_per_connection", in_flight <= 5, "5 or less"),
-    ):
-        if not is_right:
-            raise ConfigError(
-                f"{name}: {getattr(config, name)} contradicts enable_idempotence=True; {right} would be "
-                "right, or enable_idempotence=False"
-            )
+    )
+    return [(name, right) for name, is_right, right in requirements if not is_right]
+
+
+def _check_idempotence(config: ProducerConfig) -> None:
+    for name, right in _obstacles(config):
+        if config.transactional_id:
+            wish, instead = f"transactional_id={config.transactional_id!r}", "no transactional_id"
+        else:
+            wish, instead = "enable_idempotence=True", "enable_idempotence=False"
+        raise ConfigError(
+            f"{name}: {getattr(config, name)} contradicts {wish}; {right} would be right, or {instead}"
+        )
+
+
+def _noted(config: ProducerConfig, given: Mapping[str, Any]) -> ProducerConfig:
+    """Say which guarantee is lost by a setting that does not name it."""
+    if not config.enable_idempotence and "enable_idempotence" not in given:
+        causes = ", ".join(f"{name}={getattr(config, name)}" for name, _ in _obstacles(config))
+        _log.info(
+            "Idempotence is off because of %s: what is sent again may be written twice or out of order. "
+            "enable_idempotence=False says the same without this line",
+            causes,
+        )
+    return config
 
 
 def _check_contradictions(config: ProducerConfig) -> None:
@@ -378,8 +406,8 @@ def _check_contradictions(config: ProducerConfig) -> None:
         _check_idempotence(config)
     elif config.transactional_id:
         raise ConfigError(
-            f"transactional_id: {config.transactional_id!r} needs enable_idempotence=True, which is "
-            "not the default yet"
+            f"transactional_id: {config.transactional_id!r} contradicts enable_idempotence=False; "
+            "True, which is the default, would be right"
         )
     if config.compression_gzip_level == 0:
         raise ConfigError("compression_gzip_level: 0 would not compress; -1 or 1 to 9 would be right")

@@ -96,7 +96,7 @@ def from_text(setting: Setting, name: str, value: str) -> Any:
 def integer(
     default: Any, unit: str, minimum: int, maximum: int = INT32_MAX, *, source: str, about: str
 ) -> Any:
-    """A whole number between two bounds. ``default`` may be an ``attrs.Factory``: see ``raised_default``."""
+    """A whole number between two bounds. ``default`` may be a ``YieldingDefault``."""
     return _attribute(
         Setting(
             kind="integer",
@@ -112,10 +112,11 @@ def integer(
     )
 
 
-def boolean(default: bool, *, source: str, about: str) -> Any:
+def boolean(default: bool | YieldingDefault, *, source: str, about: str) -> Any:
     """True or false."""
+    plain = _plain_default(default)
     return _attribute(
-        Setting(kind="boolean", parse=_parse_boolean, default=default, source=source, about=about), default
+        Setting(kind="boolean", parse=_parse_boolean, default=plain, source=source, about=about), default
     )
 
 
@@ -141,21 +142,21 @@ def special(
 
 
 @attrs.frozen
-class RaisedDefault:
-    """A default that follows another setting when that one leaves it no room. ``adjust(config)`` gives it."""
+class YieldingDefault:
+    """A default that gives way to another setting that leaves it no room. ``adjust(config)`` gives it."""
 
-    plain: int
-    adjust: Callable[[Any], int]
+    plain: Any
+    adjust: Callable[[Any], Any]
 
 
 def _attribute(setting: Setting, default: Any) -> Any:
-    if isinstance(default, RaisedDefault):
+    if isinstance(default, YieldingDefault):
         default = attrs.Factory(default.adjust, takes_self=True)
     return attrs.field(default=default, metadata={METADATA_KEY: setting})
 
 
 def _plain_default(default: Any) -> Any:
-    return default.plain if isinstance(default, RaisedDefault) else default
+    return default.plain if isinstance(default, YieldingDefault) else default
 
 
 def _parse_integer(setting: Setting, name: str, value: Any) -> int:

@@ -1,4 +1,4 @@
-"""enable_idempotence: each record once and in order, whatever is lost, refused or sent again."""
+"""Idempotence: each record once and in order, whatever is lost, refused or sent again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRODUCE, INIT_PRODUCER_ID = 0, 22
 
 
 def idempotent(stage: Stage, cluster: FakeCluster, **config: Any) -> WatchedProducer:
-    return stage.producer(cluster, **{"enable_idempotence": True, "batch_size": 0, **config})
+    return stage.producer(cluster, **{"batch_size": 0, **config})
 
 
 def values(cluster: FakeCluster, partition: int = 0) -> list[bytes | None]:
@@ -78,6 +78,23 @@ def test_a_refused_id_fails_what_waits_and_is_asked_for_again(stage: Stage, clus
     error = producer.send().error()
     assert isinstance(error, ClusterAuthorizationFailedError)
     assert error.outcome is Outcome.NOT_SENT
+    assert "IdempotentWrite" in str(error)
+    assert "enable_idempotence=False" in str(error)
+    assert producer.send().metadata().offset == 0
+
+
+@pytest.mark.parametrize("code", [-1, 42])
+def test_an_id_that_is_refused_without_a_good_reason_does_not_end_the_producer(
+    stage: Stage, cluster: FakeCluster, code: int
+) -> None:
+    def refuse(context: RequestContext) -> Action:
+        answer = context.apply()
+        answer.error_code, answer.producer_id, answer.producer_epoch = code, -1, -1
+        return Reply(answer)
+
+    cluster.control(INIT_PRODUCER_ID, refuse)
+    producer = idempotent(stage, cluster)
+    assert "enable_idempotence=False" in str(producer.send().error())
     assert producer.send().metadata().offset == 0
 
 
@@ -190,3 +207,22 @@ def test_a_broker_without_producer_ids_is_named(stage: Stage, cluster: FakeClust
     assert "InitProducerId" in str(error)
     assert "enable_idempotence=False" in str(error)
     assert isinstance(error.__cause__, BrokerError)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"acks": 1},
+        {"retries": 0},
+        {"max_in_flight_requests_per_connection": 6},
+        {"enable_idempotence": False},
+    ],
+)
+def test_settings_that_rule_it_out_leave_no_numbers(
+    stage: Stage, cluster: FakeCluster, settings: dict[str, Any]
+) -> None:
+    producer = idempotent(stage, cluster, **settings)
+    producer.send()
+    producer.kafka.flush(PATIENCE_S)
+    assert cluster.requests(INIT_PRODUCER_ID) == []
+    assert [b.producer_id for b in cluster.topics["t"].partitions[0].batches] == [-1]

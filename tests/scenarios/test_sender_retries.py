@@ -153,10 +153,20 @@ def test_a_connection_lost_before_the_append_is_retried(
     assert cluster.accepted_count() >= 2
 
 
-def test_a_lost_answer_is_retried_and_the_reported_offset_is_true(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_lost_answer_is_retried_and_nothing_is_written_twice(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(PRODUCE, faults.close_after())
     sent = stage.producer(cluster).send()
-    assert sent.metadata().offset == 1  # without idempotence the record is there twice
+    assert sent.metadata().offset == 0
+    assert [r.value for r in cluster.records("t")] == [sent.value]
+    assert len(cluster.requests(PRODUCE)) == 2
+
+
+def test_without_idempotence_the_record_is_there_twice_and_the_offset_is_true(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    cluster.control(PRODUCE, faults.close_after())
+    sent = stage.producer(cluster, enable_idempotence=False).send()
+    assert sent.metadata().offset == 1
     assert [r.value for r in cluster.records("t")] == [sent.value, sent.value]
 
 

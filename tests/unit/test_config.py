@@ -24,6 +24,7 @@ JAVA_DEFAULTS = {
     "compression_zstd_level": 3,
     "connections_max_idle_ms": 540000,
     "delivery_timeout_ms": 120000,
+    "enable_idempotence": True,
     "linger_ms": 5,
     "max_block_ms": 60000,
     "max_in_flight_requests_per_connection": 5,
@@ -169,6 +170,8 @@ def test_acks(given_acks: Any, stored: int) -> None:
             {"enable_idempotence": True, "max_in_flight_requests_per_connection": 6},
             ["max_in_flight_requests_per_connection: 6", "5 or less"],
         ),
+        ({"transactional_id": "a", "acks": 0}, ["acks: 0", "transactional_id='a'", "-1"]),
+        ({"transactional_id": "a", "enable_idempotence": False}, ["enable_idempotence=False", "True"]),
         ({"client_dns_lookup": "default"}, ["client_dns_lookup", "use_all_dns_ips"]),
     ],
 )
@@ -280,7 +283,7 @@ def test_an_unknown_keyword_is_answered_with_the_nearest_right_one(name: str, ne
         ("bootstrap_servers", "did you mean bootstrap.servers?"),
         ("queue.buffering.max.messages", "buffer_memory"),
         ("stats_cb", "metrics()"),
-        ("transactional.id", "needs enable_idempotence=True"),
+        ("transaction.id", "did you mean transactional.id?"),
         ("ssl.ca.location", "not available yet"),
         ("zzz", "nothing similar"),
     ],
@@ -349,3 +352,20 @@ def test_a_mapping_in_the_place_of_the_servers_is_sent_to_from_config_and_not_sh
 def test_from_config_says_what_it_takes(settings: Any) -> None:
     with pytest.raises(ConfigError, match=r"expected a mapping of Kafka's dotted names.*got "):
         KafkaProducer.from_config(settings)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"acks": 1}, {"acks": 0}, {"retries": 0}, {"max_in_flight_requests_per_connection": 6}]
+)
+def test_idempotence_by_default_gives_way_and_says_so(
+    settings: dict[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "kproducer"):
+        assert config().enable_idempotence
+        assert config(**settings, enable_idempotence=False).enable_idempotence is False
+        assert caplog.records == []
+        given = config(**settings)
+    assert given.enable_idempotence is False
+    ((name, value),) = settings.items()
+    assert getattr(given, name) == value
+    assert f"{name}={value}" in caplog.text

@@ -163,9 +163,7 @@ class CoordinatorDialogue:
     def _handle_no_answer(self, request: TransactionRequest, response: ClientResponse, now_ms: int) -> None:
         error = response.error
         if response.unsupported_version is not None:
-            failed = response.unsupported_version
-            if self._life.transactional_id is None:
-                failed.args = (f"{failed.args[0]} (enable_idempotence=False does without)",)
+            failed = self._with_way_out(response.unsupported_version)
             if isinstance(request, (TxnOffsetCommit, AddOffsetsToTxn)):
                 if not self._is_moot(request):
                     self._life.fail_transaction(failed)
@@ -204,16 +202,29 @@ class CoordinatorDialogue:
         if reaction is Reaction.FENCED:
             life.fail_for_good(self._fenced(error))
         elif life.state is _S.INITIALIZING:
-            if reaction is Reaction.FATAL and not isinstance(error, AuthorizationError):
+            is_final = reaction is Reaction.FATAL and not isinstance(error, AuthorizationError)
+            if is_final and life.transactional_id is not None:
                 life.fail_for_good(error)
             else:
-                life.not_initialized(error)
+                life.not_initialized(self._with_way_out(error))
         elif reaction is Reaction.REFUSE and isinstance(request, InitProducerId):
             life.not_initialized(error)
         elif reaction is Reaction.ABORT and not self._is_moot(request):
             life.fail_transaction(error)
         elif reaction is Reaction.FATAL:
             life.fail_for_good(error)
+
+    def _with_way_out(self, error: KafkaError) -> KafkaError:
+        """Idempotence is the default: who never asked for it is told what it needs, and how to do without."""
+        if self._life.transactional_id is None:
+            needs = (
+                "an idempotent producer needs the right to write to a topic, before Kafka 2.8 "
+                "IdempotentWrite on the cluster; "
+                if isinstance(error, AuthorizationError)
+                else ""
+            )
+            error.args = (f"{error.args[0]} ({needs}enable_idempotence=False does without)",)
+        return error
 
     def _is_moot(self, request: TransactionRequest) -> bool:
         """Whether an abort was begun while the request, which had to do with a commit, was on its way."""
