@@ -4,9 +4,11 @@ Stays with one partition for about a batch, then moves to another, preferring sh
 partitions without a leader or behind a broker that takes nothing. One for each topic. Knows the queues only
 by their sizes. Source: KIP-480 (sticky), KIP-794 (adaptive); Kafka class ``BuiltInPartitioner``.
 
-Differs from Kafka: there every look at the ready queues rebuilds a table of weights over all partitions; here
-a partition is drawn evenly and then accepted in proportion to its weight, which needs no table, so that idle
-partitions cost nothing. And a batch that took no further record ends the stay, counted bytes or not.
+Differs from Kafka: a stay ends where a batch ends, be it full or sent because it has lingered, once a small
+amount was produced. Kafka counts ``batch.size`` bytes whatever became of the batches; with large batches that
+leaves all records of a slow topic to one partition for minutes. And there every look at the ready queues
+rebuilds a table of weights over all partitions; here a partition is drawn evenly and then accepted in
+proportion to its weight, which needs no table, so that idle partitions cost nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ class BuiltInPartitioner(StickyChoice):
 
     Args:
         topic: topic name.
-        sticky_batch_size: bytes to send to a partition before moving on, as they lie in a batch.
+        batch_size: bytes of a full batch, which always ends a stay.
+        shortest_stay_bytes: below this not even a batch that was sent ends it.
         queue_size: number of batches that wait for a partition.
         adaptive: whether queue sizes count; else the choice is even.
         compression_ratio: the topic's present estimate; 16 KiB of batch may hold 64 KiB of records.
@@ -44,10 +47,11 @@ class BuiltInPartitioner(StickyChoice):
 
     __slots__ = (
         "_adaptive",
+        "_batch_size",
         "_compression_ratio",
         "_queue_size",
         "_random",
-        "_sticky_batch_size",
+        "_shortest_stay_bytes",
         "_topic",
         "queue_size_range",
         "unavailable_nodes",
@@ -56,16 +60,20 @@ class BuiltInPartitioner(StickyChoice):
     def __init__(
         self,
         topic: str,
-        sticky_batch_size: int,
+        batch_size: int,
         queue_size: Callable[[int], int],
         *,
+        shortest_stay_bytes: int | None = None,
         adaptive: bool = True,
         compression_ratio: Callable[[], float] | None = None,
         random: random_module.Random | None = None,
     ) -> None:
         super().__init__()
         self._topic = topic
-        self._sticky_batch_size = max(sticky_batch_size, 1)
+        self._batch_size = max(batch_size, 1)
+        self._shortest_stay_bytes = (
+            self._batch_size if shortest_stay_bytes is None else min(shortest_stay_bytes, self._batch_size)
+        )
         self._queue_size = queue_size
         self._adaptive = adaptive
         self._compression_ratio = compression_ratio
@@ -92,7 +100,13 @@ class BuiltInPartitioner(StickyChoice):
         """Choose anew if enough was produced. The lock of the queue of ``sticky`` is held.
 
         A switch in the middle of a batch would leave a fraction of one behind to be sent alone. So it waits
-        for a full batch, up to twice the amount: a mix of keyed and other records might never come to that.
+        for the end of a batch, up to twice a full one: a mix of keyed and other records might never come to
+        that.
+
+        Args:
+            sticky: the choice of the caller.
+            is_last_batch_full: no batch is open, or the open one takes no more.
+            snapshot: of the metadata.
 
         Returns:
             Whether ``sticky`` is no longer the choice.
@@ -101,7 +115,7 @@ class BuiltInPartitioner(StickyChoice):
             return True
         produced = sticky.produced_bytes
         if produced >= sticky.force_switch_at_bytes or (
-            is_last_batch_full and produced >= sticky.switch_at_bytes
+            is_last_batch_full and produced >= self._in_records(self._shortest_stay_bytes)
         ):
             self.switch(snapshot)
             return True
@@ -116,9 +130,13 @@ class BuiltInPartitioner(StickyChoice):
         return partition < len(partitions) and partitions[partition].leader_id in snapshot.nodes
 
     def _choose(self, snapshot: MetadataSnapshot) -> StickyPartition:
-        ratio = 1.0 if self._compression_ratio is None else self._compression_ratio()
-        switch_at_bytes = int(self._sticky_batch_size / min(max(ratio, 0.01), 1.0))
-        return StickyPartition(self.next_partition(snapshot), switch_at_bytes)
+        return StickyPartition(self.next_partition(snapshot), self._in_records(self._batch_size))
+
+    def _in_records(self, batch_bytes: int) -> int:
+        """How many bytes of records so many bytes of a batch are, by the present estimate."""
+        if self._compression_ratio is None:
+            return batch_bytes
+        return int(batch_bytes / min(max(self._compression_ratio(), 0.01), 1.0))
 
     def next_partition(self, snapshot: MetadataSnapshot) -> int:
         """Draw a partition; a topic in which nothing is available still gets one.

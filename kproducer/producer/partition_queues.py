@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 #: "Nothing is due": later than any time.
 NEVER_MS: Final = 2**63 - 1
 
-#: How much goes to one partition, about, before the sticky partitioner moves on, unless batches are smaller
-#: still. Not as much as a large batch: at low rates one partition would have all records for minutes.
+#: After so much the sticky partitioner moves on with the next batch that ends, however small that was: at low
+#: rates one partition would have all records for minutes if only full batches counted.
 STICKY_BYTES: Final = 16384
 
 
@@ -105,8 +105,9 @@ class TopicQueues(TopicLanes):
         self.ratio = ratio
         self.partitioner = BuiltInPartitioner(
             topic,
-            min(config.batch_size, STICKY_BYTES),
+            config.batch_size,
             self.queue_size,
+            shortest_stay_bytes=STICKY_BYTES,
             adaptive=config.partitioner_adaptive_partitioning_enable,
             compression_ratio=None if ratio is None else lambda: ratio.ratio,
             random=random,

@@ -9,6 +9,7 @@ import pytest
 
 from kproducer.producer.buffer_pool import BufferPool
 from kproducer.producer.future_record_metadata import FutureRecordMetadata
+from kproducer.producer.partitioners import UNKNOWN_PARTITION
 from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch import RecordBatch
@@ -172,3 +173,17 @@ def test_a_compressed_batch_goes_on_growing_while_the_estimate_has_room() -> Non
     assert [len(buffer) for buffer in buffers.out] == [64 * KIB]
     assert builder.buffer is buffers.out[0]
     assert len(RecordBatch.parse(builder.close()).records()) == count
+
+
+def test_a_sticky_stay_lasts_until_its_batch_ends() -> None:
+    kit = Kit(batch_size=256 * KIB, buffer_memory=4096 * KIB)
+    partitions = set()
+    for _ in range(100):
+        partitions.add(kit.append(UNKNOWN_PARTITION, bytes(900))._owner.topic_partition.partition)
+    assert len(partitions) == 1, "moved on in the middle of a batch that had room to grow"
+    for _ in range(40):
+        # What has lingered is sent, at whatever size.
+        end(kit)
+        for _ in range(20):
+            partitions.add(kit.append(UNKNOWN_PARTITION, bytes(900))._owner.topic_partition.partition)
+    assert len(partitions) > 1, "one partition has all records of a slow topic"
