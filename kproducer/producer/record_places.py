@@ -59,17 +59,20 @@ class RecordPlaces:
         self.topic = topic
         self._row_count = 0
         self.owners: list[ProduceRequestResult] = []
-        reserve = min(expected_rows, _RESERVED_ROWS)
-        self.owner_numbers = array("i", [NO_OWNER]) * reserve
-        self.indexes = array("i", [0]) * reserve
-        self.timestamps_ms = array("q", [NO_TIMESTAMP]) * reserve
-        self.key_sizes = array("i", [NULL_SIZE]) * reserve
-        self.value_sizes = array("i", [NULL_SIZE]) * reserve
+        self._make_columns(min(expected_rows, _RESERVED_ROWS))
         #: The number of each owner by ``id``; ``owners`` keeps them alive, so that no id is used twice.
         self._numbers: dict[int, int] = {}
 
     def __len__(self) -> int:
         return self._row_count
+
+    def _make_columns(self, rows: int) -> None:
+        self.owner_numbers = array("i", [NO_OWNER]) * rows
+        self.indexes = array("i", [0]) * rows
+        self.timestamps_ms = array("q", [NO_TIMESTAMP]) * rows
+        self.key_sizes = array("i", [NULL_SIZE]) * rows
+        # Last: what interrupts this leaves no column that is thought to be longer than it is.
+        self.value_sizes = array("i", [NULL_SIZE]) * rows
 
     # -- filling ---------------------------------------------------------------------------------------
 
@@ -77,7 +80,10 @@ class RecordPlaces:
         """Add rows without owner, for a loop to fill in place. Returns the number of the first one."""
         first = self._row_count
         missing = first + row_count - len(self.value_sizes)
-        if missing > 0:
+        if missing > 0 and not first:
+            # Made anew: extending copies each column once more.
+            self._make_columns(row_count)
+        elif missing > 0:
             missing = max(missing, first // 2)
             self.owner_numbers.extend(array("i", [NO_OWNER]) * missing)
             self.indexes.extend(array("i", [0]) * missing)

@@ -288,6 +288,7 @@ class SendArrowCall(ArrowCall):
         except BaseException as error:
             if len(self._places):
                 # What was accepted is on its way: whoever catches this has to learn of it.
+                self._refuse_the_rest()
                 error.partial_result = self._result()  # type: ignore[attr-defined]
             elif isinstance(error, KafkaError) and error.outcome is None:
                 error.outcome = Outcome.NOT_SENT
@@ -310,7 +311,8 @@ class SendArrowCall(ArrowCall):
             finally:
                 source.close()
 
-    def _result(self) -> SendManyResult:
+    def _refuse_the_rest(self) -> None:
+        """Leave no row open after an interruption: those nobody came to are cut off, the others refused."""
         places = self._places
         count = len(places)
         while count and places.owner_numbers[count - 1] == NO_OWNER:
@@ -319,6 +321,10 @@ class SendArrowCall(ArrowCall):
         if NO_OWNER in places.owner_numbers:
             # Rows of the block that was under way: by destination, and not in the order of the call.
             places.refuse_all_open(0, KafkaError("the call was interrupted").with_outcome(Outcome.NOT_SENT))
+
+    def _result(self) -> SendManyResult:
+        places = self._places
+        places.cut(len(places))
         return SendManyResult(self._shown_topic, places, self._producer.source.clock)
 
     def _begin(self, rows: ArrowRows, count: int) -> None:
