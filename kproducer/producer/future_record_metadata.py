@@ -148,7 +148,7 @@ class ProduceRequestResult:
         raised = 0
         for callback, future in deliveries:
             try:
-                callback(future._metadata(), future._error())
+                callback(future._metadata(), _copy_of(future._error()))
             except BaseException:  # SystemExit and CancelledError too: the I/O thread serves everybody else
                 raised += 1
                 if raised == 1:  # the others of this batch most likely raise the same
@@ -355,19 +355,20 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
             IllegalStateError: not known yet, and called without ``timeout`` on the I/O thread, as in a
                 delivery callback: the thread that completes futures would wait for itself.
         """
-        self._wait_done(timeout)
-        error = self._error()
+        error = self.exception(timeout)
         if error is not None:
-            # Shared by the records of the batch: without this each raise would pile up frames on it.
-            raise error.with_traceback(None)
+            try:
+                raise error
+            finally:
+                del error  # breaks the cycle: error, traceback, this frame
         return self._metadata()
 
     get = result
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Like ``result``, but return the error, or ``None`` on success."""
+        """Like ``result``, but return the error, a new object each time, or ``None`` on success."""
         self._wait_done(timeout)
-        return self._error()
+        return _copy_of(self._error())
 
     def _wait_done(self, timeout: float | None) -> None:
         owner, _ = self._locate()
@@ -435,7 +436,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         # asyncio of Python 3.14 reads (done, cancelled, result, exception) in one go.
         if not self.done():
             return False, False, None, None
-        error = self._error()
+        error = _copy_of(self._error())
         return True, False, None if error is not None else self._metadata(), error
 
     def set_running_or_notify_cancel(self) -> bool:
@@ -466,6 +467,22 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
 
 
 set_future_type(FutureRecordMetadata)
+
+
+def _copy_of(error: KafkaError | None) -> KafkaError | None:
+    """The batch's error for one reader, who may raise it.
+
+    Raising puts frames on an error, and in these are futures, often all of the batch. The collector does not
+    see through futures (see ``new_future`` in ``native/_append.pyx``): on the batch's own error the frames,
+    and whatever else is in them, would stay for ever.
+    """
+    if error is None:
+        return None
+    clone: KafkaError = error.__class__.__new__(error.__class__, *error.args)
+    clone.__dict__.update(error.__dict__)
+    if error.__cause__ is not None:
+        clone.__cause__ = error.__cause__
+    return clone
 
 
 def _run_done_callback(callback: Callable[[Any], object], future: FutureRecordMetadata | None) -> None:

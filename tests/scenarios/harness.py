@@ -178,7 +178,8 @@ class WatchedProducer:
         assert sent.future.done(), f"{sent} was never resolved"
         assert len(sent.callbacks) == 1, f"{sent}: {len(sent.callbacks)} callbacks"
         metadata, error = sent.callbacks[0]
-        assert sent.future.exception(0) is error
+        told = sent.future.exception(0)
+        assert (type(told), str(told)) == (type(error), str(error))
         if error is None:
             assert sent.future.result(0) == metadata
         else:

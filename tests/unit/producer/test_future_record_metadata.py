@@ -205,10 +205,11 @@ def test_delivery_callbacks_run_in_order_before_anybody_is_woken(caplog: pytest.
 
 def test_delivery_callback_of_a_failed_record_gets_metadata_and_error() -> None:
     result, futures = make(1)
-    got: list[object] = []
-    error = BoomError("x")
-    finish(result, error=error, deliveries=[(lambda m, e: got.append((m, e)), futures[0])])
-    assert got == [(RecordMetadata("topic", 3, -1, 1000, 5, -1), error)]
+    got: list[tuple[RecordMetadata, KafkaError]] = []
+    finish(result, error=BoomError("x"), deliveries=[(lambda m, e: got.append((m, e)), futures[0])])
+    ((metadata, error),) = got
+    assert metadata == RecordMetadata("topic", 3, -1, 1000, 5, -1)
+    assert (type(error), str(error)) == (BoomError, "x")
 
 
 def test_wait_and_as_completed_over_several_batches() -> None:
