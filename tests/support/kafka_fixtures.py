@@ -66,10 +66,12 @@ def skip_or_fail(reason: str) -> NoReturn:
     pytest.skip(f"tests against Apache Kafka were skipped: {reason}")
 
 
-def start_or_skip(version: str, node_count: int = 1) -> KafkaCluster:
+def start_or_skip(
+    version: str, node_count: int = 1, properties: dict[str, str] | None = None
+) -> KafkaCluster:
     """A running cluster, or the end of the test: skipped, or failed where Kafka is required."""
     try:
-        return KafkaCluster(version, node_count)
+        return KafkaCluster(version, node_count, properties=properties)
     except KafkaUnavailableError as error:
         unavailable = str(error)
     skip_or_fail(unavailable)

@@ -1,0 +1,169 @@
+"""A proxy in front of Apache Kafka that shows each request and each answer to a test before it passes it on.
+
+Clients that bootstrap through it stay with it: addresses of brokers in answers are replaced by those of the
+proxy. The test may hold a frame (by not returning), swallow it and end the connection, or kill whoever waits
+for it. Threads, loopback, one listening socket for each broker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import NamedTuple
+
+_HOST = b"127.0.0.1"
+_SIZE = struct.Struct(">i")
+_REQUEST_HEADER = struct.Struct(">hhi")
+
+
+class Frame(NamedTuple):
+    """One request or answer on its way.
+
+    Attributes:
+        api_key, api_version: of the request; an answer has those of its request.
+        is_answer: else it is a request.
+    """
+
+    api_key: int
+    api_version: int
+    is_answer: bool
+
+
+class KafkaProxy:
+    """Runs from construction to ``close``.
+
+    Args:
+        bootstrap_servers: ``127.0.0.1:port`` of every broker, comma-separated.
+        passes: asked for each frame, on the connection's thread; ``False`` ends the connection instead.
+
+    Attributes:
+        bootstrap_servers: for the clients that are to go through it.
+    """
+
+    def __init__(self, bootstrap_servers: str, passes: Callable[[Frame], bool]) -> None:
+        self._passes = passes
+        self._sockets: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._addresses: dict[bytes, bytes] = {}
+        listeners = []
+        for server in bootstrap_servers.split(","):
+            port = int(server.rpartition(":")[2])
+            listener = self._keep(socket.create_server(("127.0.0.1", 0)))
+            own_port = listener.getsockname()[1]
+            self._addresses[_HOST + _SIZE.pack(port)] = _HOST + _SIZE.pack(own_port)
+            listeners.append((listener, port, own_port))
+        self.bootstrap_servers = ",".join(f"127.0.0.1:{own_port}" for _, _, own_port in listeners)
+        for listener, port, _ in listeners:
+            self._start(self._accept, listener, port)
+
+    def __enter__(self) -> KafkaProxy:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every connection. Whoever holds a frame has to let go of it before."""
+        with self._lock:
+            self._is_closed = True
+            sockets = tuple(self._sockets)
+        for each in sockets:
+            _end(each)
+        for thread in self._threads:
+            thread.join(30)
+        for each in sockets:
+            each.close()
+
+    def _keep(self, each: socket.socket) -> socket.socket:
+        with self._lock:
+            self._sockets.add(each)
+        return each
+
+    def _start(self, target: Callable[..., None], *arguments: object) -> None:
+        with self._lock:
+            if self._is_closed:
+                return
+            thread = threading.Thread(target=target, args=arguments, name="kafka proxy", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _accept(self, listener: socket.socket, port: int) -> None:
+        while True:
+            try:
+                client = self._keep(listener.accept()[0])
+            except OSError:
+                return
+            try:
+                broker = self._keep(socket.create_connection(("127.0.0.1", port), 5))
+                broker.settimeout(None)
+            except OSError:
+                self._drop(client)
+                continue
+            for each in (client, broker):
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            kinds: dict[int, tuple[int, int]] = {}
+            self._start(self._pass_requests, client, broker, kinds)
+            self._start(self._pass_answers, client, broker, kinds)
+            if self._is_closed:
+                return
+
+    def _pass_requests(
+        self, client: socket.socket, broker: socket.socket, kinds: dict[int, tuple[int, int]]
+    ) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            while True:
+                frame = _read_frame(client)
+                api_key, version, correlation_id = _REQUEST_HEADER.unpack_from(frame)
+                kinds[correlation_id] = (api_key, version)
+                if not self._passes(Frame(api_key, version, False)):
+                    break
+                broker.sendall(_SIZE.pack(len(frame)) + frame)
+        self._drop(client, broker)
+
+    def _pass_answers(
+        self, client: socket.socket, broker: socket.socket, kinds: dict[int, tuple[int, int]]
+    ) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            while True:
+                frame = _read_frame(broker)
+                (correlation_id,) = _SIZE.unpack_from(frame)
+                if not self._passes(Frame(*kinds.pop(correlation_id), True)):
+                    break
+                for address, own in self._addresses.items():
+                    frame = frame.replace(address, own)
+                client.sendall(_SIZE.pack(len(frame)) + frame)
+        self._drop(client, broker)
+
+    def _drop(self, *sockets: socket.socket) -> None:
+        for each in sockets:
+            _end(each)
+            each.close()
+            with self._lock:
+                self._sockets.discard(each)
+
+
+def _end(each: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        each.shutdown(socket.SHUT_RDWR)
+
+
+def _read_frame(source: socket.socket) -> bytes:
+    return _read(source, _SIZE.unpack(_read(source, _SIZE.size))[0])
+
+
+def _read(source: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        part = source.recv(size - len(parts))
+        if not part:
+            raise EOFError
+        parts += part
+    return bytes(parts)

@@ -1,0 +1,92 @@
+"""A producer to be killed: ``python -m tests.support.scripted_transactions SCRIPT SERVERS ID TOPIC GROUP``.
+
+``three``: commits the transaction "one" with an offset, aborts "two", commits "three"; each writes to both
+partitions of TOPIC. ``prepare``: writes "handed over", prepares, prints the result and hangs until it is killed.
+``copy``: consumes TOPIC, produces every value to TOPIC-copy, positions as part of the transactions, to the end.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+
+from kproducer import ConsumerGroupMetadata, KafkaProducer, OffsetAndMetadata, TopicPartition
+
+RECORDS = 20
+OFFSET = 10
+#: So many records the script "copy" puts into a transaction.
+COPY_SIZE = 10
+
+
+def values_of(name: str) -> list[bytes]:
+    """What each partition gets in that transaction."""
+    return [b"%s-%d" % (name.encode(), number) for number in range(RECORDS)]
+
+
+def send(producer: KafkaProducer, topic: str, name: str) -> None:
+    for value in values_of(name):
+        for partition in (0, 1):
+            producer.send(topic, value, partition=partition)
+    producer.flush()
+
+
+def three(producer: KafkaProducer, topic: str, group: str, servers: str) -> None:
+    with producer.transaction():
+        send(producer, topic, "one")
+        producer.send_offsets_to_transaction(
+            {TopicPartition(topic, 0): OffsetAndMetadata(OFFSET)}, ConsumerGroupMetadata(group)
+        )
+    producer.begin_transaction()
+    send(producer, topic, "two")
+    producer.abort_transaction()
+    with producer.transaction():
+        send(producer, topic, "three")
+
+
+def prepare(producer: KafkaProducer, topic: str, group: str, servers: str) -> None:
+    producer.begin_transaction()
+    send(producer, topic, "handed over")
+    print(pickle.dumps(producer.prepare()).hex(), flush=True)
+    threading.Event().wait(60)
+
+
+def copy(producer: KafkaProducer, topic: str, group: str, servers: str) -> None:
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as Place
+
+    # Positions are asked for after init_transactions: nobody else's transaction is open any more.
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
+    place = Place(topic, 0)
+    (position,) = consumer.committed([place], timeout=30)
+    place.offset = max(0, position.offset)
+    end = consumer.get_watermark_offsets(place, timeout=30)[1]
+    consumer.assign([place])
+    while place.offset < end:
+        messages = consumer.consume(COPY_SIZE, timeout=30)
+        with producer.transaction():
+            for message in messages:
+                producer.send(f"{topic}-copy", message.value(), partition=0)
+            place.offset = messages[-1].offset() + 1
+            producer.send_offsets_to_transaction(
+                {TopicPartition(topic, 0): OffsetAndMetadata(place.offset)}, ConsumerGroupMetadata(group)
+            )
+    consumer.close()
+
+
+def main() -> None:
+    script, servers, transactional_id, topic, group = sys.argv[1:]
+    scripts = {"three": three, "prepare": prepare, "copy": copy}
+    with KafkaProducer(
+        bootstrap_servers=servers,
+        enable_idempotence=True,
+        transactional_id=transactional_id,
+        linger_ms=0,
+    ) as producer:
+        producer.init_transactions()
+        scripts[script](producer, topic, group, os.environ.get("DIRECT_SERVERS", servers))
+
+
+if __name__ == "__main__":
+    main()
