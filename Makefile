@@ -55,6 +55,7 @@ bench: setup ## every client on every row, embedded cluster and Apache Kafka (BE
 	@$(PY) -m benchmarks $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(BENCH_ARGS)
 	@$(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS)
 	@$(PY) -m benchmarks.codecs
+	@$(PY) -m benchmarks.idempotence
 
 performance: ## make bench, with its tables and plots written into docs/performance.md and README.md
 	@$(MAKE) bench BENCH_ARGS="--document $(BENCH_ARGS)"
