@@ -98,6 +98,7 @@ class RecordBatchBuilder:
         "_compressed_size_bytes",
         "_factor",
         "_flushed_bytes",
+        "_is_broken",
         "_record_bytes",
         "_state",
         "_stream",
@@ -140,6 +141,9 @@ class RecordBatchBuilder:
         self._flushed_bytes = 0
         self._stream: CompressionStream | None = None
         self._compressed_pieces: list[bytes] = []
+        #: Compression has begun and not come to its end: something was raised in between, by a signal handler
+        #: or for want of memory, and records may be in the stream twice.
+        self._is_broken = False
         #: Fixed when the records are finished: their plain and wire size, and where the batch lies.
         self._record_bytes = 0
         self._compressed_size_bytes = 0
@@ -244,6 +248,8 @@ class RecordBatchBuilder:
         """``try_append`` for a record that the writer has just refused. Nobody else may append meanwhile."""
         if self._state is not BuilderState.OPEN:
             raise IllegalStateError(f"cannot append to a batch that is {self._state.value}")
+        if self._is_broken:
+            return False
         writer = self._writer
         buffer_bytes = len(writer.buffer)
         if not writer.record_count:
@@ -312,6 +318,12 @@ class RecordBatchBuilder:
         self._writer.limit = min(self._writer.position + max(run, 0), len(self._writer.buffer))
 
     def _flush_chunk(self) -> None:
+        """Compress the records in the buffer, and go on at its start."""
+        self._is_broken = True
+        self._compress_chunk()
+        self._is_broken = False
+
+    def _compress_chunk(self) -> None:
         writer = self._writer
         if self._stream is None:
             self._stream = self.compression.stream()
@@ -343,7 +355,7 @@ class RecordBatchBuilder:
         if self._state is BuilderState.OPEN:
             self._move_to(BuilderState.SEALED)
             self._writer.limit = 0
-            if self._stream is not None:
+            if self._stream is not None and not self._is_broken:
                 self._finish_records()
 
     def set_producer_state(
@@ -396,13 +408,15 @@ class RecordBatchBuilder:
             when the result fits), else of memory of its own.
 
         Raises:
-            IllegalStateError: the batch is aborted or has no records.
+            IllegalStateError: the batch is aborted or has no records, or its compression was interrupted.
         """
         if self._closed_view is not None:
             return self._closed_view
         if not self._writer.record_count and self._state is not BuilderState.ABORTED:
             raise IllegalStateError("cannot close a batch without records")
         self.close_for_appends()
+        if self._is_broken:
+            raise IllegalStateError("its compression was interrupted")
         if self._state is BuilderState.SEALED and not self._record_bytes:
             self._finish_records()
         self._move_to(BuilderState.CLOSED)
@@ -424,16 +438,18 @@ class RecordBatchBuilder:
 
     def _finish_records(self) -> None:
         """Compress what is left and put the records where they will be sent from."""
+        self._is_broken = True
         self._record_bytes = self._plain_bytes()
         if self.compression.type is CompressionType.NONE:
             self._compressed_size_bytes = self._record_bytes
+            self._is_broken = False
             return
         writer = self._writer
         if self._stream is None:
             with memoryview(writer.buffer) as view:
                 compressed = self.compression.compress(view[RECORD_BATCH_OVERHEAD : writer.position])
         else:
-            self._flush_chunk()
+            self._compress_chunk()
             self._compressed_pieces.append(self._stream.flush())
             compressed = b"".join(self._compressed_pieces)
             self._stream = None
@@ -444,6 +460,7 @@ class RecordBatchBuilder:
         with memoryview(self._wire_buffer) as view:
             view[RECORD_BATCH_OVERHEAD:end] = compressed
         self._compressed_size_bytes = len(compressed)
+        self._is_broken = False
         if self._topic_ratio is not None:
             self._topic_ratio.observe(self.compression_ratio)
 
