@@ -127,8 +127,11 @@ class TopicQueues(TopicLanes):
         """Enough was sent to the present choice: choose anew, if this is the moment.
 
         If somebody holds the queue's lock, the next append asks again: ``send`` must not wait here, as the
-        holder may be the very code that a signal handler's ``send`` has interrupted.
+        holder may be the very code that a signal handler's ``send`` has interrupted. Likewise if the topic
+        has gone from the metadata, in which it stays for as long as it is in use: there is nothing to choose.
         """
+        if not snapshot.partition_count(lane.topic_partition.topic):
+            return
         if lane.lock.acquire(blocking=False):
             try:
                 batch = lane.open_batch

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import ProducerClosedError
 from kproducer.producer.partition_queues import PartitionQueue
+from kproducer.producer.partitioners import UNKNOWN_PARTITION
 from kproducer.producer.producer_batch import ProducerBatch
 from tests.support.accumulator_kit import Kit
 
@@ -131,3 +133,18 @@ def test_a_stay_that_ends_while_the_queue_is_locked_ends_with_the_next_record() 
         assert lanes.partitioner.current is sticky
     kit.append(-1, bytes(100))
     assert lanes.partitioner.current is not sticky
+
+
+def test_a_stay_does_not_end_where_nothing_is_left_to_choose() -> None:
+    """A long call may hold a snapshot from a moment when its topic was forgotten."""
+    kit = Kit(batch_size=32_768)
+    kit.append(UNKNOWN_PARTITION)
+    topic = kit.accumulator.topics["topic"]
+    sticky = topic.partitioner.current
+    assert sticky is not None
+    sticky.produced_bytes = 10 * sticky.force_switch_at_bytes
+    gone = MetadataSnapshot(cluster_id="c", nodes=kit.snapshot.nodes, topics={})
+    assert topic.append_sticky(1, None, b"v", None, None, gone) is not None
+    assert topic.partitioner.current is sticky
+    assert topic.append_sticky(1, None, b"v", None, None, kit.snapshot) is not None
+    assert topic.partitioner.current is not sticky
