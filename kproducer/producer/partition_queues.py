@@ -284,7 +284,8 @@ class PartitionQueues:
                         self._note_expiry(batch)
                         break
                     queue.pop_first_locked()
-                    batch.close_for_appends()
+                    # Not close_for_appends(), which may compress, and fail: the batch has to be told of.
+                    batch.is_open = False
                     expired.append(batch)
                 if not queue.batches:
                     self.active.pop(queue, None)

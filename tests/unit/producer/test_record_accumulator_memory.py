@@ -10,6 +10,7 @@ import pytest
 from kproducer.errors import KafkaError, SerializationError
 from kproducer.producer.incomplete_batches import IncompleteBatches
 from kproducer.producer.partition_queues import PartitionQueues
+from kproducer.records.record_batch_builder import RecordBatchBuilder
 from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
 from tests.support.sender_bench import Bench
 
@@ -148,4 +149,22 @@ def test_ctrl_c_while_a_batch_is_put_in_leaves_nothing_that_never_ends(
     for batch in kit.drain(1, 2):
         kit.finish(batch, partition_of(batch))
     assert not kit.accumulator.has_unresolved
+    kit.assert_all_memory_is_back()
+
+
+def test_a_batch_that_cannot_be_compressed_expires_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(builder: RecordBatchBuilder) -> None:
+        raise MemoryError
+
+    kit = Kit(compression_type="gzip")
+    future = kit.append()
+    (batch,) = kit.accumulator._incomplete.copy()
+    assert batch.builder is not None
+    batch.builder._flush_chunk()
+    monkeypatch.setattr(RecordBatchBuilder, "_finish_records", no_memory)
+    kit.clock.advance(kit.config.delivery_timeout_ms)
+    assert kit.accumulator.expired_batches(kit.now_ms) == [batch]
+    batch.abort(KafkaError("expired"))
+    kit.accumulator.deallocate(batch)
+    assert future.done()
     kit.assert_all_memory_is_back()
