@@ -15,27 +15,20 @@ from kproducer.errors import FatalProducerError, IllegalStateError, KafkaTimeout
 from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.producer.transactions.transaction_state import PendingOperation
+from kproducer.producer_lifecycle import ProducerLifecycle
 from kproducer.send_arguments import checked_timeout_s
 
 if TYPE_CHECKING:
-    from kproducer.config import ProducerConfig
     from kproducer.producer.transactions.transaction_manager import TransactionManager
     from kproducer.producer_engine import ProducerEngine
     from kproducer.types import TopicPartition
 
 
-class TransactionalCalls:
+class TransactionalCalls(ProducerLifecycle):
     """Mixed into ``KafkaProducer``. ``timeout`` is in seconds; ``None``: ``max_block_ms``.
 
     A call that ran into its timeout goes on in the background; the same call again waits for it.
     """
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-        _config: ProducerConfig
-
-        def _engine_on_first_use(self) -> ProducerEngine: ...
 
     def init_transactions(self, timeout: float | None = None) -> None:
         """Get a producer id; ends what an earlier producer with this transactional id has left open.

@@ -32,6 +32,7 @@ from kproducer.kernel.arrow import ArrowRows, ArrowSource
 from kproducer.producer.arrow_columns import ArrowColumns
 from kproducer.producer.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
 from kproducer.producer.record_places import NO_OWNER, RecordPlaces
+from kproducer.producer.send_many import TRANSACTION_ERRORS
 from kproducer.producer.send_many_result import SendManyResult
 from kproducer.producer.topic_wait import MetadataSource, await_topic
 
@@ -44,6 +45,8 @@ class ArrowProducer:
 
     Attributes:
         send_one: ``KafkaProducer.send``.
+        check_send: raises where records are not taken, as between two transactions.
+        note_refusal: told of what forbids to commit the transaction, if there is one.
         source: the metadata of the running engine.
         lanes_of: the ``TopicLanes`` of a topic.
         max_block_ms: how long to wait for a topic.
@@ -54,6 +57,8 @@ class ArrowProducer:
     """
 
     send_one: Callable[..., FutureRecordMetadata]
+    check_send: Callable[[], None]
+    note_refusal: Callable[[KafkaError], None]
     source: MetadataSource
     lanes_of: Callable[[str], object]
     max_block_ms: int
@@ -154,6 +159,10 @@ class ArrowCall(ABC):
         return rows
 
     def _send_chunk(self, rows: ArrowRows, count: int) -> None:
+        try:
+            self._producer.check_send()
+        except KafkaError as error:
+            self._ending = error
         self._begin(rows, count)
         try:
             row = 0
@@ -232,7 +241,7 @@ class ArrowCall(ABC):
 
     def _ends_call(self, error: KafkaError) -> bool:
         """Whether the records to come would fail alike, most of them after another wait."""
-        if isinstance(error, (BufferExhaustedError, ProducerClosedError)):
+        if isinstance(error, (BufferExhaustedError, ProducerClosedError, *TRANSACTION_ERRORS)):
             return True
         # The topic is gone, or closed to us; rows of other topics may go on.
         return isinstance(error, BrokerError) and self._topic is not None
@@ -361,6 +370,13 @@ class ArrowSink(ArrowCall):
             RowRefusedError: a row cannot be sent; those before it are, and some behind it may be.
             InvalidArgumentError: as for ``send_arrow``.
         """
+        try:
+            return self._send_sources(data)
+        except BaseException as error:
+            self._producer.note_refusal(KafkaError(f"rows of Arrow data were refused: {error!r}"))
+            raise
+
+    def _send_sources(self, data: Any) -> int:
         content_bytes = 0
         for source in sources(data):
             rows: ArrowRows | None = None

@@ -16,8 +16,11 @@ from typing import Any
 import attrs
 
 from kproducer.errors import (
+    AbortTransactionError,
     BrokerError,
     BufferExhaustedError,
+    FatalProducerError,
+    IllegalStateError,
     KafkaError,
     MetadataTimeoutError,
     Outcome,
@@ -30,6 +33,9 @@ from kproducer.producer.send_many_input import Chunk, SendManyInput
 from kproducer.producer.send_many_result import SendManyResult
 from kproducer.producer.topic_wait import MetadataSource, await_topic
 from kproducer.serializers import SerializeFunction
+
+#: No record is taken until a transaction is aborted, or begun, or at all.
+TRANSACTION_ERRORS = (AbortTransactionError, FatalProducerError, IllegalStateError)
 
 #: (topic, value, key, headers, partition, timestamp_ms) to the record's future.
 SendOne = Callable[[str, Any, Any, Any, Any, Any], FutureRecordMetadata]
@@ -245,7 +251,7 @@ class SendManyCall:
 
     def _ends_call(self, error: KafkaError, partition: Any) -> bool:
         """Whether the records to come would fail alike, most of them after another wait."""
-        if isinstance(error, (BufferExhaustedError, ProducerClosedError)):
+        if isinstance(error, (BufferExhaustedError, ProducerClosedError, *TRANSACTION_ERRORS)):
             return True
         rows_may_differ = self._producer.may_change_topics
         if isinstance(error, MetadataTimeoutError):

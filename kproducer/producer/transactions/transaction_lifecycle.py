@@ -7,6 +7,7 @@ Source: Kafka's ``TransactionManager`` (transitionTo, transitionToAbortableError
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from kproducer.errors import (
@@ -59,6 +60,7 @@ class TransactionLifecycle:
         transaction: the open transaction; None outside.
         sequences: numbers of the batches.
         can_raise_epoch: the coordinator gives the next epoch to whoever has this one (KIP-360).
+        gate: told whether records may be sent without asking: before they may not, after they may.
     """
 
     def __init__(self, transactional_id: str | None) -> None:
@@ -69,13 +71,22 @@ class TransactionLifecycle:
         self.transaction: OpenTransaction | None = None
         self.sequences = SequenceTracker(transactional_id is not None)
         self.can_raise_epoch = False
+        self.gate: Callable[[bool], None] | None = None
 
     def move_to(self, state: TransactionState) -> None:
         """Go to another state. Raises IllegalStateError for a way that is not in the table."""
         if state not in LEGAL_TRANSITIONS[self.state]:
             raise IllegalStateError(f"a producer that is {self.state.value} cannot be {state.value} next")
         _log.debug("Producer %s: %s -> %s", self.transactional_id, self.state.name, state.name)
+        self._enter(state)
+
+    def _enter(self, state: TransactionState) -> None:
+        gate = self.gate
+        if gate is not None and self.state is _S.IN_TRANSACTION:
+            gate(False)
         self.state = state
+        if gate is not None and state is _S.IN_TRANSACTION:
+            gate(True)
 
     # -- for callers -----------------------------------------------------------------------------------
 
@@ -243,7 +254,7 @@ class TransactionLifecycle:
             return
         _log.error("Producer %s is of no use any more: %s", self.transactional_id, cause)
         self.cause = cause
-        self.state = _S.FATAL_ERROR
+        self._enter(_S.FATAL_ERROR)
         error = self.fatal_error()
         self._fail(error)
         self._fail_offsets(error)
@@ -252,7 +263,7 @@ class TransactionLifecycle:
         """The producer is closed: nobody may be left waiting."""
         if self.state is not _S.FATAL_ERROR:
             self.cause = error
-            self.state = _S.FATAL_ERROR
+            self._enter(_S.FATAL_ERROR)
         self._fail(error)
         self._fail_offsets(error)
 

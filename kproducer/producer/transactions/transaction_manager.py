@@ -87,6 +87,13 @@ class TransactionManager:
         """See the class: for whoever is made after the manager."""
         self._wakeup = wakeup
 
+    def set_gate(self, gate: Callable[[bool], None]) -> None:
+        """Have ``gate`` told when records may be sent without ``check_send``; before the first use.
+
+        It is called under the manager's lock, and may not call back.
+        """
+        self._life.gate = gate
+
     # -- any thread: looking ---------------------------------------------------------------------------
 
     @property
@@ -136,8 +143,9 @@ class TransactionManager:
                 life.refuse_call(
                     "begin_transaction", "call init_transactions once, then end each transaction"
                 )
-            life.move_to(_S.IN_TRANSACTION)
+            # First: as soon as the state says so records come.
             life.transaction = OpenTransaction(2 if self._transaction_version() >= 2 else 1)
+            life.move_to(_S.IN_TRANSACTION)
 
     def begin_commit(self) -> PendingOperation:
         """Commit once everything is written. Also for a transaction that was handed over.

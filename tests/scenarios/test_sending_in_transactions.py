@@ -1,0 +1,233 @@
+"""Sending with a transactional id: as without one, and never outside a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kproducer import (
+    AbortTransactionError,
+    FencedError,
+    IllegalStateError,
+    KafkaError,
+    KafkaProducer,
+    ProducerClosedError,
+    SerializationError,
+)
+from kproducer.producer.arrow_columns import ArrowColumns
+from kproducer.producer.send_arrow import RowRefusedError
+from tests.fakebroker import FakeCluster, faults
+from tests.scenarios.conftest import Stage
+
+PRODUCE, END = 0, 26
+LONG_MS = 15_000
+
+
+@pytest.fixture(params=[1, 2])
+def one(stage: Stage, request: pytest.FixtureRequest) -> FakeCluster:
+    cluster = stage.cluster(1, topics={"t": 2})
+    cluster.transaction_version = request.param
+    return cluster
+
+
+def transactional(stage: Stage, cluster: FakeCluster, **config: Any) -> KafkaProducer:
+    kafka = stage.producer(cluster, **{"transactional_id": "tx", "max_block_ms": 20_000, **config}).kafka
+    kafka.init_transactions()
+    return kafka
+
+
+def committed(cluster: FakeCluster) -> list[bytes | None]:
+    return [record.value for record in cluster.committed_records("t", 0)]
+
+
+def count_slow_sends(producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    slow = []
+    original = producer._send_slowly
+
+    def send_slowly(*record: Any) -> Any:
+        slow.append(record[1])
+        return original(*record)
+
+    monkeypatch.setattr(producer, "_send_slowly", send_slowly)
+    return slow
+
+
+def test_only_records_that_begin_a_batch_are_unusual(
+    stage: Stage, one: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = transactional(stage, one, linger_ms=LONG_MS)
+    slow = count_slow_sends(producer, monkeypatch)
+    for number in range(2):
+        with producer.transaction():
+            for letter in "abc":
+                producer.send("t", f"{letter}{number}", partition=0)
+    assert committed(one) == [b"a0", b"b0", b"c0", b"a1", b"b1", b"c1"]
+    assert set(slow) <= {"a0", "a1"}
+
+
+def _commit(producer: KafkaProducer) -> None:
+    producer.commit_transaction()
+
+
+def _abort(producer: KafkaProducer) -> None:
+    producer.abort_transaction()
+
+
+def _prepare(producer: KafkaProducer) -> None:
+    producer.prepare()
+
+
+def _close(producer: KafkaProducer) -> None:
+    producer.close()
+
+
+SENDS: list[Callable[[KafkaProducer], Any]] = [
+    lambda producer: producer.send("t", b"stray", partition=0),
+    lambda producer: producer.send_many("t", [b"stray"], partitions=0),
+    lambda producer: producer.send_arrow("t", pa.table({"value": [b"stray"]}), partition=0),
+]
+
+
+@pytest.mark.parametrize("send", SENDS, ids=["send", "send_many", "send_arrow"])
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        (_commit, IllegalStateError),
+        (_abort, IllegalStateError),
+        (_prepare, IllegalStateError),
+        (_close, ProducerClosedError),
+    ],
+)
+def test_after_the_end_nothing_is_taken(
+    stage: Stage,
+    one: FakeCluster,
+    end: Callable[[KafkaProducer], None],
+    expected: type[KafkaError],
+    send: Callable[[KafkaProducer], Any],
+) -> None:
+    producer = transactional(stage, one)
+    producer.begin_transaction()
+    producer.send("t", b"1", partition=0)
+    producer.flush()
+    end(producer)
+    produced = len(one.requests(PRODUCE))
+    with pytest.raises(expected):
+        send(producer)
+    assert len(one.requests(PRODUCE)) == produced
+
+
+def test_nothing_is_taken_while_a_commit_goes_on(stage: Stage, one: FakeCluster) -> None:
+    producer = transactional(stage, one)
+    producer.begin_transaction()
+    producer.send("t", b"1", partition=0)
+    gate = one.gate()
+    one.control(END, faults.hold_before(gate))
+    with pytest.raises(KafkaError, match="commit_transaction"):
+        producer.commit_transaction(0.01)
+    for send in SENDS:
+        with pytest.raises(IllegalStateError):
+            send(producer)
+    gate.open()
+    producer.commit_transaction()
+    assert committed(one) == [b"1"]
+
+
+@pytest.mark.parametrize("send", SENDS, ids=["send", "send_many", "send_arrow"])
+def test_after_a_refusal_only_an_abort_is_possible(
+    stage: Stage, one: FakeCluster, send: Callable[[KafkaProducer], Any]
+) -> None:
+    producer = transactional(stage, one)
+    one.control(PRODUCE, faults.refuse_produce(87))
+    producer.begin_transaction()
+    future = producer.send("t", b"refused", partition=0)
+    assert future.exception(20) is not None
+    with pytest.raises(AbortTransactionError):
+        send(producer)
+    producer.abort_transaction()
+    with producer.transaction():
+        producer.send("t", b"next", partition=0)
+    assert committed(one) == [b"next"]
+
+
+@pytest.mark.parametrize("send", SENDS, ids=["send", "send_many", "send_arrow"])
+def test_a_fenced_producer_takes_nothing(
+    stage: Stage, one: FakeCluster, send: Callable[[KafkaProducer], Any]
+) -> None:
+    older = transactional(stage, one)
+    older.begin_transaction()
+    older.send("t", b"old", partition=0)
+    older.flush()
+    transactional(stage, one)
+    with pytest.raises(KafkaError):
+        older.commit_transaction()
+    with pytest.raises((FencedError, AbortTransactionError)):
+        send(older)
+    assert committed(one) == []
+
+
+def strict(value: object) -> bytes:
+    if value == "bad":
+        raise ValueError(value)
+    return str(value).encode()
+
+
+@pytest.mark.parametrize("column", ["value", "key", "headers"])
+def test_what_cannot_be_converted_forbids_the_commit(stage: Stage, one: FakeCluster, column: str) -> None:
+    producer = transactional(stage, one, linger_ms=LONG_MS, key_serializer=strict, value_serializer=strict)
+    producer.begin_transaction()
+    for _ in range(2):
+        producer.send("t", "good", key="k", headers=[("h", b"")], partition=0)
+    record: dict[str, Any] = {"value": "good", "key": "k", "headers": None, "partition": 0}
+    record[column] = [("name", object())] if column == "headers" else "bad"
+    with pytest.raises(SerializationError):
+        producer.send("t", **record)
+    with pytest.raises(AbortTransactionError):
+        producer.commit_transaction()
+    producer.abort_transaction()
+    assert committed(one) == []
+
+
+def test_text_that_is_no_unicode_forbids_the_commit(stage: Stage, one: FakeCluster) -> None:
+    producer = transactional(stage, one, linger_ms=LONG_MS)
+    producer.begin_transaction()
+    for _ in range(2):
+        producer.send("t", b"good", partition=0)
+    with pytest.raises(SerializationError):
+        producer.send("t", "\ud800", partition=0)
+    with pytest.raises(AbortTransactionError):
+        producer.commit_transaction()
+
+
+def test_a_bulk_call_ends_where_the_transaction_does(stage: Stage, one: FakeCluster) -> None:
+    producer = transactional(stage, one, max_request_size=2000, linger_ms=LONG_MS)
+    producer.begin_transaction()
+    result = producer.send_many("t", [b"1", b"x" * 5000, *[b"more"] * 1000], partitions=0)
+    failures = [result[index].exception(0) for index in range(2, 1002) if result[index].done()]
+    assert all(isinstance(error, AbortTransactionError) for error in failures)
+    assert len(result) == 1002
+    with pytest.raises(AbortTransactionError):
+        producer.commit_transaction()
+    producer.abort_transaction()
+    assert committed(one) == []
+
+
+def test_an_arrow_sink_writes_in_transactions_only(stage: Stage, one: FakeCluster) -> None:
+    producer = transactional(stage, one, max_request_size=2000)
+    sink = producer.arrow_sink("t", ArrowColumns(value="value", partition=0))
+    with pytest.raises(RowRefusedError) as caught:
+        sink.send(pa.table({"value": [b"too early"]}))
+    assert isinstance(caught.value.error, IllegalStateError)
+    sink = producer.arrow_sink("t", ArrowColumns(value="value", partition=0))
+    with producer.transaction():
+        sink.send(pa.table({"value": [b"1", b"2"]}))
+    assert committed(one) == [b"1", b"2"]
+    producer.begin_transaction()
+    with pytest.raises(RowRefusedError):
+        sink.send(pa.table({"value": [b"3", b"x" * 5000]}))
+    with pytest.raises(AbortTransactionError):
+        producer.commit_transaction()
+    producer.abort_transaction()
+    assert committed(one) == [b"1", b"2"]
