@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "IMPLEMENTATION",
+    "BatchOutcome",
     "BatchWriter",
+    "Deliveries",
     "Lane",
     "RawRecord",
     "RecordAppender",
@@ -74,7 +76,9 @@ IMPLEMENTATION = _choose()
 
 if TYPE_CHECKING or IMPLEMENTATION == "pure":
     from kproducer.kernel.pure import (
+        BatchOutcome,
         BatchWriter,
+        Deliveries,
         Lane,
         RecordAppender,
         RecordFuture,
@@ -89,7 +93,9 @@ if TYPE_CHECKING or IMPLEMENTATION == "pure":
     from kproducer.kernel.pure.murmur2 import murmur2
 else:
     from kproducer.kernel.native.twin import (
+        BatchOutcome,
         BatchWriter,
+        Deliveries,
         Lane,
         RecordAppender,
         RecordFuture,

@@ -22,9 +22,9 @@ from concurrent.futures import TimeoutError as FuturesTimeoutError
 from typing import TYPE_CHECKING, Any
 
 from kproducer.errors import IllegalStateError, KafkaError
-from kproducer.kernel import RecordFuture, set_future_type
+from kproducer.kernel import BatchOutcome, Deliveries, RecordFuture, set_future_type
 from kproducer.method_suggestions import FUTURE_METHODS, no_such_attribute
-from kproducer.types import NO_OFFSET, NO_TIMESTAMP, RecordMetadata, TopicPartition
+from kproducer.types import RecordMetadata, TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -73,47 +73,25 @@ class _Watch:
         self.callbacks: list[Callable[[Any], object]] = []
 
 
-class ProduceRequestResult:
+class ProduceRequestResult(BatchOutcome):
     """The outcome of one batch, shared by its futures. Thread-safe; completed once, by the I/O thread.
 
-    Attributes:
-        topic_partition: where the batch goes.
-        done: values are set and every ``on_delivery`` has run.
-        base_offset: offset of the first record; -1 unknown.
-        log_append_time_ms: the broker's time; -1 when records keep their own.
-        error: why the batch failed, ``None`` on success.
+    Attributes (``BatchOutcome`` has more):
         parts: for a split batch, the results of its parts with the index of each one's first record.
     """
 
-    __slots__ = (
-        "_event",
-        "_firing_thread_id",
-        "_listeners",
-        "_record_errors",
-        "_settled",
-        "_watches",
-        "base_offset",
-        "done",
-        "error",
-        "log_append_time_ms",
-        "parts",
-        "topic_partition",
-    )
+    __slots__ = ("_event", "_listeners", "_watches")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
-        self.topic_partition = topic_partition
+        super().__init__(topic_partition)
         # All guarded by FutureRecordMetadata._condition for writing; done and parts are read without it.
-        self.done = False
-        self.base_offset = NO_OFFSET
-        self.log_append_time_ms = NO_TIMESTAMP
-        self.error: KafkaError | None = None
-        self.parts: tuple[list[int], list[ProduceRequestResult]] | None = None
-        self._settled = False
-        self._firing_thread_id = 0
-        self._record_errors: Callable[[int], KafkaError] | None = None
         self._event: threading.Event | None = None
         self._watches: dict[int, _Watch] | None = None
         self._listeners: list[Callable[[], object]] | None = None
+
+    if TYPE_CHECKING:
+        topic_partition: TopicPartition
+        parts: tuple[list[int], list[ProduceRequestResult]] | None
 
     # -- the batch's side ------------------------------------------------------------------------------
 
@@ -143,16 +121,9 @@ class ProduceRequestResult:
             self._firing_thread_id = threading.get_ident()
             return True
 
-    def release(self, deliveries: list[tuple[DeliveryCallback, FutureRecordMetadata]]) -> None:
+    def release(self, deliveries: Deliveries | None = None) -> None:
         """Run the delivery callbacks in order, then wake everybody who waits. Logs what they raise."""
-        raised = 0
-        for callback, future in deliveries:
-            try:
-                callback(future._metadata(), _copy_of(future._error()))
-            except BaseException:  # SystemExit and CancelledError too: the I/O thread serves everybody else
-                raised += 1
-                if raised == 1:  # the others of this batch most likely raise the same
-                    _log.exception("A delivery callback for a record of %s raised", self.topic_partition)
+        raised = deliveries.run(self, self._error_copy_for, self._log_raised) if deliveries else 0
         if raised > 1:
             _log.error(
                 "%d delivery callbacks for one batch of %s raised; the traceback above is the first one's",
@@ -185,6 +156,13 @@ class ProduceRequestResult:
                 _run_done_callback(done_callback, watched_future)
         for listener in listeners or ():
             listener()
+
+    def _error_copy_for(self, index: int) -> KafkaError | None:
+        return _copy_of(self.error_for(index))
+
+    def _log_raised(self) -> None:
+        # Of the first one alone: the others of this batch most likely raise the same.
+        _log.exception("A delivery callback for a record of %s raised", self.topic_partition)
 
     def abandon_after_fork(self, error: KafkaError) -> None:
         """In a forked child: fail what the parent is still working on, so that nobody here waits for ever.
@@ -259,10 +237,6 @@ class ProduceRequestResult:
             return [self]
         return [leaf for part in self.parts[1] for leaf in part.leaves()]
 
-    def is_readable(self) -> bool:
-        """Done, or settled and now running the delivery callbacks on the calling thread."""
-        return self.done or (self._settled and self._firing_thread_id == threading.get_ident())
-
     def error_for(self, index: int) -> KafkaError | None:
         """The error of one record of a settled result."""
         if self._record_errors is not None and self.error is not None:
@@ -313,23 +287,11 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
 
     def _metadata(self) -> RecordMetadata:
         owner, index = self._locate()
-        if owner.error is not None:
-            # A failed record has no offset; the time is the one it was sent with.
-            offset, timestamp_ms = NO_OFFSET, self._timestamp_ms
-        else:
-            offset = owner.base_offset + index if owner.base_offset >= 0 else NO_OFFSET
-            appended_ms = owner.log_append_time_ms
-            timestamp_ms = self._timestamp_ms if appended_ms == NO_TIMESTAMP else appended_ms
-        topic, partition = owner.topic_partition
-        return RecordMetadata(topic, partition, offset, timestamp_ms, self._key_size, self._value_size)
+        return owner.metadata_of(index, self._timestamp_ms, self._key_size, self._value_size)
 
     def _error(self) -> KafkaError | None:
         owner, index = self._locate()
         return owner.error_for(index)
-
-    def done(self) -> bool:
-        """Whether the record's fate is known."""
-        return self._locate()[0].is_readable()
 
     def running(self) -> bool:
         """Always ``False``."""
@@ -343,19 +305,13 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         """A record cannot be taken back once accepted: returns ``False`` and does nothing."""
         return False
 
-    def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait for the record's fate.
+    get = RecordFuture.result
 
-        Args:
-            timeout: seconds; ``None`` waits for as long as ``delivery_timeout_ms`` lets it.
+    def _done_slowly(self) -> bool:
+        return self._locate()[0].is_readable()
 
-        Raises:
-            KafkaError: the record was not delivered; ``error.outcome`` says what is known.
-            TimeoutError: not known within ``timeout``; the record is still on its way.
-            IllegalStateError: not known yet, and called without ``timeout`` on the I/O thread, as in a
-                delivery callback: the thread that completes futures would wait for itself.
-        """
-        error = self.exception(timeout)
+    def _result_slowly(self, timeout: float | None) -> RecordMetadata:
+        error = self._exception_slowly(timeout)
         if error is not None:
             try:
                 raise error
@@ -363,10 +319,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
                 del error  # breaks the cycle: error, traceback, this frame
         return self._metadata()
 
-    get = result
-
-    def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Like ``result``, but return the error, a new object each time, or ``None`` on success."""
+    def _exception_slowly(self, timeout: float | None) -> KafkaError | None:
         self._wait_done(timeout)
         return _copy_of(self._error())
 

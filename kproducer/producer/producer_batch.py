@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import enum
 import logging
-from bisect import bisect_right
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kproducer.client.metadata_snapshot import NO_LEADER_EPOCH
 from kproducer.errors import DeliveryTimeoutError, IllegalStateError, KafkaError, Outcome
-from kproducer.kernel import RecordAppender, record_size_upper_bound
+from kproducer.kernel import Deliveries, RecordAppender, record_size_upper_bound
 from kproducer.producer.future_record_metadata import (
     DeliveryCallback,
     FutureRecordMetadata,
@@ -112,7 +111,7 @@ class ProducerBatch:
         self.is_open = True
         self._final_record_count = 0
         self.record_count_when_not_full = 0
-        self._deliveries: list[tuple[DeliveryCallback, FutureRecordMetadata]] = self.appender.deliveries
+        self._deliveries = self.appender.deliveries
         # I/O thread only.
         self._records: memoryview | None = None
         self.attempts = 0
@@ -329,8 +328,7 @@ class ProducerBatch:
                 _log.info("A batch for %s was acknowledged after it %s", self.topic_partition, earlier.value)
             return False
         self.final_state = state
-        deliveries, self._deliveries = self._deliveries, []
-        self.result.release(deliveries)
+        self.result.release(self._deliveries)
         return True
 
     def split(
@@ -363,14 +361,10 @@ class ProducerBatch:
             part._take(timestamp_ms, key, value, headers)
             parts.append(part)
             first_indexes.append(index)
-        moved: list[list[tuple[DeliveryCallback, FutureRecordMetadata]]] = [[] for _ in parts]
-        for callback, future in self._deliveries:
-            index = future._locate()[1]
-            number = bisect_right(first_indexes, index) - 1
-            moved[number].append((callback, future))
+        moved = self._deliveries.split(first_indexes)
         if not self.result.split_into(first_indexes, [part.result for part in parts]):
             return []
-        self._deliveries = []
+        self._deliveries = Deliveries()
         for part, deliveries in zip(parts, moved, strict=True):
             part._deliveries = deliveries
             part._leader_epoch = self._leader_epoch

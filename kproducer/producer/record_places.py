@@ -149,5 +149,5 @@ class RecordPlaces:
 def _failed(topic_partition: TopicPartition, error: KafkaError) -> ProduceRequestResult:
     result = ProduceRequestResult(topic_partition)
     result.settle(NO_OFFSET, NO_TIMESTAMP, error, None)
-    result.release([])
+    result.release()
     return result

@@ -70,7 +70,7 @@ class FakeProducer:
         for number, result in waiting:
             error = self.errors.get(number)
             result.settle(-1 if error else number, -1, error, None)
-            result.release([])
+            result.release()
 
     def flush(self, timeout: float | None = None) -> None:
         self.flush_count += 1

@@ -190,7 +190,7 @@ def owner() -> ProduceRequestResult:
 
 def end(result: ProduceRequestResult, error: NetworkError | None = None) -> None:
     assert result.settle(-1 if error else 0, -1, error, None)
-    result.release([])
+    result.release()
 
 
 def test_the_tracker_waits_for_acknowledgements_from_another_thread():

@@ -2,18 +2,11 @@
 #
 # The rule of this room: no lock is taken, because nothing else can run between the look at `Lane.appender` and
 # the end of the write. So everything that may run Python code comes before the look: conversions, and every
-# allocation (the collector may run in one, and with it anybody's __del__): new_future(), the delivery tuple.
+# allocation (the collector may run in one, and with it anybody's __del__): new_future().
 # Whoever writes WITHOUT the interpreter lock, moves a writer's limit or rewinds it, holds `queue.lock`, has
 # taken the appender out of its lane before, and puts it back (RecordAccumulator does, see _open_lane) at the end.
 from kproducer.kernel.native._batch cimport BatchWriter
-
-
-cdef class RecordFuture:
-    cdef public object _owner
-    cdef public long long _index
-    cdef public long long _timestamp_ms
-    cdef public Py_ssize_t _key_size
-    cdef public Py_ssize_t _value_size
+from kproducer.kernel.native._completion cimport Deliveries, RecordFuture
 
 
 # A record ready to be written. The pointers belong to objects that the caller keeps.
@@ -27,18 +20,14 @@ cdef struct Record:
     Py_ssize_t headers_size
 
 
-# A new FutureRecordMetadata, empty, and not tracked by the garbage collector.
-cdef RecordFuture new_future()
-
-
 cdef class RecordAppender:
     cdef readonly BatchWriter writer
     cdef readonly object owner
-    cdef readonly list deliveries
+    cdef readonly Deliveries deliveries
 
-    # Writes the record and makes `future` the promise of it. `delivery`: (on_delivery, future) or None.
+    # Writes the record and makes `future` the promise of it. `on_delivery`: who wants to know, or None.
     # 1: done; 0: no room, nothing has changed.
-    cdef int append_record(self, Record* record, RecordFuture future, tuple delivery) except -1
+    cdef int append_record(self, Record* record, RecordFuture future, object on_delivery) except -1
 
 
 cdef class Lane:
@@ -68,7 +57,7 @@ cdef class TopicLanes:
     # The lane of a partition, or None: nothing was sent there yet. The caller need not keep it.
     cdef Lane lane(self, Py_ssize_t partition)
     # Writes to the sticky choice's open batch; 0: there is no choice, no batch or no room.
-    cdef int append_sticky_record(self, Record* record, RecordFuture future, tuple delivery,
+    cdef int append_sticky_record(self, Record* record, RecordFuture future, object on_delivery,
                                   object snapshot) except -1
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
-from cpython.list cimport PyList_Append, PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_CheckExact
-from cpython.object cimport PyObject, PyTypeObject
+from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_CheckExact
 
 from kproducer.kernel.native._batch cimport BatchWriter, encoded_headers, murmur2_raw, regular_headers
+from kproducer.kernel.native._completion cimport Deliveries, RecordFuture, new_future
 
 from kproducer.errors import KafkaError, Outcome, SerializationError
 from kproducer.kernel.record_arguments import as_bytes, refuse_length, refuse_timestamp
@@ -34,22 +35,11 @@ cdef extern from *:
     long long KP_WALL_MS() noexcept
 
 cdef extern from "Python.h":
-    void PyObject_GC_Track(PyObject* op) noexcept
-    void PyObject_GC_UnTrack(PyObject* op) noexcept
-    int PyObject_GC_IsTracked(PyObject* op) noexcept
-    int PyObject_GenericSetAttr(object op, object name, object value) except -1
     int PyCallable_Check(PyObject* op) noexcept
     bint PyUnicode_IS_COMPACT_ASCII(object text)
     void* PyUnicode_DATA(object text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
-    ctypedef object (*newfunc)(PyTypeObject* type, object arguments, PyObject* keywords)
-
-cdef extern from *:
-    """
-    #define KP_NEW(type, arguments) (((PyTypeObject*)(type))->tp_new((PyTypeObject*)(type), arguments, NULL))
-    """
-    object KP_NEW(object type, object arguments)
 
 cdef enum:
     MAX_INT32 = 0x7FFFFFFF
@@ -57,54 +47,6 @@ cdef enum:
     RECORD_OVERHEAD_BYTES = 9
     # Room below which a compressed batch's estimate may say that it is full; more costs a question, no more.
     NEARLY_FULL_BYTES = 64
-
-
-# -- futures ---------------------------------------------------------------------------------------------------
-
-cdef class RecordFuture:
-    """What is kept for each record: whose it is, which one it is there, and what its metadata needs.
-
-    Attributes:
-        _owner: the result that the records of a batch share.
-        _index: the record's place in the batch.
-        _timestamp_ms: as sent.
-        _key_size, _value_size: bytes; -1 for null.
-    """
-
-    def __init__(self, owner, index, timestamp_ms, key_size, value_size):
-        self._owner = owner
-        self._index = index
-        self._timestamp_ms = timestamp_ms
-        self._key_size = key_size
-        self._value_size = value_size
-
-    def __setattr__(self, name, value):
-        # What an application hangs on a future may lead back to it: from now on the collector has to look.
-        PyObject_GenericSetAttr(self, name, value)
-        if not PyObject_GC_IsTracked(<PyObject*>self):
-            PyObject_GC_Track(<PyObject*>self)
-
-
-cdef object _future_type = RecordFuture
-cdef tuple _no_arguments = ()
-
-
-def set_future_type(future_type):
-    """Say which subclass of ``RecordFuture`` the futures of records are. Once, when it is defined."""
-    global _future_type
-    if not issubclass(future_type, RecordFuture):
-        raise TypeError(f"{future_type!r} is no RecordFuture")
-    _future_type = future_type
-
-
-cdef inline RecordFuture new_future():
-    # Untracked: applications keep millions of these, and the collector would walk all of them again and again
-    # (0.38 us instead of 0.15 us for each). It would find nothing: a future refers to its result alone, and
-    # no result refers to a future once it is done, not by way of its error either: whoever is told of that
-    # gets a copy. Freeing one does not ask whether it was tracked.
-    cdef object future = KP_NEW(_future_type, _no_arguments)
-    PyObject_GC_UnTrack(<PyObject*>future)
-    return <RecordFuture>future
 
 
 # -- arguments -------------------------------------------------------------------------------------------------
@@ -153,16 +95,6 @@ cdef int fill_record(Record* record, timestamp_ms, key, value, headers, list kep
     return 0
 
 
-cdef inline tuple delivery_of(object on_delivery, RecordFuture future):
-    cdef tuple delivery
-    if on_delivery is None:
-        return None
-    delivery = (on_delivery, future)
-    # As in new_future(). The batch holds it until its end, and every batch comes to one.
-    PyObject_GC_UnTrack(<PyObject*>delivery)
-    return delivery
-
-
 # -- one batch -------------------------------------------------------------------------------------------------
 
 @cython.final
@@ -175,13 +107,13 @@ cdef class RecordAppender:
 
     Attributes:
         writer, owner: as given.
-        deliveries: (on_delivery, future) of the records that have a callback, in order.
+        deliveries: the callbacks of its records.
     """
 
     def __cinit__(self, BatchWriter writer not None, owner):
         self.writer = writer
         self.owner = owner
-        self.deliveries = []
+        self.deliveries = Deliveries()
 
     def append(self, timestamp_ms, key, value, headers, on_delivery):
         """Encode one record; see ``BatchWriter.append`` for the arguments and what is raised.
@@ -193,20 +125,19 @@ cdef class RecordAppender:
         cdef list kept = []
         fill_record(&record, timestamp_ms, key, value, headers, kept)
         cdef RecordFuture future = new_future()
-        cdef tuple delivery = delivery_of(on_delivery, future)
-        return future if self.append_record(&record, future, delivery) else None
+        return future if self.append_record(&record, future, on_delivery) else None
 
-    cdef int append_record(self, Record* record, RecordFuture future, tuple delivery) except -1:
+    cdef int append_record(self, Record* record, RecordFuture future, object on_delivery) except -1:
         cdef BatchWriter writer = self.writer
         cdef long long index = writer.record_count
-        if delivery is not None:
+        if on_delivery is not None:
             # Before the record is in: there is no way back from that if memory should be short here.
-            PyList_Append(self.deliveries, delivery)
+            self.deliveries.reserve()
         if not writer.append_raw(record.timestamp_ms, record.key, record.key_size, record.value,
                                  record.value_size, record.headers, record.headers_size):
-            if delivery is not None:
-                self.deliveries.pop()
             return 0
+        if on_delivery is not None:
+            self.deliveries.push(on_delivery, index, record.timestamp_ms, record.key_size, record.value_size)
         future._owner = self.owner
         future._index = index
         future._timestamp_ms = record.timestamp_ms
@@ -226,7 +157,7 @@ cdef class RecordAppender:
         future._key_size = key_size
         future._value_size = value_size
         if on_delivery is not None:
-            self.deliveries.append((on_delivery, future))
+            self.deliveries.add(on_delivery, future._index, timestamp_ms, key_size, value_size)
         return future
 
 
@@ -249,9 +180,8 @@ cdef class Lane:
         cdef list kept = []
         fill_record(&record, timestamp_ms, key, value, headers, kept)
         cdef RecordFuture future = new_future()
-        cdef tuple delivery = delivery_of(on_delivery, future)
         cdef RecordAppender appender = self.appender
-        if appender is None or not appender.append_record(&record, future, delivery):
+        if appender is None or not appender.append_record(&record, future, on_delivery):
             return None
         return future
 
@@ -298,8 +228,7 @@ cdef class TopicLanes:
         cdef list kept = []
         fill_record(&record, timestamp_ms, key, value, headers, kept)
         cdef RecordFuture future = new_future()
-        cdef tuple delivery = delivery_of(on_delivery, future)
-        return future if self.append_sticky_record(&record, future, delivery, snapshot) else None
+        return future if self.append_sticky_record(&record, future, on_delivery, snapshot) else None
 
     cdef Py_ssize_t partition_count(self, str topic, object snapshot) except -1:
         if snapshot is not self._snapshot:
@@ -317,7 +246,7 @@ cdef class TopicLanes:
             return None
         return <Lane?>(<object>PyList_GET_ITEM(lanes, partition))
 
-    cdef int append_sticky_record(self, Record* record, RecordFuture future, tuple delivery,
+    cdef int append_sticky_record(self, Record* record, RecordFuture future, object on_delivery,
                                   object snapshot) except -1:
         cdef Lane lane
         cdef RecordAppender appender
@@ -331,7 +260,7 @@ cdef class TopicLanes:
         if lane is None:
             return 0
         appender = lane.appender
-        if appender is None or not appender.append_record(record, future, delivery):
+        if appender is None or not appender.append_record(record, future, on_delivery):
             return 0
         sticky.produced_bytes += RECORD_OVERHEAD_BYTES + max(record.key_size, 0) + max(record.value_size, 0)
         if sticky.produced_bytes >= sticky.switch_at_bytes and (
@@ -470,7 +399,6 @@ cdef class SendPath:
                             bint text_headers):
         """Write the record, or return ``None``, having changed nothing, if anything about it is unusual."""
         cdef RecordFuture future
-        cdef tuple delivery
         cdef Lane lane
         cdef RecordAppender appender
         cdef Record record
@@ -506,17 +434,16 @@ cdef class SendPath:
         if overflow or record.timestamp_ms < 0:
             return None
         future = new_future()
-        delivery = delivery_of(on_delivery, future)
         # From here on nothing but the write: see _append.pxd.
         if number == ANY_PARTITION:
             if record.key_size < 0 or self._ignores_keys:
-                return future if lanes.append_sticky_record(&record, future, delivery, snapshot) else None
+                return future if lanes.append_sticky_record(&record, future, on_delivery, snapshot) else None
             number = (murmur2_raw(<const unsigned char*>record.key, record.key_size) & 0x7FFFFFFF) % count
         lane = lanes.lane(number)
         if lane is None:
             return None
         appender = lane.appender
-        if appender is None or not appender.append_record(&record, future, delivery):
+        if appender is None or not appender.append_record(&record, future, on_delivery):
             return None
         return future
 

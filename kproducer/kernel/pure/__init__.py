@@ -8,21 +8,22 @@ from __future__ import annotations
 from kproducer.kernel.pure.append import (
     Lane,
     RecordAppender,
-    RecordFuture,
     SendPath,
     StickyChoice,
     StickyPartition,
     TopicLanes,
-    set_future_type,
 )
 from kproducer.kernel.pure.batch_reader import RawRecord, RecordFormatError, decode_records
 from kproducer.kernel.pure.batch_v2 import BatchWriter, record_size_upper_bound, write_batch_header
+from kproducer.kernel.pure.completion import BatchOutcome, Deliveries, RecordFuture, set_future_type
 from kproducer.kernel.pure.crc32c import crc32c
 from kproducer.kernel.pure.murmur2 import murmur2
 from kproducer.kernel.pure.send_many import RowSender
 
 __all__ = [
+    "BatchOutcome",
     "BatchWriter",
+    "Deliveries",
     "Lane",
     "RawRecord",
     "RecordAppender",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kproducer.errors import KafkaError, Outcome
 from kproducer.kernel.layout import INT64_MAX
 from kproducer.kernel.pure.batch_v2 import BatchWriter
+from kproducer.kernel.pure.completion import Deliveries, new_future
 from kproducer.kernel.pure.murmur2 import murmur2
 from kproducer.kernel.record_arguments import BytesLike, Headers
 from kproducer.send_arguments import headers_size_upper_bound
@@ -32,37 +33,6 @@ RECORD_OVERHEAD_BYTES: Final = 9
 _NEARLY_FULL_BYTES: Final = 64
 
 
-class RecordFuture:
-    """What is kept for each record: whose it is, which one it is there, and what its metadata needs.
-
-    Attributes:
-        _owner: the result that the records of a batch share.
-        _index: the record's place in the batch.
-        _timestamp_ms: as sent.
-        _key_size, _value_size: bytes; -1 for null.
-    """
-
-    __slots__ = ("_index", "_key_size", "_owner", "_timestamp_ms", "_value_size")
-
-    def __init__(self, owner: Any, index: int, timestamp_ms: int, key_size: int, value_size: int) -> None:
-        self._owner = owner
-        self._index = index
-        self._timestamp_ms = timestamp_ms
-        self._key_size = key_size
-        self._value_size = value_size
-
-
-_new_future: Callable[..., Any] = RecordFuture
-
-
-def set_future_type(future_type: type[RecordFuture]) -> None:
-    """Say which subclass of ``RecordFuture`` the futures of records are. Once, when it is defined."""
-    global _new_future
-    if not issubclass(future_type, RecordFuture):
-        raise TypeError(f"{future_type!r} is no RecordFuture")
-    _new_future = future_type
-
-
 class RecordAppender:
     """Takes records into one batch and makes their futures.
 
@@ -72,7 +42,7 @@ class RecordAppender:
 
     Attributes:
         writer, owner: as given.
-        deliveries: (on_delivery, future) of the records that have a callback, in order.
+        deliveries: the callbacks of its records.
     """
 
     __slots__ = ("_append", "deliveries", "owner", "writer")
@@ -82,7 +52,7 @@ class RecordAppender:
             raise TypeError(f"the writer must be a BatchWriter, not {type(writer).__name__}")
         self.writer = writer
         self.owner = owner
-        self.deliveries: list[tuple[DeliveryCallback, FutureRecordMetadata]] = []
+        self.deliveries = Deliveries()
         self._append = writer.append
 
     def append(
@@ -103,7 +73,7 @@ class RecordAppender:
         index = self.writer.record_count
         if not self._append(timestamp_ms, key, value, headers):
             return None
-        future: FutureRecordMetadata = _new_future(
+        future: FutureRecordMetadata = new_future(
             self.owner,
             index,
             timestamp_ms,
@@ -111,7 +81,9 @@ class RecordAppender:
             -1 if value is None else value.nbytes if value.__class__ is memoryview else len(value),
         )
         if on_delivery is not None:
-            self.deliveries.append((on_delivery, future))
+            self.deliveries.add(
+                on_delivery, future._index, future._timestamp_ms, future._key_size, future._value_size
+            )
         return future
 
     def promise_last(
@@ -121,11 +93,13 @@ class RecordAppender:
 
         The appender is in no lane meanwhile: the record is still the last one.
         """
-        future: FutureRecordMetadata = _new_future(
+        future: FutureRecordMetadata = new_future(
             self.owner, self.writer.record_count - 1, timestamp_ms, key_size, value_size
         )
         if on_delivery is not None:
-            self.deliveries.append((on_delivery, future))
+            self.deliveries.add(
+                on_delivery, future._index, future._timestamp_ms, future._key_size, future._value_size
+            )
         return future
 
 

@@ -330,7 +330,7 @@ class Producers(RuleBasedStateMachine):
         one, other = [
             (
                 [
-                    (state(lane.appender.writer), [call for call, _ in lane.appender.deliveries])
+                    (state(lane.appender.writer), list(lane.appender.deliveries))
                     for lane in p.topic.lanes
                     if lane is not None and lane.appender is not None
                 ],

@@ -60,9 +60,7 @@ def batch_of(count: int) -> tuple[RecordAppender, list[FutureRecordMetadata]]:
 
 def fail(appender: RecordAppender) -> None:
     appender.owner.settle(-1, -1, KafkaError("no").with_outcome(Outcome.NOT_SENT), None)
-    deliveries = appender.deliveries[:]
-    appender.deliveries.clear()
-    appender.owner.release(deliveries)
+    appender.owner.release(appender.deliveries)
 
 
 @pytest.mark.parametrize("read", [call_result, raise_exception, await_it, wrap_it])

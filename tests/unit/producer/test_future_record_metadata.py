@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kproducer.errors import KafkaError, ProducerClosedError
+from kproducer.kernel import Deliveries
 from kproducer.producer.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
 from kproducer.types import RecordMetadata, TopicPartition
 
@@ -31,11 +32,15 @@ def finish(
     base_offset: int = 100,
     error: KafkaError | None = None,
     record_errors: Callable[[int], KafkaError] | None = None,
-    deliveries: Any = (),
+    on_delivery: Any = None,
+    count: int = 0,
 ) -> bool:
     if not result.settle(base_offset if error is None else -1, -1, error, record_errors):
         return False
-    result.release(list(deliveries))
+    deliveries = Deliveries()
+    for index in range(count):
+        deliveries.add(on_delivery, index, 1000 + index, 5, -1)
+    result.release(deliveries)
     return True
 
 
@@ -67,7 +72,7 @@ def test_success_resolves_every_record_to_its_own_metadata() -> None:
 def test_log_append_time_replaces_the_timestamp_and_unknown_offset_stays_unknown() -> None:
     result, futures = make(2)
     assert result.settle(-1, 777, None, None)
-    result.release([])
+    result.release()
     assert [(f.result().offset, f.result().timestamp_ms) for f in futures] == [(-1, 777), (-1, 777)]
 
 
@@ -197,16 +202,16 @@ def test_delivery_callbacks_run_in_order_before_anybody_is_woken(caplog: pytest.
             raise SystemExit("callback trouble")
 
     with caplog.at_level(logging.ERROR):
-        finish(result, deliveries=[(deliver, f) for f in futures])
+        finish(result, on_delivery=deliver, count=3)
     assert seen == [(0, 100, False), (1, 101, False), (2, 102, False)]
     assert len(caplog.records) == 1
     assert all(f.done() for f in futures)
 
 
 def test_delivery_callback_of_a_failed_record_gets_metadata_and_error() -> None:
-    result, futures = make(1)
+    result, _ = make(1)
     got: list[tuple[RecordMetadata, KafkaError]] = []
-    finish(result, error=BoomError("x"), deliveries=[(lambda m, e: got.append((m, e)), futures[0])])
+    finish(result, error=BoomError("x"), on_delivery=lambda m, e: got.append((m, e)), count=1)
     ((metadata, error),) = got
     assert metadata == RecordMetadata("topic", 3, -1, 1000, 5, -1)
     assert (type(error), str(error)) == (BoomError, "x")
@@ -387,12 +392,12 @@ def test_forked_child_is_not_stuck_on_a_lock_that_a_parent_thread_held() -> None
 
 
 def test_callbacks_that_all_raise_are_one_traceback_a_batch(caplog: pytest.LogCaptureFixture) -> None:
-    result, futures = make(50)
+    result, _ = make(50)
 
     def wrong_arity(metadata: RecordMetadata) -> None:
         raise AssertionError("never entered")
 
-    finish(result, deliveries=[(wrong_arity, future) for future in futures])
+    finish(result, on_delivery=wrong_arity, count=50)
     assert len([record for record in caplog.records if record.exc_info]) == 1
     assert "takes 1 positional argument but 2 were given" in caplog.text
     assert "50 delivery callbacks for one batch" in caplog.text

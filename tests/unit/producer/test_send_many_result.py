@@ -56,7 +56,7 @@ def finish(
     owner: ProduceRequestResult, base_offset: int = 100, error: KafkaError | None = None, **how: Any
 ) -> None:
     assert owner.settle(base_offset if error is None else -1, -1, error, how.get("record_errors"))
-    owner.release([])
+    owner.release()
 
 
 def boom(outcome: Outcome) -> KafkaError:
