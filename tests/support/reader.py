@@ -47,6 +47,7 @@ def iterate_topic(
     start_offsets: Mapping[int, int] | None = None,
     next_offsets: Mapping[int, int] | None = None,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    isolation_level: str = "read_committed",
 ) -> Iterator[ReadRecord]:
     """Yield every record from the log start (or ``start_offsets``) to the end of all (or these) partitions.
 
@@ -66,6 +67,7 @@ def iterate_topic(
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
             "check.crcs": True,
+            "isolation.level": isolation_level,
             "fetch.wait.max.ms": 20,
             "fetch.error.backoff.ms": 50,
             "queued.max.messages.kbytes": 65536,

@@ -1,13 +1,12 @@
 """A producer to be killed: ``python -m tests.support.scripted_transactions SCRIPT SERVERS ID TOPIC GROUP``.
 
 ``three``: commits the transaction "one" with an offset, aborts "two", commits "three"; each writes to both
-partitions of TOPIC. ``prepare``: writes "handed over", prepares, prints the result and hangs until it is killed.
-``copy``: consumes TOPIC, produces every value to TOPIC-copy, positions as part of the transactions, to the end.
+partitions of TOPIC. ``prepare``: writes "handed over", prepares, prints the result, hangs until it is killed.
+``copy``: consumes TOPIC to its end, and produces to TOPIC-copy, the positions as part of the transactions.
 """
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
 import threading
@@ -56,22 +55,27 @@ def copy(producer: KafkaProducer, topic: str, group: str, servers: str) -> None:
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as Place
 
+    settings = {"bootstrap.servers": servers, "group.id": group, "enable.partition.eof": True}
+    consumer = Consumer({**settings, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
     # Positions are asked for after init_transactions: nobody else's transaction is open any more.
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
-    place = Place(topic, 0)
-    (position,) = consumer.committed([place], timeout=30)
-    place.offset = max(0, position.offset)
-    end = consumer.get_watermark_offsets(place, timeout=30)[1]
-    consumer.assign([place])
-    while place.offset < end:
-        messages = consumer.consume(COPY_SIZE, timeout=30)
-        with producer.transaction():
-            for message in messages:
-                producer.send(f"{topic}-copy", message.value(), partition=0)
-            place.offset = messages[-1].offset() + 1
-            producer.send_offsets_to_transaction(
-                {TopicPartition(topic, 0): OffsetAndMetadata(place.offset)}, ConsumerGroupMetadata(group)
-            )
+    consumer.assign(consumer.committed([Place(topic, 0)], timeout=30))
+    is_at_end = False
+    while not is_at_end:
+        messages = []
+        while not is_at_end and len(messages) < COPY_SIZE:
+            message = consumer.poll(30)
+            assert message is not None
+            is_at_end = message.error() is not None
+            if not is_at_end:
+                messages.append(message)
+        if messages:
+            position = OffsetAndMetadata(messages[-1].offset() + 1)
+            with producer.transaction():
+                for message in messages:
+                    producer.send(f"{topic}-copy", message.value(), partition=0)
+                producer.send_offsets_to_transaction(
+                    {TopicPartition(topic, 0): position}, ConsumerGroupMetadata(group)
+                )
     consumer.close()
 
 
@@ -85,7 +89,7 @@ def main() -> None:
         linger_ms=0,
     ) as producer:
         producer.init_transactions()
-        scripts[script](producer, topic, group, os.environ.get("DIRECT_SERVERS", servers))
+        scripts[script](producer, topic, group, servers)
 
 
 if __name__ == "__main__":

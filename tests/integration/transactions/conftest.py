@@ -15,8 +15,12 @@ from tests.support.maven_artifacts import NEWEST_VERSION
 
 #: The last 3.x: its clusters have no feature transaction.version, which means protocol 1.
 PROTOCOL_1_VERSION = "3.9.2"
-#: Brokers look for transactions that ran out of time every ten seconds otherwise.
-PROPERTIES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+PROPERTIES = {
+    # Brokers look for transactions that ran out of time every ten seconds otherwise.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    # Followers of a new topic wait for a second otherwise, and its first record with them.
+    "replica.fetch.backoff.ms": "50",
+}
 _VERSIONS = [each for each in (NEWEST_VERSION, PROTOCOL_1_VERSION) if each in versions_under_test()]
 
 MakeProducer = Callable[..., KafkaProducer]

@@ -1,0 +1,51 @@
+"""Leaders and coordinators die or move while a transaction is open: it is committed, or aborted, whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.committed_records import read_committed
+from tests.support.topics import create_topic, in_sync_count, partition_leader
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+COORDINATORS = "__transaction_state"
+
+
+def test_leaders_and_coordinators_go_in_mid_transaction(three_nodes, make_producer):
+    servers, topic = three_nodes.bootstrap_servers, "brokers-fail"
+    create_topic(servers, topic, 3)
+    producer = make_producer(topic)
+    expected: list[bytes] = []
+
+    def send(name: str) -> list[bytes]:
+        values = [b"%s-%d" % (name.encode(), number) for number in range(100)]
+        for value in values:
+            for partition in range(3):
+                producer.send(topic, value, partition=partition)
+        return values
+
+    def with_outage(name: str, action: str) -> None:
+        # It leads a partition of the topic as well: there are three of them on three nodes.
+        node = three_nodes.nodes[partition_leader(servers, COORDINATORS, 0)]
+        for outcome in ("committed", "aborted"):
+            producer.begin_transaction()
+            values = send(f"{name}-{outcome}-first")
+            if outcome == "committed":
+                producer.flush()
+                getattr(node, action)()
+            values += send(f"{name}-{outcome}-second")
+            if outcome == "committed":
+                producer.commit_transaction()
+                expected.extend(values)
+            else:
+                producer.flush()
+                producer.abort_transaction()
+        node.start()
+        for each in (topic, COORDINATORS):
+            wait_until(lambda each=each: in_sync_count(servers, each) == 3)
+
+    with_outage("killed", "kill")
+    with_outage("stopped", "stop")
+    assert read_committed(servers, topic, 3) == [expected] * 3

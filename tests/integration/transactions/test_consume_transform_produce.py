@@ -1,0 +1,113 @@
+"""What was read is written once, however often the one who copies is killed: positions are transactional."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from kproducer import (
+    AbortTransactionError,
+    ConsumerGroupMetadata,
+    KafkaProducer,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from kproducer.protocol.registry import ApiKey
+from tests.support.committed_records import committed_offset, read_committed
+from tests.support.kafka_proxy import Frame, KafkaProxy
+from tests.support.topics import create_topic
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaConsumer
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+
+RECORDS = 100
+
+
+def fill(servers, topic):
+    """Values in transactions of their own; aborted ones between them, which nobody may copy."""
+    create_topic(servers, topic, 1)
+    create_topic(servers, f"{topic}-copy", 1)
+    values = [b"%d" % number for number in range(RECORDS)]
+    with KafkaProducer(bootstrap_servers=servers, transactional_id=f"{topic}-source") as source:
+        source.init_transactions()
+        with source.transaction():
+            source.send_many(topic, values)
+        source.begin_transaction()
+        source.send(topic, b"aborted")
+        source.flush()
+        source.abort_transaction()
+    read_committed(servers, topic)
+    return values
+
+
+def copy_until(death, servers, topic, start_script):
+    """Kill the copying process at that moment; its exit code and errors."""
+    count = 0
+    child = None
+
+    def kill(frame: Frame) -> bool:
+        nonlocal count
+        count += (frame.api_key, frame.is_answer) == death[:2]
+        if count == death[2]:
+            child.kill()
+        return count < death[2]
+
+    with KafkaProxy(servers, kill) as proxy:
+        child = start_script("copy", proxy.bootstrap_servers, topic, topic)
+        _, errors = child.communicate(timeout=60)
+    return child.returncode, errors
+
+
+def test_the_copying_process_is_killed_again_and_again(three_nodes, start_script):
+    servers, topic = three_nodes.bootstrap_servers, "copied"
+    values = fill(servers, topic)
+    deaths = [
+        (ApiKey.END_TXN, True, 2),
+        (ApiKey.PRODUCE, True, 2),
+        (ApiKey.TXN_OFFSET_COMMIT, True, 1),
+        (ApiKey.END_TXN, False, 3),
+    ]
+    for death in deaths:
+        assert copy_until(death, servers, topic, start_script) == (-9, "")
+    child = start_script("copy", servers, topic, topic)
+    assert child.communicate(timeout=60)[1] == ""
+    assert child.returncode == 0
+    assert read_committed(servers, f"{topic}-copy") == [values]
+    assert committed_offset(servers, f"{topic}-group", topic) == RECORDS
+
+
+def test_a_member_that_lost_its_partitions_commits_nothing(three_nodes, make_producer):
+    """With the group's generation the broker sees that another member has them (KIP-447)."""
+    servers, topic, group = three_nodes.bootstrap_servers, "rebalanced", "rebalanced-group"
+    fill(servers, topic)
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=servers,
+        group_id=group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    )
+    producer = make_producer(topic)
+    place = TopicPartition(topic, 0)
+    try:
+        while not consumer.poll(timeout_ms=1000):
+            pass
+        metadata = consumer.group_metadata()
+        member = ConsumerGroupMetadata(group, metadata.generation_id, metadata.member_id)
+        with producer.transaction():
+            producer.send(f"{topic}-copy", b"owner")
+            producer.send_offsets_to_transaction({place: OffsetAndMetadata(7)}, member)
+    finally:
+        consumer.close()
+    producer.begin_transaction()
+    producer.send(f"{topic}-copy", b"no owner any more")
+    with pytest.raises(AbortTransactionError):
+        producer.send_offsets_to_transaction({place: OffsetAndMetadata(8)}, member)
+    producer.abort_transaction()
+    assert read_committed(servers, f"{topic}-copy") == [[b"owner"]]
+    assert committed_offset(servers, group, topic) == 7

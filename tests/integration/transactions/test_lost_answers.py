@@ -1,0 +1,134 @@
+"""Requests and answers are lost on their way, after or before the broker has acted: nothing twice, no gap."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+
+from kproducer import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kproducer.protocol.registry import ApiKey
+from tests.support.committed_records import committed_offset, read_committed
+from tests.support.kafka_proxy import Frame, KafkaProxy
+from tests.support.topics import create_topic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+
+TRANSACTIONS = 8
+RECORDS = 400
+EVERY = 9
+
+
+@pytest.mark.parametrize("lost", ["answers", "requests"])
+def test_every_ninth_produce_is_lost_with_five_in_flight(three_nodes, make_producer, lost):
+    servers, topic = three_nodes.bootstrap_servers, f"lost-{lost}"
+    create_topic(servers, topic, 2)
+    count = most_in_flight = in_flight = 0
+
+    def cut(frame: Frame) -> bool:
+        nonlocal count, in_flight, most_in_flight
+        if frame.api_key != ApiKey.PRODUCE:
+            return True
+        in_flight += -1 if frame.is_answer else 1
+        most_in_flight = max(most_in_flight, in_flight)
+        if frame.is_answer != (lost == "answers"):
+            return True
+        count += 1
+        return count % EVERY != 0
+
+    with KafkaProxy(servers, cut) as proxy:
+        producer = make_producer(
+            topic,
+            bootstrap_servers=proxy.bootstrap_servers,
+            batch_size=300,
+            max_in_flight_requests_per_connection=5,
+        )
+        for transaction in range(TRANSACTIONS):
+            producer.begin_transaction()
+            futures = [
+                producer.send(topic, b"%d-%d" % (transaction, number), partition=partition)
+                for number in range(RECORDS)
+                for partition in (0, 1)
+            ]
+            if transaction % 4 == 3:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+                assert [future for future in futures if future.exception(timeout=0)] == []
+        producer.close()
+    assert count >= EVERY * 5
+    assert most_in_flight >= 5
+    kept = [transaction for transaction in range(TRANSACTIONS) if transaction % 4 != 3]
+    expected = [b"%d-%d" % (transaction, number) for transaction in kept for number in range(RECORDS)]
+    assert read_committed(servers, topic, 2) == [expected, expected]
+
+
+def test_each_kind_of_request_and_answer_is_lost_once(three_nodes, make_producer, has_protocol_2):
+    servers, topic = three_nodes.bootstrap_servers, "lost-once"
+    create_topic(servers, topic, 1)
+    kinds = [
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.PRODUCE,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.END_TXN,
+        *(() if has_protocol_2 else (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN)),
+    ]
+    losses = list(chain.from_iterable(((kind, False), (kind, True)) for kind in kinds))
+    to_lose: set[tuple[int, bool]] = set()
+
+    def cut(frame: Frame) -> bool:
+        event = (frame.api_key, frame.is_answer)
+        if event not in to_lose:
+            return True
+        to_lose.discard(event)
+        return False
+
+    with KafkaProxy(servers, cut) as proxy:
+        for number, loss in enumerate(losses):
+            # A new one each time: so that it asks for coordinator and id, and fences the one before.
+            to_lose.add(loss)
+            producer = make_producer(topic, bootstrap_servers=proxy.bootstrap_servers)
+            for outcome in (b"kept", b"aborted", b"last"):
+                producer.begin_transaction()
+                producer.send(topic, outcome + b"-%d" % number)
+                producer.send_offsets_to_transaction(
+                    {TopicPartition(topic, 0): OffsetAndMetadata(2 * number + (outcome == b"last"))},
+                    ConsumerGroupMetadata("lost-group"),
+                )
+                producer.flush()
+                if outcome == b"aborted":
+                    producer.abort_transaction()
+                else:
+                    producer.commit_transaction()
+            assert not to_lose, f"no {loss}"
+            producer.close()
+    expected = [outcome + b"-%d" % number for number in range(len(losses)) for outcome in (b"kept", b"last")]
+    assert read_committed(servers, topic) == [expected]
+    assert committed_offset(servers, "lost-group", topic) == 2 * len(losses) - 1
+
+
+def test_the_answer_to_an_abort_is_lost(three_nodes, make_producer):
+    servers, topic = three_nodes.bootstrap_servers, "lost-abort"
+    create_topic(servers, topic, 1)
+    ends = 0
+
+    def cut(frame: Frame) -> bool:
+        nonlocal ends
+        if frame.api_key != ApiKey.END_TXN:
+            return True
+        ends += 1
+        return ends not in (1, 4)
+
+    with KafkaProxy(servers, cut) as proxy:
+        producer = make_producer(topic, bootstrap_servers=proxy.bootstrap_servers)
+        for _ in range(3):
+            producer.begin_transaction()
+            producer.send(topic, b"aborted")
+            producer.flush()
+            producer.abort_transaction()
+        with producer.transaction():
+            producer.send(topic, b"kept")
+        producer.close()
+    assert ends > 4
+    assert read_committed(servers, topic) == [[b"kept"]]

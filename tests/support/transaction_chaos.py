@@ -1,0 +1,307 @@
+"""Random faults while transactions are made: ``python -m tests.support.transaction_chaos --seconds 600``.
+
+Producers, brokers and whoever commits for others are killed, stopped and frozen at random. Then a reader of
+committed records is held against the ledgers of the producers. Prints what was done and the verdict; the exit
+code is 0 when nothing was lost, doubled, torn, out of order, or seen that was not committed.
+``--break isolation`` (the reader does not mind) and ``--break repeat`` (records sent twice) have to fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kproducer import KafkaProducer
+from tests.support.chaos_worker import PARTITIONS, TOPICS, again, position_of
+from tests.support.committed_records import await_no_open_transaction, committed_offset
+from tests.support.kafka_cluster import KafkaCluster, KafkaNode
+from tests.support.maven_artifacts import NEWEST_VERSION
+from tests.support.reader import iterate_topic
+from tests.support.topics import create_topic, in_sync_count, partition_leader
+from tests.support.transaction_ledger import Fate, Transaction, Verdict, compare, read_ledgers
+
+CHAOS_PROPERTIES = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "replica.fetch.backoff.ms": "50",
+}
+SETTLE_SECONDS = 180
+READ_SECONDS = 600.0
+_COORDINATORS = "__transaction_state"
+
+
+class TransactionChaos:
+    """One run on a cluster of three nodes, driven from the thread that made the cluster.
+
+    Args:
+        cluster: whose brokers are killed; all of them serve again at the end.
+        seed: of every choice made here; what happens is not repeatable all the same.
+        worker_count: producers.
+        breakage: "isolation" or "repeat", to see the verdict fail.
+        say: prints a line.
+    """
+
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        seed: int,
+        worker_count: int = 3,
+        breakage: str | None = None,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self._cluster = cluster
+        self._servers = cluster.bootstrap_servers
+        self._chance = random.Random(seed)
+        self._names = [f"chaos{number}" for number in range(worker_count)]
+        self._isolation = "read_uncommitted" if breakage == "isolation" else "read_committed"
+        self._say = say
+        self._folder = Path(tempfile.mkdtemp(prefix="transaction-chaos-"))
+        if breakage == "repeat":
+            (self._folder / "repeat").touch()
+        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        self._leftover: list[subprocess.Popen[bytes]] = []
+        self._started = time.monotonic()
+        self.faults: Counter[str] = Counter()
+
+    def run(self, seconds: float) -> Verdict:
+        """Faults for so long, then the verdict."""
+        for topic in TOPICS:
+            create_topic(self._servers, topic, PARTITIONS)
+        try:
+            for name in (*self._names, "finisher"):
+                self._spawn(name)
+            while time.monotonic() - self._started < seconds:
+                self._one_fault()
+                time.sleep(self._chance.uniform(0.2, 2.5))
+            self._end_workers()
+            return self._judge()
+        finally:
+            for child in (*self._workers.values(), *self._leftover):
+                child.kill()
+                child.wait()
+
+    def remove_ledgers(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _tell(self, text: str) -> None:
+        self._say(f"[{time.monotonic() - self._started:6.1f} s] {text}")
+
+    # -- producers -------------------------------------------------------------------------------------
+
+    def _spawn(self, name: str) -> None:
+        role = "finisher" if name == "finisher" else "worker"
+        seed = self._chance.randrange(2**31)
+        command = [sys.executable, "-m", "tests.support.chaos_worker", role, self._servers]
+        with (self._folder / f"{name}.log").open("ab") as log:
+            child = subprocess.Popen([*command, str(self._folder), name, str(seed)], stderr=log)
+        # Whoever is fenced looks here whether there is a successor.
+        part = self._folder / f"{name}.owner-part"
+        part.write_text(str(child.pid))
+        part.rename(self._folder / f"{name}.owner")
+        self._workers[name] = child
+
+    def _end_workers(self) -> None:
+        (self._folder / "stop").touch()
+        self._tell("the producers end")
+        deadline = time.monotonic() + SETTLE_SECONDS
+        for name, child in self._workers.items():
+            try:
+                child.wait(max(0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self._tell(f"{name} did not end, and is killed")
+                child.kill()
+
+    # -- faults ----------------------------------------------------------------------------------------
+
+    def _one_fault(self) -> None:
+        faults: list[tuple[int, Callable[[], str]]] = [
+            (3, self._kill_worker),
+            (2, self._replace_frozen_worker),
+            (2, self._freeze_worker),
+            (1, self._kill_finisher),
+            (2, self._freeze_broker),
+            (2, lambda: self._take_down(self._any_node(), "kill")),
+            (2, lambda: self._take_down(self._coordinator(), "kill")),
+            (1, lambda: self._take_down(self._coordinator(), "stop")),
+            (1, self._rolling_restart),
+        ]
+        for name, child in self._workers.items():
+            if child.poll() is not None:
+                raise RuntimeError(f"{name} ended by itself, see {self._folder / name}.log")
+        (fault,) = self._chance.choices([f for _, f in faults], [weight for weight, _ in faults])
+        self.faults[fault()] += 1
+
+    def _kill_worker(self) -> str:
+        name = self._chance.choice(self._names)
+        self._tell(f"kill -9 of {name}, and a new one")
+        self._workers[name].kill()
+        self._workers[name].wait()
+        self._spawn(name)
+        return "producer killed"
+
+    def _kill_finisher(self) -> str:
+        self._tell("kill -9 of the finisher")
+        self._workers["finisher"].kill()
+        self._workers["finisher"].wait()
+        self._spawn("finisher")
+        return "finisher killed"
+
+    def _replace_frozen_worker(self) -> str:
+        name = self._chance.choice(self._names)
+        self._tell(f"{name} is frozen, replaced, and goes on as a zombie")
+        zombie = self._workers[name]
+        zombie.send_signal(signal.SIGSTOP)
+        self._leftover.append(zombie)
+        self._spawn(name)
+        time.sleep(self._chance.uniform(0.2, 2))
+        zombie.send_signal(signal.SIGCONT)
+        return "zombie"
+
+    def _freeze_worker(self) -> str:
+        name, seconds = self._chance.choice(self._names), self._chance.uniform(0.5, 11)
+        self._tell(f"{name} is frozen for {seconds:.1f} s")
+        self._workers[name].send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._workers[name].send_signal(signal.SIGCONT)
+        return "producer frozen"
+
+    def _any_node(self) -> KafkaNode:
+        return self._chance.choice(list(self._cluster.nodes.values()))
+
+    def _coordinator(self) -> KafkaNode:
+        leader = partition_leader(self._servers, _COORDINATORS, 0)
+        return self._cluster.nodes.get(leader) or self._any_node()
+
+    def _freeze_broker(self) -> str:
+        node, seconds = self._any_node(), self._chance.uniform(0.5, 7)
+        self._tell(f"broker {node.node_id} is frozen for {seconds:.1f} s")
+        assert node.pid is not None
+        os.kill(node.pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(node.pid, signal.SIGCONT)
+        self._await_replicas()
+        return "broker frozen"
+
+    def _take_down(self, node: KafkaNode, how: str) -> str:
+        self._tell(f"broker {node.node_id} goes down ({how}) and comes back")
+        getattr(node, how)()
+        time.sleep(self._chance.uniform(0, 3))
+        node.start()
+        self._await_replicas()
+        return f"broker down ({how})"
+
+    def _rolling_restart(self) -> str:
+        for node in self._cluster.nodes.values():
+            self._take_down(node, "stop")
+        return "rolling restart"
+
+    def _await_replicas(self) -> None:
+        """One broker at a time: with two of three away nothing could be committed."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not all(in_sync_count(self._servers, topic) == 3 for topic in (*TOPICS, _COORDINATORS)):
+            if time.monotonic() > deadline:
+                raise RuntimeError("the brokers do not come into sync")
+            time.sleep(0.1)
+
+    # -- verdict ---------------------------------------------------------------------------------------
+
+    def _judge(self) -> Verdict:
+        for name in self._names:
+            # What a killed one has left open is aborted by its successor.
+            with KafkaProducer(bootstrap_servers=self._servers, transactional_id=name) as producer:
+                again(producer.init_transactions)
+        ends = {
+            topic: await_no_open_transaction(self._servers, topic, range(PARTITIONS), SETTLE_SECONDS)
+            for topic in TOPICS
+        }
+        transactions = read_ledgers(self._folder)
+        places = {
+            f"{topic}-{number}": self._values(topic, number, end)
+            for topic, of_topic in ends.items()
+            for number, end in of_topic.items()
+        }
+        verdict = compare(transactions, places)
+        self._check_positions(transactions, verdict)
+        self._tell_all(transactions, verdict)
+        return verdict
+
+    def _values(self, topic: str, number: int, end: int) -> Iterator[bytes]:
+        for record in iterate_topic(
+            self._servers,
+            topic,
+            partitions=[number],
+            next_offsets={number: end},
+            timeout_seconds=READ_SECONDS,
+            isolation_level=self._isolation,
+        ):
+            assert record.value is not None
+            yield record.value
+
+    def _check_positions(self, transactions: list[Transaction], verdict: Verdict) -> None:
+        for name in self._names:
+            positions = [
+                position_of(each.incarnation, each.number)
+                for each in transactions
+                if each.incarnation.name == name
+                and (str(each.incarnation), each.number) in verdict.seen_transactions
+            ]
+            expected = max((each for each in positions if each is not None), default=None)
+            found = committed_offset(self._servers, f"group-{name}", TOPICS[0])
+            if found != expected:
+                verdict.wrong_positions += 1
+                verdict.note(f"group-{name} is at {found}, not at {expected}")
+
+    def _tell_all(self, transactions: list[Transaction], verdict: Verdict) -> None:
+        fates = Counter(each.fate for each in transactions)
+        prepared = len(list(self._folder.glob("*.finisher.jsonl")))
+        self._say(f"faults: {', '.join(f'{what} {count}' for what, count in sorted(self.faults.items()))}")
+        self._say(
+            f"transactions {len(transactions)}: committed {fates[Fate.COMMITTED]}, aborted "
+            f"{fates[Fate.ABORTED] + fates[Fate.BEGUN]}, unknown {fates[Fate.COMMITTING]}; producers "
+            f"{len({each.incarnation for each in transactions})}, prepared for another process {prepared}"
+        )
+        self._say(str(verdict))
+        for example in verdict.examples:
+            self._say(f"  {example}")
+        self._say("PASSED" if verdict.is_good else f"FAILED; ledgers and logs are in {self._folder}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Transactions under random faults.")
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--kafka", default=NEWEST_VERSION)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--break", dest="breakage", choices=("isolation", "repeat"))
+    arguments = parser.parse_args()
+    print(
+        f"Apache Kafka {arguments.kafka}, 3 nodes, {arguments.workers} producers, "
+        f"{arguments.seconds:.0f} s of faults, seed {arguments.seed}",
+        flush=True,
+    )
+    lifetime = int(arguments.seconds) + 1200
+    with KafkaCluster(arguments.kafka, 3, properties=CHAOS_PROPERTIES, lifetime_seconds=lifetime) as cluster:
+        chaos = TransactionChaos(
+            cluster,
+            arguments.seed,
+            arguments.workers,
+            arguments.breakage,
+            lambda line: print(line, flush=True),
+        )
+        verdict = chaos.run(arguments.seconds)
+    if verdict.is_good:
+        chaos.remove_ledgers()
+    return 0 if verdict.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
