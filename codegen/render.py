@@ -31,7 +31,7 @@ _ARTICLES = {
     MessageType.COORDINATOR_VALUE: "the value of a coordinator record",
 }
 #: What the modules of a generated package share; copied from runtime/.
-_RUNTIME = ("_decoders.py", "_keyed.py", "_native.pyi", "_native.pyx", "_plain.py", "_wire.py")
+_RUNTIME = ("_decoders.py", "_index.py", "_keyed.py", "_native.pyi", "_native.pyx", "_plain.py", "_wire.py")
 _WIRE = (_HERE / "runtime" / "_wire.py").read_text()
 #: Names that a generated module may need from _wire, in the order of their import.
 _WIRE_NAMES = tuple(
@@ -142,8 +142,8 @@ def _render_init(environment: jinja2.Environment, modules: list[ModulePlan], sou
         modules=modules,
         exported=sorted([*errors, *(module.message_class for module in modules)]),
         api_names=sorted(names.items()),
-        requests=[(key, module.message_class) for key, module in requests],
-        responses=[(key, module.message_class) for key, module in responses],
+        requests=requests,
+        responses=responses,
     )
     return _tidy(text)
 

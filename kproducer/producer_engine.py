@@ -89,7 +89,7 @@ class ProducerEngine:
             undo.pop_all()
 
     def _transaction_manager(self) -> TransactionManager:
-        # Here, since it brings the messages of seven APIs that most producers never send.
+        # Here, since not every producer needs them.
         from kproducer.producer.transactions.transaction_manager import TransactionManager
         from kproducer.producer.transactions.transaction_version import transaction_version
 

@@ -3,36 +3,40 @@
 """Kafka messages: data classes with encoders and decoders for all their versions.
 
 ``REQUESTS`` and ``RESPONSES`` list them by API key; ``API_NAMES`` has the names. Decoding raises
-``DecodeError``, encoding ``EncodeError``, and nothing else.
+``DecodeError``, encoding ``EncodeError``, and nothing else. A message's module is imported when the message is
+first asked for.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ._index import MessagesByKey, load_message
 from ._wire import ZERO_UUID, CodecError, DecodeError, EncodeError
-from .add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from .add_offsets_to_txn_response import AddOffsetsToTxnResponse
-from .add_partitions_to_txn_request import AddPartitionsToTxnRequest
-from .add_partitions_to_txn_response import AddPartitionsToTxnResponse
-from .api_versions_request import ApiVersionsRequest
-from .api_versions_response import ApiVersionsResponse
-from .end_txn_request import EndTxnRequest
-from .end_txn_response import EndTxnResponse
-from .find_coordinator_request import FindCoordinatorRequest
-from .find_coordinator_response import FindCoordinatorResponse
-from .init_producer_id_request import InitProducerIdRequest
-from .init_producer_id_response import InitProducerIdResponse
-from .metadata_request import MetadataRequest
-from .metadata_response import MetadataResponse
-from .offset_fetch_request import OffsetFetchRequest
-from .offset_fetch_response import OffsetFetchResponse
-from .produce_request import ProduceRequest
-from .produce_response import ProduceResponse
-from .request_header import RequestHeader
-from .response_header import ResponseHeader
-from .txn_offset_commit_request import TxnOffsetCommitRequest
-from .txn_offset_commit_response import TxnOffsetCommitResponse
+
+if TYPE_CHECKING:
+    from .add_offsets_to_txn_request import AddOffsetsToTxnRequest
+    from .add_offsets_to_txn_response import AddOffsetsToTxnResponse
+    from .add_partitions_to_txn_request import AddPartitionsToTxnRequest
+    from .add_partitions_to_txn_response import AddPartitionsToTxnResponse
+    from .api_versions_request import ApiVersionsRequest
+    from .api_versions_response import ApiVersionsResponse
+    from .end_txn_request import EndTxnRequest
+    from .end_txn_response import EndTxnResponse
+    from .find_coordinator_request import FindCoordinatorRequest
+    from .find_coordinator_response import FindCoordinatorResponse
+    from .init_producer_id_request import InitProducerIdRequest
+    from .init_producer_id_response import InitProducerIdResponse
+    from .metadata_request import MetadataRequest
+    from .metadata_response import MetadataResponse
+    from .offset_fetch_request import OffsetFetchRequest
+    from .offset_fetch_response import OffsetFetchResponse
+    from .produce_request import ProduceRequest
+    from .produce_response import ProduceResponse
+    from .request_header import RequestHeader
+    from .response_header import ResponseHeader
+    from .txn_offset_commit_request import TxnOffsetCommitRequest
+    from .txn_offset_commit_response import TxnOffsetCommitResponse
 
 __all__ = [
     "API_NAMES",
@@ -79,28 +83,70 @@ API_NAMES: dict[int, str] = {
     28: "TxnOffsetCommit",
 }
 
-REQUESTS: dict[int, type[Any]] = {
-    0: ProduceRequest,
-    3: MetadataRequest,
-    9: OffsetFetchRequest,
-    10: FindCoordinatorRequest,
-    18: ApiVersionsRequest,
-    22: InitProducerIdRequest,
-    24: AddPartitionsToTxnRequest,
-    25: AddOffsetsToTxnRequest,
-    26: EndTxnRequest,
-    28: TxnOffsetCommitRequest,
-}
+REQUESTS = MessagesByKey(
+    __name__,
+    {
+        0: ("produce_request", "ProduceRequest"),
+        3: ("metadata_request", "MetadataRequest"),
+        9: ("offset_fetch_request", "OffsetFetchRequest"),
+        10: ("find_coordinator_request", "FindCoordinatorRequest"),
+        18: ("api_versions_request", "ApiVersionsRequest"),
+        22: ("init_producer_id_request", "InitProducerIdRequest"),
+        24: ("add_partitions_to_txn_request", "AddPartitionsToTxnRequest"),
+        25: ("add_offsets_to_txn_request", "AddOffsetsToTxnRequest"),
+        26: ("end_txn_request", "EndTxnRequest"),
+        28: ("txn_offset_commit_request", "TxnOffsetCommitRequest"),
+    },
+)
 
-RESPONSES: dict[int, type[Any]] = {
-    0: ProduceResponse,
-    3: MetadataResponse,
-    9: OffsetFetchResponse,
-    10: FindCoordinatorResponse,
-    18: ApiVersionsResponse,
-    22: InitProducerIdResponse,
-    24: AddPartitionsToTxnResponse,
-    25: AddOffsetsToTxnResponse,
-    26: EndTxnResponse,
-    28: TxnOffsetCommitResponse,
-}
+RESPONSES = MessagesByKey(
+    __name__,
+    {
+        0: ("produce_response", "ProduceResponse"),
+        3: ("metadata_response", "MetadataResponse"),
+        9: ("offset_fetch_response", "OffsetFetchResponse"),
+        10: ("find_coordinator_response", "FindCoordinatorResponse"),
+        18: ("api_versions_response", "ApiVersionsResponse"),
+        22: ("init_producer_id_response", "InitProducerIdResponse"),
+        24: ("add_partitions_to_txn_response", "AddPartitionsToTxnResponse"),
+        25: ("add_offsets_to_txn_response", "AddOffsetsToTxnResponse"),
+        26: ("end_txn_response", "EndTxnResponse"),
+        28: ("txn_offset_commit_response", "TxnOffsetCommitResponse"),
+    },
+)
+
+if not TYPE_CHECKING:
+    _MODULES = {
+        "AddOffsetsToTxnRequest": "add_offsets_to_txn_request",
+        "AddOffsetsToTxnResponse": "add_offsets_to_txn_response",
+        "AddPartitionsToTxnRequest": "add_partitions_to_txn_request",
+        "AddPartitionsToTxnResponse": "add_partitions_to_txn_response",
+        "ApiVersionsRequest": "api_versions_request",
+        "ApiVersionsResponse": "api_versions_response",
+        "EndTxnRequest": "end_txn_request",
+        "EndTxnResponse": "end_txn_response",
+        "FindCoordinatorRequest": "find_coordinator_request",
+        "FindCoordinatorResponse": "find_coordinator_response",
+        "InitProducerIdRequest": "init_producer_id_request",
+        "InitProducerIdResponse": "init_producer_id_response",
+        "MetadataRequest": "metadata_request",
+        "MetadataResponse": "metadata_response",
+        "OffsetFetchRequest": "offset_fetch_request",
+        "OffsetFetchResponse": "offset_fetch_response",
+        "ProduceRequest": "produce_request",
+        "ProduceResponse": "produce_response",
+        "RequestHeader": "request_header",
+        "ResponseHeader": "response_header",
+        "TxnOffsetCommitRequest": "txn_offset_commit_request",
+        "TxnOffsetCommitResponse": "txn_offset_commit_response",
+    }
+
+    def __getattr__(name: str) -> Any:
+        module = _MODULES.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = load_message(__name__, module, name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -7,6 +7,7 @@ no broker. Source: the list of API keys in the Kafka protocol guide.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kproducer_messages import REQUESTS, RESPONSES
@@ -70,7 +71,7 @@ def supported_api_keys() -> tuple[int, ...]:
     return tuple(sorted(REQUESTS.keys() & RESPONSES.keys()))
 
 
-def _lookup(classes: dict[int, type[Any]], api_key: int) -> type[Any]:
+def _lookup(classes: Mapping[int, type[Any]], api_key: int) -> type[Any]:
     try:
         return classes[api_key]
     except KeyError:

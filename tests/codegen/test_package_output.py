@@ -119,3 +119,30 @@ def test_generated_code_imports_attrs_and_the_standard_library_only():
     for path in GENERATED.glob("*.py"):
         for match in re.finditer(r"^(?:from|import) ([\w.]+)", path.read_text(), re.M):
             assert match[1].startswith(".") or match[1].split(".")[0] in allowed, (path.name, match[0])
+
+
+def test_a_message_is_imported_when_it_is_asked_for(tmp_path):
+    out = tmp_path / "lazy_name"
+    assert main([str(SPEC_DIR), str(out)]) == 0
+    code = """
+import sys, lazy_name
+def loaded():
+    return {name for name in sys.modules if name.startswith("lazy_name.") and name.split(".")[1][0] != "_"}
+assert loaded() == set() and 0 in lazy_name.REQUESTS and 999 not in lazy_name.REQUESTS, loaded()
+assert "ProduceRequest" in dir(lazy_name) and loaded() == set()
+lazy_name.ProduceRequest
+assert loaded() == {"lazy_name.produce_request"}, loaded()
+assert lazy_name.RESPONSES[3].__name__ == "MetadataResponse"
+assert loaded() == {"lazy_name.produce_request", "lazy_name.metadata_response"}, loaded()
+assert "0: ProduceRequest" in repr(lazy_name.REQUESTS) and len(lazy_name.REQUESTS) == len(lazy_name.API_NAMES)
+for mistake in ("lazy_name.NoSuchMessage", "lazy_name.REQUESTS[999]"):
+    try:
+        eval(mistake)
+    except (AttributeError, KeyError):
+        continue
+    raise AssertionError(mistake)
+namespace = {}
+exec("from lazy_name import *", namespace)
+assert set(lazy_name.__all__) <= set(namespace)
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)

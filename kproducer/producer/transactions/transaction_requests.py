@@ -1,7 +1,8 @@
 """The requests to coordinators: what to ask whom, in which versions, and how to read the answers.
 
 Each class is a ``RequestBuilder`` for the network client and reads its own answer into an ``Answer``. What an
-answer means is not known here. Source: KIP-98, KIP-360, KIP-447, KIP-699, KIP-890.
+answer means is not known here. Modules of messages are imported when the first is built: most producers are
+idempotent and no more. Source: KIP-98, KIP-360, KIP-447, KIP-699, KIP-890.
 """
 
 from __future__ import annotations
@@ -11,19 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kproducer_messages import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    EndTxnRequest,
-    FindCoordinatorRequest,
-    InitProducerIdRequest,
-    TxnOffsetCommitRequest,
-)
-from kproducer_messages.add_partitions_to_txn_request import AddPartitionsToTxnTopic
-from kproducer_messages.txn_offset_commit_request import (
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+import kproducer_messages as messages
 
 from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
@@ -103,18 +92,18 @@ class FindCoordinator(TransactionRequest):
     """Which broker is it?"""
 
     api_key = ApiKey.FIND_COORDINATOR
-    latest_version = FindCoordinatorRequest.MAX_VERSION
+    latest_version = 6
 
     def __init__(self, wanted: Coordinator) -> None:
         self.wanted = wanted
         # Version 0 knows groups only.
         self.oldest_version = 0 if wanted.kind is CoordinatorKind.GROUP else 1
 
-    def build(self, version: int) -> FindCoordinatorRequest:
+    def build(self, version: int) -> messages.FindCoordinatorRequest:
         kind, key = self.wanted
         if version >= _SEVERAL_KEYS_SINCE:
-            return FindCoordinatorRequest(key_type=kind.value, coordinator_keys=[key])
-        return FindCoordinatorRequest(key=key, key_type=kind.value)
+            return messages.FindCoordinatorRequest(key_type=kind.value, coordinator_keys=[key])
+        return messages.FindCoordinatorRequest(key=key, key_type=kind.value)
 
     def parse(self, body: Any) -> Answer:
         found = body
@@ -146,8 +135,8 @@ class InitProducerId(TransactionRequest):
         if transactional_id is not None:
             self.coordinator = Coordinator(CoordinatorKind.TRANSACTION, transactional_id)
 
-    def build(self, version: int) -> InitProducerIdRequest:
-        message = InitProducerIdRequest(
+    def build(self, version: int) -> messages.InitProducerIdRequest:
+        message = messages.InitProducerIdRequest(
             transactional_id=self._transactional_id, transaction_timeout_ms=self._timeout_ms
         )
         if version >= EPOCH_RAISED_SINCE:
@@ -183,11 +172,13 @@ class AddPartitionsToTxn(_OfTransaction):
         super().__init__(transactional_id, producer)
         self.partitions = frozenset(partitions)
 
-    def build(self, version: int) -> AddPartitionsToTxnRequest:
+    def build(self, version: int) -> messages.AddPartitionsToTxnRequest:
+        from kproducer_messages.add_partitions_to_txn_request import AddPartitionsToTxnTopic
+
         numbers: dict[str, list[int]] = defaultdict(list)
         for topic, number in sorted(self.partitions):
             numbers[topic].append(number)
-        return AddPartitionsToTxnRequest(
+        return messages.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self._transactional_id,
             v3_and_below_producer_id=self._producer.producer_id,
             v3_and_below_producer_epoch=self._producer.epoch,
@@ -211,14 +202,14 @@ class AddOffsetsToTxn(_OfTransaction):
     """Offsets of this group will be written (protocol 1 only)."""
 
     api_key = ApiKey.ADD_OFFSETS_TO_TXN
-    latest_version = AddOffsetsToTxnRequest.MAX_VERSION
+    latest_version = 4
 
     def __init__(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str) -> None:
         super().__init__(transactional_id, producer)
         self.group_id = group_id
 
-    def build(self, version: int) -> AddOffsetsToTxnRequest:
-        return AddOffsetsToTxnRequest(
+    def build(self, version: int) -> messages.AddOffsetsToTxnRequest:
+        return messages.AddOffsetsToTxnRequest(
             transactional_id=self._transactional_id,
             producer_id=self._producer.producer_id,
             producer_epoch=self._producer.epoch,
@@ -246,7 +237,12 @@ class TxnOffsetCommit(_OfTransaction):
         self._group = group
         self._offsets = dict(offsets)
 
-    def build(self, version: int) -> TxnOffsetCommitRequest:
+    def build(self, version: int) -> messages.TxnOffsetCommitRequest:
+        from kproducer_messages.txn_offset_commit_request import (
+            TxnOffsetCommitRequestPartition,
+            TxnOffsetCommitRequestTopic,
+        )
+
         group = self._group
         if version < _MEMBER_SINCE and group.names_a_member:
             raise UnsupportedVersionError(
@@ -264,7 +260,7 @@ class TxnOffsetCommit(_OfTransaction):
                     committed_metadata=position.metadata,
                 )
             )
-        message = TxnOffsetCommitRequest(
+        message = messages.TxnOffsetCommitRequest(
             transactional_id=self._transactional_id,
             group_id=group.group_id,
             producer_id=self._producer.producer_id,
@@ -300,8 +296,8 @@ class EndTxn(_OfTransaction):
         self.oldest_version, self.latest_version = (5, 5) if transaction_version >= 2 else (0, 4)
         self.is_commit = commit
 
-    def build(self, version: int) -> EndTxnRequest:
-        return EndTxnRequest(
+    def build(self, version: int) -> messages.EndTxnRequest:
+        return messages.EndTxnRequest(
             transactional_id=self._transactional_id,
             producer_id=self._producer.producer_id,
             producer_epoch=self._producer.epoch,
