@@ -70,4 +70,4 @@ def partition_leader(bootstrap_servers: str, topic: str, partition: int) -> int:
 def in_sync_count(bootstrap_servers: str, topic: str) -> int:
     """The smallest number of in-sync replicas over a topic's partitions."""
     metadata = _admin(bootstrap_servers).list_topics(topic, timeout=TIMEOUT_SECONDS)
-    return min(len(each.isrs) for each in metadata.topics[topic].partitions.values())
+    return min((len(each.isrs) for each in metadata.topics[topic].partitions.values()), default=0)

@@ -21,6 +21,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+
 from kproducer import KafkaProducer
 from tests.support.chaos_worker import PARTITIONS, TOPICS, again, position_of
 from tests.support.committed_records import await_no_open_transaction, committed_offset
@@ -46,7 +48,7 @@ class TransactionChaos:
         cluster: whose brokers are killed; all of them serve again at the end.
         seed: of every choice made here; what happens is not repeatable all the same.
         worker_count: producers.
-        breakage: "isolation" or "repeat", to see the verdict fail.
+        repeats: the producers send some records twice, to see the verdict fail.
         say: prints a line.
     """
 
@@ -55,35 +57,34 @@ class TransactionChaos:
         cluster: KafkaCluster,
         seed: int,
         worker_count: int = 3,
-        breakage: str | None = None,
+        repeats: bool = False,
         say: Callable[[str], None] = print,
     ) -> None:
         self._cluster = cluster
         self._servers = cluster.bootstrap_servers
         self._chance = random.Random(seed)
         self._names = [f"chaos{number}" for number in range(worker_count)]
-        self._isolation = "read_uncommitted" if breakage == "isolation" else "read_committed"
         self._say = say
         self._folder = Path(tempfile.mkdtemp(prefix="transaction-chaos-"))
-        if breakage == "repeat":
+        if repeats:
             (self._folder / "repeat").touch()
         self._workers: dict[str, subprocess.Popen[bytes]] = {}
         self._leftover: list[subprocess.Popen[bytes]] = []
         self._started = time.monotonic()
         self.faults: Counter[str] = Counter()
 
-    def run(self, seconds: float) -> Verdict:
-        """Faults for so long, then the verdict."""
+    def run(self, seconds: float) -> None:
+        """Producers at work and faults for so long, then all producers ended and all brokers up."""
         for topic in TOPICS:
             create_topic(self._servers, topic, PARTITIONS)
         try:
             for name in (*self._names, "finisher"):
                 self._spawn(name)
+            self._await_first_transactions()
             while time.monotonic() - self._started < seconds:
                 self._one_fault()
                 time.sleep(self._chance.uniform(0.2, 2.5))
             self._end_workers()
-            return self._judge()
         finally:
             for child in (*self._workers.values(), *self._leftover):
                 child.kill()
@@ -108,6 +109,13 @@ class TransactionChaos:
         part.write_text(str(child.pid))
         part.rename(self._folder / f"{name}.owner")
         self._workers[name] = child
+
+    def _await_first_transactions(self) -> None:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not all((self._folder / f"{name}.0000.jsonl").exists() for name in self._names):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the producers do not begin, see {self._folder}")
+            time.sleep(0.01)
 
     def _end_workers(self) -> None:
         (self._folder / "stop").touch()
@@ -178,7 +186,10 @@ class TransactionChaos:
         return self._chance.choice(list(self._cluster.nodes.values()))
 
     def _coordinator(self) -> KafkaNode:
-        leader = partition_leader(self._servers, _COORDINATORS, 0)
+        try:
+            leader = partition_leader(self._servers, _COORDINATORS, 0)
+        except KafkaException:
+            return self._any_node()
         return self._cluster.nodes.get(leader) or self._any_node()
 
     def _freeze_broker(self) -> str:
@@ -207,14 +218,21 @@ class TransactionChaos:
     def _await_replicas(self) -> None:
         """One broker at a time: with two of three away nothing could be committed."""
         deadline = time.monotonic() + SETTLE_SECONDS
-        while not all(in_sync_count(self._servers, topic) == 3 for topic in (*TOPICS, _COORDINATORS)):
+        while not self._are_in_sync():
             if time.monotonic() > deadline:
                 raise RuntimeError("the brokers do not come into sync")
             time.sleep(0.1)
 
+    def _are_in_sync(self) -> bool:
+        try:
+            return all(in_sync_count(self._servers, topic) == 3 for topic in (*TOPICS, _COORDINATORS))
+        except KafkaException:
+            return False
+
     # -- verdict ---------------------------------------------------------------------------------------
 
-    def _judge(self) -> Verdict:
+    def judge(self, isolation_level: str = "read_committed") -> Verdict:
+        """After ``run``: hold what a reader sees against the ledgers. Reading uncommitted has to fail."""
         for name in self._names:
             # What a killed one has left open is aborted by its successor.
             with KafkaProducer(bootstrap_servers=self._servers, transactional_id=name) as producer:
@@ -225,7 +243,7 @@ class TransactionChaos:
         }
         transactions = read_ledgers(self._folder)
         places = {
-            f"{topic}-{number}": self._values(topic, number, end)
+            f"{topic}-{number}": self._values(topic, number, end, isolation_level)
             for topic, of_topic in ends.items()
             for number, end in of_topic.items()
         }
@@ -234,14 +252,14 @@ class TransactionChaos:
         self._tell_all(transactions, verdict)
         return verdict
 
-    def _values(self, topic: str, number: int, end: int) -> Iterator[bytes]:
+    def _values(self, topic: str, number: int, end: int, isolation_level: str) -> Iterator[bytes]:
         for record in iterate_topic(
             self._servers,
             topic,
             partitions=[number],
             next_offsets={number: end},
             timeout_seconds=READ_SECONDS,
-            isolation_level=self._isolation,
+            isolation_level=isolation_level,
         ):
             assert record.value is not None
             yield record.value
@@ -294,10 +312,11 @@ def main() -> int:
             cluster,
             arguments.seed,
             arguments.workers,
-            arguments.breakage,
+            arguments.breakage == "repeat",
             lambda line: print(line, flush=True),
         )
-        verdict = chaos.run(arguments.seconds)
+        chaos.run(arguments.seconds)
+        verdict = chaos.judge("read_uncommitted" if arguments.breakage == "isolation" else "read_committed")
     if verdict.is_good:
         chaos.remove_ledgers()
     return 0 if verdict.is_good else 1
