@@ -86,6 +86,11 @@ class BufferPool:
             return self._unpooled_bytes + self._free_bytes
 
     @property
+    def is_locked(self) -> bool:
+        """Whether a thread is in here, this one perhaps. A hint."""
+        return self._lock.locked()
+
+    @property
     def queued(self) -> int:
         """Number of threads that wait. Lock-free: a hint."""
         return len(self._waiters)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import random as random_module
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -186,6 +187,8 @@ class RecordAccumulator:
                     queue = self._queues.queue(topic, topic_queues, sticky.partition)
                 else:
                     queue = self._queues.queue(topic, topic_queues, partition)
+                if queue.lock.locked() or self._pool.is_locked:
+                    self._refuse_in_the_middle_of_itself()
                 with queue.lock:
                     if self._closed:
                         raise ProducerClosedError("The producer is closed")
@@ -240,6 +243,30 @@ class RecordAccumulator:
             if buffer is not None:
                 # Somebody else made room meanwhile, or this append failed.
                 self._pool.deallocate(buffer)
+
+    def _refuse_in_the_middle_of_itself(self) -> None:
+        """Refuse to wait for a lock that code further up on this very stack holds.
+
+        The garbage collector may run a finalizer in the middle of an append, on the I/O thread too, and that
+        may log, with a handler that sends. Nobody would ever send again if it waited here. The stack is
+        looked at because that costs nothing where no lock is held.
+
+        Raises:
+            IllegalStateError: it is so.
+        """
+        frame = sys._getframe(1).f_back
+        while frame is not None:
+            code = frame.f_code
+            if code is BufferPool._wait.__code__:
+                return  # with no lock held
+            if code in _HOLDING_LOCKS:
+                owner = frame.f_locals.get("self")
+                if owner is self._queues or owner is self._pool or self.has_part(owner):
+                    raise IllegalStateError(
+                        "send() in the middle of a send on the same thread, as in a finalizer or a signal"
+                        " handler, would wait for itself"
+                    ).with_outcome(Outcome.NOT_SENT)
+            frame = frame.f_back
 
     def _time_of_append(self, now_ms: int | None) -> int:
         """The time, which may have passed since ``now_ms``."""
@@ -637,6 +664,18 @@ class RecordAccumulator:
         for queue in self._queues.all_queues():
             queue.appender = None
         self._pool.close()
+
+
+#: The code that holds the lock of a queue or of the pool while other Python code may run.
+_HOLDING_LOCKS: Final = {
+    RecordAccumulator._append_to_new_batch.__code__,
+    RecordAccumulator.drain.__code__,
+    TopicQueues.end_stay.__code__,
+    PartitionQueues.put_back.__code__,
+    PartitionQueues.remove.__code__,
+    PartitionQueues.take_expired.__code__,
+    BufferPool.deallocate.__code__,
+}
 
 
 def _with_outcome(error: KafkaError, batch: ProducerBatch) -> KafkaError:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from kproducer.errors import KafkaError, SerializationError
+from kproducer.errors import IllegalStateError, KafkaError, Outcome, SerializationError
+from kproducer.kernel import IMPLEMENTATION
+from kproducer.producer.buffer_pool import BufferPool
 from kproducer.producer.incomplete_batches import IncompleteBatches
 from kproducer.producer.partition_queues import PartitionQueues
 from kproducer.records.record_batch_builder import RecordBatchBuilder
@@ -166,5 +168,41 @@ def test_a_batch_that_cannot_be_compressed_expires_all_the_same(monkeypatch: pyt
     assert kit.accumulator.expired_batches(kit.now_ms) == [batch]
     batch.abort(KafkaError("expired"))
     kit.accumulator.deallocate(batch)
+    assert future.done()
+    kit.assert_all_memory_is_back()
+
+
+@pytest.mark.skipif(IMPLEMENTATION == "pure", reason="its every append holds a lock; send() warns of that")
+@pytest.mark.parametrize(
+    ("owner", "method"),
+    [(IncompleteBatches, "add"), (PartitionQueues, "append_locked"), (BufferPool, "_take_free_locked")],
+)
+def test_a_finalizer_that_sends_is_refused_where_it_would_wait_for_itself(
+    owner: type[Any], method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector may run one anywhere: here it does where locks are held."""
+    kit = Kit()
+    kit.append(1)
+    for batch in kit.drain(1, 2):
+        kit.finish(batch)  # a buffer is at hand now
+    original = getattr(owner, method)
+    errors: list[KafkaError] = []
+
+    def collecting(*arguments: Any) -> Any:
+        monkeypatch.setattr(owner, method, original)
+        try:
+            kit.append()
+        except KafkaError as error:
+            errors.append(error)
+        return original(*arguments)
+
+    monkeypatch.setattr(owner, method, collecting)
+    future = kit.append()
+    (error,) = errors
+    assert isinstance(error, IllegalStateError)
+    assert error.outcome is Outcome.NOT_SENT
+    (batch,) = kit.drain(1, 2)
+    assert batch.record_count == 1
+    kit.finish(batch)
     assert future.done()
     kit.assert_all_memory_is_back()
