@@ -1,0 +1,261 @@
+"""Transactions when something goes wrong: what a refusal means to the application, and that life goes on."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from kproducer_messages import AddPartitionsToTxnResponse
+from kproducer_messages.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnTopicResult,
+)
+
+from kproducer import (
+    AbortTransactionError,
+    ConsumerGroupMetadata,
+    FatalProducerError,
+    FencedError,
+    IllegalStateError,
+    KafkaError,
+    KafkaProducer,
+    KafkaTimeoutError,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from tests.fakebroker import FakeCluster, Reply, RequestContext, faults
+from tests.fakebroker.actions import Action, Handler
+from tests.scenarios.conftest import Stage
+
+PRODUCE, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 0, 22, 24, 25, 26, 28
+GROUP = ConsumerGroupMetadata("g")
+OFFSETS = {TopicPartition("in", 0): OffsetAndMetadata(7)}
+
+
+@pytest.fixture(params=[1, 2])
+def one(stage: Stage, request: pytest.FixtureRequest) -> FakeCluster:
+    cluster = stage.cluster(1, topics={"t": 2})
+    cluster.transaction_version = request.param
+    return cluster
+
+
+def transactional(stage: Stage, cluster: FakeCluster, **config: Any) -> KafkaProducer:
+    kafka = stage.producer(cluster, **{"transactional_id": "tx", "max_block_ms": 20_000, **config}).kafka
+    kafka.init_transactions()
+    return kafka
+
+
+def committed(cluster: FakeCluster, partition: int = 0) -> list[bytes | None]:
+    return [record.value for record in cluster.committed_records("t", partition)]
+
+
+def goes_on(producer: KafkaProducer, cluster: FakeCluster) -> None:
+    """The failed transaction is aborted, nothing of it is seen, and the next one is committed."""
+    producer.abort_transaction()
+    with producer.transaction():
+        producer.send("t", b"next", partition=0)
+    assert committed(cluster) == [b"next"]
+
+
+def answer_code(code: int) -> Handler:
+    """Answer with this error, having done what was asked; for requests whose refusal has no effect there."""
+
+    def refuse(context: RequestContext) -> Action:
+        answer = context.apply()
+        answer.error_code = code
+        return Reply(answer)
+
+    return refuse
+
+
+@pytest.mark.parametrize("code", [45, 47, 48, 59, 120], ids=lambda code: f"code {code}")
+def test_a_refused_batch_costs_the_transaction_and_no_more(stage: Stage, one: FakeCluster, code: int) -> None:
+    """OUT_OF_ORDER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE."""
+    producer = transactional(stage, one)
+    with producer.transaction():
+        producer.send("t", b"first", partition=1)
+    asked = len(one.requests(INIT))
+    one.control(PRODUCE, faults.refuse_produce(code))
+    producer.begin_transaction()
+    assert producer.send("t", b"lost", partition=0).exception(20) is not None
+    # Asking for an epoch here would begin another transaction behind the application's back.
+    assert len(one.requests(INIT)) == asked
+    with pytest.raises(AbortTransactionError) as caught:
+        producer.commit_transaction()
+    assert caught.value.__cause__ is not None
+    with pytest.raises(AbortTransactionError):
+        producer.send("t", b"late", partition=0)
+    goes_on(producer, one)
+
+
+@pytest.mark.parametrize("code", [31, 53, 90], ids=lambda code: f"code {code}")
+def test_some_refused_batches_cost_the_producer(stage: Stage, one: FakeCluster, code: int) -> None:
+    producer = transactional(stage, one)
+    one.control(PRODUCE, faults.refuse_produce(code))
+    producer.begin_transaction()
+    assert producer.send("t", b"lost", partition=0).exception(20) is not None
+    for call in (producer.commit_transaction, producer.abort_transaction, producer.begin_transaction):
+        with pytest.raises(FatalProducerError):
+            call()
+    producer.close()
+    assert committed(one) == []
+
+
+def test_retriable_errors_until_the_time_is_over_allow_an_abort(stage: Stage, one: FakeCluster) -> None:
+    producer = transactional(
+        stage, one, request_timeout_ms=200, delivery_timeout_ms=300, metadata_max_age_ms=60_000
+    )
+    one.control(PRODUCE, faults.refuse_produce(7), times=None)
+    producer.begin_transaction()
+    future = producer.send("t", b"lost", partition=0)
+    with pytest.raises(AbortTransactionError) as caught:
+        producer.commit_transaction()
+    assert not caught.value.retriable
+    assert future.exception(20) is not None
+
+
+@pytest.mark.parametrize("code", [47, 90], ids=lambda code: f"code {code}")
+@pytest.mark.parametrize("api_key", [ADD_OFFSETS, END], ids=["AddOffsetsToTxn", "EndTxn"])
+def test_a_fenced_producer_can_only_be_closed(
+    stage: Stage, one: FakeCluster, api_key: int, code: int
+) -> None:
+    if api_key == ADD_OFFSETS and one.transaction_version == 2:
+        pytest.skip("protocol 2 has no such request")
+    producer = transactional(stage, one)
+    one.control(api_key, answer_code(code))
+    producer.begin_transaction()
+    producer.send("t", b"1", partition=0)
+    if api_key == ADD_OFFSETS:
+        with pytest.raises(FencedError):
+            producer.send_offsets_to_transaction(OFFSETS, GROUP)
+    else:
+        with pytest.raises(FencedError):
+            producer.commit_transaction()
+    for call in (producer.begin_transaction, producer.commit_transaction, producer.abort_transaction):
+        with pytest.raises(FencedError):
+            call()
+    producer.close()
+
+
+def test_a_denied_topic_takes_the_others_along_and_an_abort_mends_it(stage: Stage, one: FakeCluster) -> None:
+    def deny_second(context: RequestContext) -> Action:
+        """As Kafka does: one that is denied, and the others are not attempted."""
+        topics = [
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    AddPartitionsToTxnPartitionResult(
+                        partition_index=index, partition_error_code=29 if index == 1 else 55
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for topic in context.message.v3_and_below_topics
+        ]
+        return Reply(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics))
+
+    producer = transactional(stage, one, linger_ms=15_000)
+    if one.transaction_version == 1:
+        one.control(ADD_PARTITIONS, deny_second)
+    else:
+        one.control(PRODUCE, faults.refuse_produce(29, partition=("t", 1)), times=None)
+    producer.begin_transaction()
+    futures = [producer.send("t", b"lost", partition=partition) for partition in (0, 1)]
+    with pytest.raises(AbortTransactionError):
+        producer.commit_transaction()
+    assert futures[1].exception(20) is not None
+    goes_on(producer, one)
+
+
+@pytest.mark.parametrize("code", [22, 25, 82, 30], ids=lambda code: f"code {code}")
+def test_offsets_of_a_member_that_is_gone_allow_an_abort(stage: Stage, one: FakeCluster, code: int) -> None:
+    """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, GROUP_AUTHORIZATION_FAILED."""
+
+    def refuse(context: RequestContext) -> Action:
+        answer = context.apply()
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                partition.error_code = code
+        return Reply(answer)
+
+    one.control(COMMIT_OFFSETS, refuse)
+    producer = transactional(stage, one)
+    producer.begin_transaction()
+    producer.send("t", b"lost", partition=0)
+    with pytest.raises(AbortTransactionError):
+        producer.send_offsets_to_transaction(OFFSETS, GROUP)
+    goes_on(producer, one)
+    assert one.coordination.group("g").committed == {}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{"topic": "t", "partition": -5}, {"topic": "t", "timestamp_ms": -1}, {"topic": ""}, {"value": object()}],
+    ids=["partition", "timestamp", "topic", "value"],
+)
+def test_a_record_that_was_never_one_forbids_the_commit(
+    stage: Stage, one: FakeCluster, record: dict[str, Any]
+) -> None:
+    producer = transactional(stage, one)
+    producer.begin_transaction()
+    producer.send("t", b"lost", partition=0)
+    with pytest.raises(KafkaError):
+        producer.send(**{"topic": "t", "value": b"bad", **record})
+    with pytest.raises(AbortTransactionError):
+        producer.commit_transaction()
+    goes_on(producer, one)
+
+
+def test_sequences_go_on_or_begin_anew_as_the_epoch_says(stage: Stage, one: FakeCluster) -> None:
+    producer = transactional(stage, one)
+    for _ in range(3):
+        producer.begin_transaction()
+        producer.send("t", b"1", partition=0)
+        producer.flush()
+        producer.abort_transaction()
+    batches = one.topics["t"].partitions[0].batches
+    numbers = [(batch.producer_epoch, batch.base_sequence) for batch in batches]
+    first = numbers[0][0]
+    expected = [(first, 0), (first, 1), (first, 2)]
+    if one.transaction_version == 2:
+        expected = [(first, 0), (first + 1, 0), (first + 2, 0)]
+    assert numbers == expected
+
+
+def test_closing_while_the_coordinator_is_silent_takes_no_longer_than_allowed(
+    stage: Stage, one: FakeCluster
+) -> None:
+    one.control(INIT, faults.stall_before(), times=None)
+    producer = stage.producer(one, transactional_id="tx").kafka
+    with pytest.raises(KafkaTimeoutError, match="init_transactions"):
+        producer.init_transactions(0.05)
+    with pytest.raises(IllegalStateError):
+        producer.begin_transaction()
+    producer.close(0)
+
+
+def test_of_two_threads_one_ends_the_transaction(stage: Stage, one: FakeCluster) -> None:
+    producer = transactional(stage, one)
+    for number in range(10):
+        producer.begin_transaction()
+        producer.send("t", b"%d" % number, partition=0)
+        barrier = threading.Barrier(2)
+        ended: list[str] = []
+
+        def end(name: str, barrier: threading.Barrier = barrier, ended: list[str] = ended) -> None:
+            barrier.wait(20)
+            try:
+                getattr(producer, f"{name}_transaction")()
+                ended.append(name)
+            except IllegalStateError:
+                pass
+
+        threads = [threading.Thread(target=end, args=(name,)) for name in ("commit", "abort")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert len(ended) == 1
+        was_committed = committed(one)[-1:] == [b"%d" % number]
+        assert was_committed == (ended == ["commit"])
