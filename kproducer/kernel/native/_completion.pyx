@@ -18,6 +18,7 @@ from cpython.unicode cimport PyUnicode_CheckExact
 
 from bisect import bisect_right
 
+from kproducer.errors import KafkaError
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP, RecordMetadata
 
 cdef extern from "Python.h":

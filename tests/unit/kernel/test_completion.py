@@ -7,6 +7,7 @@ import gc
 import pickle
 import sys
 import threading
+import typing
 import weakref
 from types import ModuleType
 from typing import Any
@@ -257,3 +258,5 @@ def test_help_says_the_same(kernel: ModuleType) -> None:
     assert "Wait for the record's fate." in kernel.RecordFuture.result.__doc__
     assert kernel.RecordFuture.exception.__doc__.startswith("Like ``result``")
     assert kernel.RecordFuture.done.__doc__ == "Whether the record's fate is known."
+    assert typing.get_type_hints(kernel.RecordFuture.result)["return"] is RecordMetadata
+    assert typing.get_type_hints(kernel.RecordFuture.exception)["return"] == KafkaError | None
