@@ -118,7 +118,8 @@ class TransactionalCalls(ProducerLifecycle):
 
         Raises:
             TransactionAbortedError: it was aborted.
-            FencedError: its epoch is gone: it ran out of time, or a newer producer has taken over.
+            FencedError: its epoch is gone: it ran out of time, or a newer producer has taken over. In the
+                second case it may have been committed before.
             KafkaTimeoutError, FatalProducerError, IllegalStateError: as others here.
         """
         engine, manager = self._transactional("commit_prepared")
@@ -126,7 +127,7 @@ class TransactionalCalls(ProducerLifecycle):
         self._commit(engine, manager, timeout)
 
     def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
-        """As ``commit_prepared``, to abort it."""
+        """As ``commit_prepared``, to abort it. IllegalStateError: it was committed."""
         engine, manager = self._transactional("abort_prepared")
         manager.take_over(prepared)
         self._wait(engine, manager, manager.begin_abort(), timeout)

@@ -13,7 +13,6 @@ from kproducer import (
     FatalProducerError,
     FencedError,
     IllegalStateError,
-    KafkaError,
     KafkaTimeoutError,
     OffsetAndMetadata,
     RecordTooLargeError,
@@ -271,7 +270,7 @@ def test_another_producer_commits_what_was_prepared(stage: Stage, two: FakeClust
     for _ in range(2):
         transactional(stage, two).kafka.commit_prepared(handed)
     assert committed(two) == [b"prepared"]
-    with pytest.raises(KafkaError):
+    with pytest.raises(IllegalStateError, match="was committed"):
         transactional(stage, two).kafka.abort_prepared(handed)
 
 
@@ -285,6 +284,35 @@ def test_a_commit_of_what_was_aborted_says_so(stage: Stage, two: FakeCluster) ->
     with pytest.raises(TransactionAbortedError):
         transactional(stage, two).kafka.commit_prepared(handed)
     assert committed(two) == []
+
+
+def test_a_commit_of_what_ran_out_of_time_is_no_success(stage: Stage, two: FakeCluster, version: int) -> None:
+    writer = transactional(stage, two)
+    writer.kafka.init_transactions()
+    writer.kafka.begin_transaction()
+    writer.send(value=b"too late", partition=0)
+    handed = writer.kafka.prepare()
+    with two.log.changed:
+        two.coordination.transactions.time_out("tx", version == 2)
+    with pytest.raises(FencedError if version == 1 else TransactionAbortedError):
+        transactional(stage, two).kafka.commit_prepared(handed)
+    assert committed(two) == []
+
+
+def test_after_a_newer_producer_nobody_can_tell_what_became_of_it(stage: Stage, two: FakeCluster) -> None:
+    writer = transactional(stage, two)
+    writer.kafka.init_transactions()
+    writer.kafka.begin_transaction()
+    writer.send(value=b"committed", partition=0)
+    handed = writer.kafka.prepare()
+    transactional(stage, two).kafka.commit_prepared(handed)
+    newer = transactional(stage, two).kafka
+    newer.init_transactions()
+    with newer.transaction():
+        newer.send("t", b"next", partition=0)
+    with pytest.raises(FencedError, match="not known"):
+        transactional(stage, two).kafka.commit_prepared(handed)
+    assert committed(two) == [b"committed", b"next"]
 
 
 def test_a_broker_that_was_not_upgraded_makes_it_the_first_protocol(stage: Stage) -> None:
@@ -310,3 +338,26 @@ def test_transactions_without_an_id_are_refused(stage: Stage, cluster: FakeClust
     for call in (producer.kafka.init_transactions, producer.kafka.begin_transaction):
         with pytest.raises(IllegalStateError, match="transactional_id"):
             call()
+
+
+def test_an_abort_of_what_was_aborted_or_ran_out_of_time(
+    stage: Stage, two: FakeCluster, version: int
+) -> None:
+    for is_timeout in (False, True):
+        writer = transactional(stage, two)
+        writer.kafka.init_transactions()
+        writer.kafka.begin_transaction()
+        writer.send(value=b"lost", partition=0)
+        handed = writer.kafka.prepare()
+        if is_timeout:
+            with two.log.changed:
+                two.coordination.transactions.time_out("tx", version == 2)
+        else:
+            transactional(stage, two).kafka.abort_prepared(handed)
+        second = transactional(stage, two).kafka
+        if is_timeout and version == 1:
+            with pytest.raises(FencedError):
+                second.abort_prepared(handed)
+        else:
+            second.abort_prepared(handed)
+    assert committed(two) == []

@@ -15,6 +15,7 @@ from kproducer.errors import (
     AuthorizationError,
     BrokerError,
     FencedError,
+    IllegalStateError,
     KafkaError,
     TransactionAbortedError,
 )
@@ -257,6 +258,13 @@ class CoordinatorDialogue:
                 # answered with the next epoch, and life goes on. To Kafka's client this is fatal.
                 life.fail_transaction(aborted)
                 return True
+        if code == _INVALID_TXN_STATE and transaction.is_taken_over:
+            life.not_initialized(
+                IllegalStateError(
+                    f"the transaction of {life.transactional_id!r} was committed; no abort is possible"
+                )
+            )
+            return True
         if code in _FORGOTTEN_CODES and not request.is_commit and life.can_raise_epoch:
             # Nothing is left to be aborted.
             transaction.must_raise_epoch = True
@@ -265,9 +273,12 @@ class CoordinatorDialogue:
         return False
 
     def _fenced(self, error: BrokerError) -> KafkaError:
+        transaction = self._life.transaction
+        is_foreign = transaction is not None and transaction.is_taken_over
         fenced = FencedError(
             f"another producer with transactional id {self._life.transactional_id!r} has taken over, "
             f"or the transaction ran out of time: {error}"
+            + ("; whether it was committed before that is not known" if is_foreign else "")
         )
         fenced.__cause__ = error
         return fenced
