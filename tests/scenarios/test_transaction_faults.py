@@ -259,3 +259,18 @@ def test_of_two_threads_one_ends_the_transaction(stage: Stage, one: FakeCluster)
         assert len(ended) == 1
         was_committed = committed(one)[-1:] == [b"%d" % number]
         assert was_committed == (ended == ["commit"])
+
+
+def test_a_broker_that_cannot_check_members_is_named_and_the_producer_goes_on(stage: Stage) -> None:
+    cluster = stage.cluster(1, topics={"t": 1})
+    cluster.transaction_version = 1
+    cluster.set_versions(COMMIT_OFFSETS, (0, 2))
+    producer = transactional(stage, cluster)
+    producer.begin_transaction()
+    member = ConsumerGroupMetadata("g", generation_id=3, member_id="m")
+    with pytest.raises(AbortTransactionError, match=r"2\.5"):
+        producer.send_offsets_to_transaction(OFFSETS, member)
+    goes_on(producer, cluster)
+    with producer.transaction():
+        producer.send_offsets_to_transaction(OFFSETS, GROUP)
+    assert cluster.coordination.group("g").committed["in", 0].offset == 7
