@@ -421,9 +421,11 @@ cdef class SendPath:
             tail = regular_headers(headers, text_headers)
             if tail is None:
                 return None
-            record.headers = PyBytes_AS_STRING(tail)
-            record.headers_size = PyBytes_GET_SIZE(tail)
-        if record.key_size + record.value_size + record.headers_size > self._small_size:
+            if PyBytes_GET_SIZE(tail) > 1:  # more than a count of 0, which takes no room of its own
+                record.headers = PyBytes_AS_STRING(tail)
+                record.headers_size = PyBytes_GET_SIZE(tail)
+        # Null is -1, and takes no room either.
+        if max(record.key_size, 0) + max(record.value_size, 0) + record.headers_size > self._small_size:
             return None
         if timestamp_ms is None:
             record.timestamp_ms = KP_WALL_MS() if self._reads_system_clock else self._wall_ms()

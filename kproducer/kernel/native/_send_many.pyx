@@ -196,7 +196,7 @@ cdef class RowSender:
                     return row
                 tail_data = PyBytes_AS_STRING(tail)
                 tail_size = PyBytes_GET_SIZE(tail)
-            if key_size + value_size + tail_size > path._small_size:
+            if max(key_size, 0) + max(value_size, 0) + tail_size > path._small_size:
                 return row
             partition = ANY_PARTITION
             if partitions is not None and not partition_of(

@@ -346,6 +346,18 @@ class Producers(RuleBasedStateMachine):
 TestProducers = Producers.TestCase
 
 
+@pytest.mark.parametrize(("serializes", "size", "key"), [(True, 96, 1), (False, 100, 0)])
+def test_nothing_takes_no_room(serializes: bool, size: int, key: int) -> None:
+    """The list of headers that serializers are given, empty as it is, and a key that is null."""
+    producers = Producers()
+    producers.begin(serializes=serializes)
+    producers.send_a_record(size=size, key=key, partition=0)
+    producers.send_a_record(size=size + 1, key=key, partition=0)
+    producers.they_agree()
+    for producer in producers.producers:
+        assert producer.topic.lanes[0].appender.writer.record_count == 1
+
+
 @given(st.one_of(any_data, makers(st.binary(max_size=300), bytes, bytearray, memoryview)))
 def test_they_hash_alike(make: Callable[[], Any]) -> None:
     one, other = outcome(lambda: pure.murmur2(make())), outcome(lambda: native.murmur2(make()))
