@@ -118,15 +118,19 @@ class KafkaProxy:
     def _pass_requests(
         self, client: socket.socket, broker: socket.socket, kinds: dict[int, tuple[int, int]]
     ) -> None:
+        is_cut = False
         with contextlib.suppress(OSError, EOFError):
-            while True:
+            while not is_cut:
                 frame = _read_frame(client)
                 api_key, version, correlation_id = _REQUEST_HEADER.unpack_from(frame)
                 kinds[correlation_id] = (api_key, version)
-                if not self._passes(Frame(api_key, version, False)):
-                    break
-                broker.sendall(_SIZE.pack(len(frame)) + frame)
-        self._drop(client, broker)
+                is_cut = not self._passes(Frame(api_key, version, False))
+                if not is_cut:
+                    broker.sendall(_SIZE.pack(len(frame)) + frame)
+        self._drop(client)
+        if is_cut or not kinds:
+            # Else what the client asked before it left reaches the broker, which ends with its answer.
+            self._drop(broker)
 
     def _pass_answers(
         self, client: socket.socket, broker: socket.socket, kinds: dict[int, tuple[int, int]]

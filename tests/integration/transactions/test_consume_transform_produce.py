@@ -68,7 +68,6 @@ def test_the_copying_process_is_killed_again_and_again(three_nodes, start_script
     deaths = [
         (ApiKey.END_TXN, True, 2),
         (ApiKey.PRODUCE, True, 2),
-        (ApiKey.TXN_OFFSET_COMMIT, True, 1),
         (ApiKey.END_TXN, False, 3),
     ]
     for death in deaths:

@@ -1,0 +1,100 @@
+"""A Produce request of the same producer that arrives when its transaction has ended (KAFKA-14402).
+
+It must not be written into the next transaction, and must not leave one open that nobody ends.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kproducer import AbortTransactionError
+from kproducer.protocol.registry import ApiKey
+from tests.support.committed_records import read_committed
+from tests.support.kafka_proxy import Frame, KafkaProxy
+from tests.support.topics import create_topic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+
+#: The client gives up waiting after this; nothing else depends on it.
+REQUEST_TIMEOUT_MS = 500
+
+
+class LateProduce:
+    """Holds the ``nth`` Produce request; ``arrive`` lets it go and waits until the broker has answered it."""
+
+    def __init__(self, nth: int) -> None:
+        self.refuses_others = False
+        self.is_held = threading.Event()
+        self._nth = nth
+        self._count = 0
+        self._let_go = threading.Event()
+        self._has_arrived = threading.Event()
+
+    def passes(self, frame: Frame) -> bool:
+        if frame.api_key != ApiKey.PRODUCE:
+            return True
+        if frame.is_answer:
+            if self._let_go.is_set():
+                self._has_arrived.set()
+            return True
+        self._count += 1
+        if self._count == self._nth:
+            self.is_held.set()
+            self._let_go.wait(60)
+            return True
+        return not self.refuses_others
+
+    def arrive(self) -> None:
+        self._let_go.set()
+        assert self._has_arrived.wait(30)
+
+
+def test_it_was_sent_again_and_committed_meanwhile(three_nodes, make_producer):
+    servers, topic = three_nodes.bootstrap_servers, "late-copy"
+    create_topic(servers, topic, 1)
+    late = LateProduce(2)
+    with KafkaProxy(servers, late.passes) as proxy:
+        producer = make_producer(
+            topic, bootstrap_servers=proxy.bootstrap_servers, request_timeout_ms=REQUEST_TIMEOUT_MS
+        )
+        for value in (b"first", b"second"):
+            with producer.transaction():
+                producer.send(topic, value)
+        assert late.is_held.is_set()
+        late.arrive()
+        with producer.transaction():
+            producer.send(topic, b"third")
+        producer.close()
+    assert read_committed(servers, topic) == [[b"first", b"second", b"third"]]
+
+
+@pytest.mark.parametrize("next_is_open", [False, True], ids=["between", "within-the-next"])
+def test_its_transaction_was_aborted_meanwhile(three_nodes, make_producer, next_is_open):
+    servers, topic = three_nodes.bootstrap_servers, f"late-aborted-{next_is_open}"
+    create_topic(servers, topic, 1)
+    late = LateProduce(1)
+    late.refuses_others = True
+    with KafkaProxy(servers, late.passes) as proxy:
+        producer = make_producer(
+            topic,
+            bootstrap_servers=proxy.bootstrap_servers,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            delivery_timeout_ms=5 * REQUEST_TIMEOUT_MS,
+        )
+        producer.begin_transaction()
+        producer.send(topic, b"late")
+        with pytest.raises(AbortTransactionError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        late.refuses_others = False
+        producer.begin_transaction()
+        if next_is_open:
+            producer.send(topic, b"second")
+            producer.flush()
+        late.arrive()
+        producer.send(topic, b"third")
+        producer.commit_transaction()
+        producer.close()
+    assert read_committed(servers, topic) == [[*([b"second"] * next_is_open), b"third"]]
