@@ -42,6 +42,8 @@ class FakeProducer:
     def arrow_sink(self, topic, columns):
         producer = _KnowsAllTopics(
             send_one=self._send,
+            check_send=lambda: None,
+            note_refusal=lambda error: None,
             source=SimpleNamespace(metadata=SimpleNamespace(snapshot=None)),
             lanes_of=lambda topic: None,
             max_block_ms=0,
