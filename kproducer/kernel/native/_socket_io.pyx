@@ -198,6 +198,10 @@ cdef class SocketLane:
                     raise RuntimeError("the list of buffers grew while it was queued")
                 view = &state.views[state.count]
                 PyObject_GetBuffer(buffer, view, PyBUF_SIMPLE)
+                if not view.len:
+                    # Behind a piece that no write gets past, none would ever be written.
+                    PyBuffer_Release(view)
+                    continue
                 state.pieces[state.count].iov_base = view.buf
                 state.pieces[state.count].iov_len = <size_t>view.len
                 state.count += 1

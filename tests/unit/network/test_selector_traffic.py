@@ -50,6 +50,18 @@ def test_a_send_is_written_and_reported_by_the_next_poll(selector: Selector) -> 
         assert selector.completed_sends == []
 
 
+def test_empty_pieces_do_not_keep_the_others_from_being_written(selector: Selector) -> None:
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        send = NetworkSend("0", [])
+        send._buffers = [memoryview(piece) for piece in (b"", b"ab", b"", b"cd", b"")]
+        send.size_bytes = send.remaining_bytes = 4
+        selector.send(send)
+        selector.poll(0)
+        assert receive_exactly(peer, 4) == b"abcd"
+        assert selector.completed_sends == [send]
+
+
 def test_several_sends_between_two_polls_are_all_reported(selector: Selector) -> None:
     with Listener() as listener:
         peer = connect(selector, listener)
