@@ -23,15 +23,16 @@ PARTITION_COUNT = 3
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = (0, 1, "all")
 
-#: Produce, Metadata, ApiVersions: the highest that both this client (13, 13, 4) and the broker speak.
+#: The highest that both this client and the broker speak.
 EXPECTED_VERSIONS = {
-    "2.8.2": {"PRODUCE": 9, "METADATA": 11, "API_VERSIONS": 3},
-    "3.4.1": {"PRODUCE": 9, "METADATA": 12, "API_VERSIONS": 3},
-    "3.9.2": {"PRODUCE": 11, "METADATA": 12, "API_VERSIONS": 4},
-    "4.4.0": {"PRODUCE": 13, "METADATA": 13, "API_VERSIONS": 4},
+    "2.8.2": {"PRODUCE": 9, "METADATA": 11, "API_VERSIONS": 3, "INIT_PRODUCER_ID": 4},
+    "3.4.1": {"PRODUCE": 9, "METADATA": 12, "API_VERSIONS": 3, "INIT_PRODUCER_ID": 4},
+    "3.9.2": {"PRODUCE": 11, "METADATA": 12, "API_VERSIONS": 4, "INIT_PRODUCER_ID": 5},
+    "4.4.0": {"PRODUCE": 13, "METADATA": 13, "API_VERSIONS": 4, "INIT_PRODUCER_ID": 5},
 }
-_API_KEYS = {"PRODUCE": 0, "METADATA": 3, "API_VERSIONS": 18}
-_CLIENT_LATEST = {"PRODUCE": 13, "METADATA": 13, "API_VERSIONS": 4}
+_API_KEYS = {"PRODUCE": 0, "METADATA": 3, "API_VERSIONS": 18, "INIT_PRODUCER_ID": 22}
+#: InitProducerId v6 is not final in Kafka 4.4.
+_CLIENT_LATEST = {"PRODUCE": 13, "METADATA": 13, "API_VERSIONS": 4, "INIT_PRODUCER_ID": 5}
 
 _topic_numbers = count(1)
 
