@@ -9,6 +9,7 @@ Sizes are measured before anything is written, and the buffer is exported for as
 that nobody can resize it: no input makes this write outside of it.
 """
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_CheckExact
@@ -72,6 +73,8 @@ cdef inline char* put_bytes(char* place, const char* data, Py_ssize_t size) noex
 
 # -- records ---------------------------------------------------------------------------------------------------
 
+# Or the collector lets go of an exported buffer without giving the export back. Cycles are broken elsewhere.
+@cython.no_gc_clear
 cdef class BatchWriter:
     """Encodes the records of one batch into ``buffer``, behind room for the header. Not thread-safe.
 

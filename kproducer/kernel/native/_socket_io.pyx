@@ -7,6 +7,7 @@ Knows sockets and buffers; frames, handshakes and what an error means are the se
 ``network.transport_io``, which makes the same calls one by one. Source: ours.
 """
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.ref cimport PyObject
@@ -248,6 +249,8 @@ cdef class SocketLane:
         state.capacity = capacity
 
 
+# Or the collector lets go of the exported buffer without giving the export back. The dict breaks the cycle.
+@cython.no_gc_clear
 cdef class SocketIo:
     """Writes, waits and reads on many sockets. One thread only.
 

@@ -115,6 +115,25 @@ def test_a_record_that_finds_no_room_leaves_no_callback_behind(kernel: ModuleTyp
     assert list(appender.deliveries) == [(print, 0)]
 
 
+def test_a_writer_in_a_cycle_gives_its_buffer_back(
+    kernel: ModuleType, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The collector clears it before the others of the cycle, as the oldest of them."""
+
+    class Holder:
+        pass
+
+    writer = kernel.BatchWriter(bytearray(100))
+    holder: Any = Holder()
+    holder.writer = writer
+    holder.itself = holder
+    alive = weakref.ref(holder)
+    del writer, holder
+    gc.collect()
+    assert alive() is None
+    assert capfd.readouterr().err == ""
+
+
 def test_only_futures_of_records_can_be_made(kernel: ModuleType) -> None:
     with pytest.raises(TypeError, match="no RecordFuture"):
         kernel.set_future_type(dict)
