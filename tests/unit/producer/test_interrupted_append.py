@@ -55,6 +55,7 @@ def interrupt_after(instructions: int, codes: set[CodeType], act: Callable[[], o
         return trace
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 heeds it only if it is set by now
     sys.settrace(trace)
     try:
         act()
