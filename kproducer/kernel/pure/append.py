@@ -318,9 +318,9 @@ class SendPath:
             BrokerError: the topic's name is invalid, or this user may not see it.
             ProducerClosedError: the producer is closed.
 
-        All of them say ``outcome=NOT_SENT``. Not for signal handlers: one that interrupts ``send`` on its own
-        thread while that makes a batch (with the pure kernel: at any time) would wait for the partition's
-        lock for ever; let it set a flag.
+        All of them say ``outcome=NOT_SENT``. Not for signal handlers and finalizers: one that interrupts
+        ``send`` on its own thread while that makes a batch gets an IllegalStateError (with the pure kernel, at
+        any time, it would wait for ever); let it set a flag.
         """
         source = self.__source
         lanes = source[1].get(topic) if source is not None and topic.__class__ is str else None
