@@ -45,6 +45,8 @@ class CoordinatorLink:
     def step(self, now_ms: int, has_incomplete: bool) -> int:
         """Send the request that is due, if its broker can take it. Returns when to look again, in ms."""
         if self._held is None:
+            if self._manager.wants_nothing:
+                return _NEVER_MS
             self._held = self._manager.next_request(now_ms, has_incomplete)
             if self._held is None:
                 return self._manager.delay_ms(now_ms) or _NEVER_MS

@@ -284,6 +284,20 @@ class TransactionManager:
             wanted = self._dialogue.wanted(has_incomplete)
             return None if wanted is None else self._calls.next_request(*wanted, now_ms)
 
+    @property
+    def wants_nothing(self) -> bool:
+        """Whether ``next_request`` would give None, whatever the time; seen without the lock.
+
+        The usual state of a producer that is idempotent only, in which the I/O thread alone changes anything.
+        """
+        life = self._life
+        return (
+            life.transactional_id is None
+            and life.state is _S.READY
+            and not self._sequences.needs_new_id
+            and self._calls.in_flight is None
+        )
+
     def delay_ms(self, now_ms: int) -> int:
         """After ``next_request`` gave None: the time until it may give one; 0: it waits for something."""
         with self._lock:
