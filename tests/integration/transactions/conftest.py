@@ -20,6 +20,8 @@ PROPERTIES = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     # Followers of a new topic wait for a second otherwise, and its first record with them.
     "replica.fetch.backoff.ms": "50",
+    # Tests that stop brokers leave leaders where they are; they shall not move in the middle of another test.
+    "auto.leader.rebalance.enable": "false",
 }
 _VERSIONS = [each for each in (NEWEST_VERSION, PROTOCOL_1_VERSION) if each in versions_under_test()]
 

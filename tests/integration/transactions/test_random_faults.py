@@ -8,7 +8,7 @@ from tests.support.transaction_chaos import TransactionChaos
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
-SECONDS = 10
+SECONDS = 6
 
 
 def test_random_faults(three_nodes):
