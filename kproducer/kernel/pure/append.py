@@ -319,8 +319,8 @@ class SendPath:
             ProducerClosedError: the producer is closed.
 
         All of them say ``outcome=NOT_SENT``. Not for signal handlers and finalizers: one that interrupts
-        ``send`` on its own thread while that makes a batch gets an IllegalStateError (with the pure kernel, at
-        any time, it would wait for ever); let it set a flag.
+        ``send`` on its own thread while that makes a batch gets an IllegalStateError (with the pure kernel,
+        at any time, it would wait for ever); let it set a flag.
         """
         source = self.__source
         lanes = source[1].get(topic) if source is not None and topic.__class__ is str else None
