@@ -1,0 +1,25 @@
+"""The diagram of docs/transactions.md says what the code's table of transitions says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kproducer.producer.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
+
+PAGE = Path(__file__).parents[2] / "docs" / "transactions.md"
+
+
+def test_the_diagram_has_the_legal_transitions_and_no_other() -> None:
+    diagram = re.search(r"```mermaid\n(.*?)```", PAGE.read_text(), re.S)
+    assert diagram is not None
+    drawn = set(re.findall(r"^ +(\w+) --> (\w+)$", diagram[1], re.M))
+    assert drawn == {
+        (state.name, following.name) for state, others in LEGAL_TRANSITIONS.items() for following in others
+    }
+    assert "[*] --> UNINITIALIZED" in diagram[1]
+
+
+def test_each_state_is_explained() -> None:
+    table = PAGE.read_text().partition("| state | a caller may |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([A-Z_]+)`", table)) == {state.name for state in TransactionState}
