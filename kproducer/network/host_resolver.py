@@ -6,6 +6,9 @@ Source: KIP-302 (``client.dns.lookup``).
 
 from __future__ import annotations
 
+# For getaddrinfo, which else imports it at its first call: in a child forked in the middle of that the import
+# would never end.
+import encodings.idna  # noqa: F401
 import socket
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -72,3 +74,15 @@ def test_canonical_names_of_every_address_and_the_address_itself_where_there_is_
         ("b2.example", 9092),
         ("10.0.0.3", 9092),
     ]
+
+
+def test_looking_a_name_up_imports_nothing() -> None:
+    """A process forked by another thread in the middle of an import could not look up anything."""
+    code = (
+        "import sys, kproducer.network.host_resolver, socket; before = set(sys.modules);"
+        "socket.getaddrinfo('127.0.0.1', 9092); sys.exit(sorted(set(sys.modules) - before) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
