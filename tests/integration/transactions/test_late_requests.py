@@ -51,7 +51,7 @@ class LateProduce:
         assert self._has_arrived.wait(30)
 
 
-def test_it_was_sent_again_and_committed_meanwhile(three_nodes, make_producer):
+def test_it_was_sent_again_and_committed_meanwhile(three_nodes, make_producer, has_protocol_2):
     servers, topic = three_nodes.bootstrap_servers, "late-copy"
     create_topic(servers, topic, 1)
     late = LateProduce(2)
@@ -64,8 +64,15 @@ def test_it_was_sent_again_and_committed_meanwhile(three_nodes, make_producer):
                 producer.send(topic, value)
         assert late.is_held.is_set()
         late.arrive()
-        with producer.transaction():
-            producer.send(topic, b"third")
+        try:
+            with producer.transaction():
+                producer.send(topic, b"third")
+        except AbortTransactionError:
+            # A leader of protocol 1 that got the late one between two transactions may wait for its number
+            # to come again, and refuses the next (OUT_OF_ORDER_SEQUENCE); the epoch after the abort mends it.
+            assert not has_protocol_2
+            with producer.transaction():
+                producer.send(topic, b"third")
         producer.close()
     assert read_committed(servers, topic) == [[b"first", b"second", b"third"]]
 
