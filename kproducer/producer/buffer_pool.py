@@ -40,6 +40,7 @@ class BufferPool:
 
     Attributes:
         first_bytes: size of the smallest that are kept, ``FIRST_BUFFER_BYTES`` or ``largest_bytes``.
+        large_bytes: the other sizes that are kept, largest first.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class BufferPool:
         "_unpooled_bytes",
         "_waiters",
         "first_bytes",
+        "large_bytes",
         "on_wait",
         "total_bytes",
     )
@@ -70,6 +72,7 @@ class BufferPool:
             size *= GROWTH_FACTOR
         self._free[largest_bytes] = []
         self._free = dict(sorted(self._free.items(), reverse=True))
+        self.large_bytes = tuple(size for size in self._free if size > self.first_bytes)
         self._free_bytes = 0
         self._unpooled_bytes = total_bytes
         #: Head first. Only the head gathers memory, so a large wish cannot be starved by small ones.

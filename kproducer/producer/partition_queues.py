@@ -40,10 +40,19 @@ class PartitionQueue(Lane):
         batches: waiting batches in sending order.
         open_batch: the last of ``batches`` while it takes records, else ``None``.
         next_order: place of the next new batch in the sending order.
+        fills_batches: the last batch was full: the next one may well begin large.
         is_muted: I/O thread only: a batch is in flight and order matters.
     """
 
-    __slots__ = ("batches", "is_muted", "lock", "next_order", "open_batch", "topic_partition")
+    __slots__ = (
+        "batches",
+        "fills_batches",
+        "is_muted",
+        "lock",
+        "next_order",
+        "open_batch",
+        "topic_partition",
+    )
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         super().__init__()
@@ -52,6 +61,7 @@ class PartitionQueue(Lane):
         self.batches: deque[ProducerBatch] = deque()
         self.open_batch: ProducerBatch | None = None
         self.next_order = 0
+        self.fills_batches = False
         self.is_muted = False
 
     def insert_in_order_locked(self, batch: ProducerBatch) -> None:
@@ -69,6 +79,8 @@ class PartitionQueue(Lane):
         """Take out the first batch; it takes no more records."""
         batch = self.batches.popleft()
         if batch is self.open_batch:
+            if batch.is_mostly_empty:
+                self.fills_batches = False
             self.close_lane_locked()
         return batch
 

@@ -175,6 +175,12 @@ class ProducerBatch:
         return not self.is_open or self.builder is None or self.builder.is_full
 
     @property
+    def is_mostly_empty(self) -> bool:
+        """Whether less than a quarter of its buffer is in use."""
+        builder = self.builder
+        return builder is not None and 4 * builder.estimated_size_bytes < len(builder.buffer)
+
+    @property
     def estimated_size_bytes(self) -> int:
         """Size on the wire: estimated while compression is still to come."""
         if self._records is not None:

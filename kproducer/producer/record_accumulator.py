@@ -212,13 +212,14 @@ class RecordAccumulator:
                             queue.close_lane_locked()
                             batch.close_for_appends()
                             filled = True
+                            queue.fills_batches = True
                             if sticky is not None:
                                 sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
                                 partitioner.maybe_switch(sticky, True, snapshot)
                                 continue
                     if future is None and buffer is None:
                         # Nearly always there is a buffer to be had at once, and the lock need not be let go.
-                        size = max(self._pool.first_bytes, record_size_upper_bound(key, value, headers))
+                        size = max(self._first_bytes(queue), record_size_upper_bound(key, value, headers))
                         buffer = self._pool.take_pooled(size)
                         if buffer is not None:
                             now_ms = self._time_of_append(now_ms)
@@ -267,6 +268,19 @@ class RecordAccumulator:
                         " handler, would wait for itself"
                     ).with_outcome(Outcome.NOT_SENT)
             frame = frame.f_back
+
+    def _first_bytes(self, queue: PartitionQueue) -> int:
+        """What a batch of the partition begins with: all it may take, if the last one was full.
+
+        Otherwise, whenever records come faster than they are sent, each buffer that comes back would be cut
+        into small ones that have no room to grow: the smallest batches when the load is highest. Not when
+        the partitions that hold batches could take a good part of the memory that way.
+        """
+        if queue.fills_batches:
+            for size in self._pool.large_bytes:
+                if size * len(self._active) <= self._pool.total_bytes // 4:
+                    return size
+        return self._pool.first_bytes
 
     def _time_of_append(self, now_ms: int | None) -> int:
         """The time, which may have passed since ``now_ms``."""

@@ -14,7 +14,7 @@ from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch import RecordBatch
 from kproducer.records.record_batch_builder import FIRST_BUFFER_BYTES, RecordBatchBuilder
-from tests.support.accumulator_kit import Kit
+from tests.support.accumulator_kit import Kit, make_snapshot
 from tests.support.manual_clock import ManualClock
 
 KIB = 1024
@@ -187,3 +187,29 @@ def test_a_sticky_stay_lasts_until_its_batch_ends() -> None:
         for _ in range(20):
             partitions.add(kit.append(UNKNOWN_PARTITION, bytes(900))._owner.topic_partition.partition)
     assert len(partitions) > 1, "one partition has all records of a slow topic"
+
+
+def test_a_partition_that_fills_its_batches_begins_the_next_one_large() -> None:
+    kit = Kit(batch_size=256 * KIB, buffer_memory=8192 * KIB)
+    assert open_batch_after(kit, 0) == 16 * KIB
+    kit.fill(0)
+    assert open_batch_after(kit, 0) == 256 * KIB
+    # One that is sent nearly empty says that the load is over.
+    end(kit)
+    assert open_batch_after(kit, 0) == 16 * KIB
+
+
+def test_many_partitions_begin_small_however_full_their_batches() -> None:
+    kit = Kit(make_snapshot([1] * 16), batch_size=256 * KIB, buffer_memory=8192 * KIB)
+    for partition in range(16):
+        open_batch_after(kit, partition)
+    kit.fill(0)
+    assert open_batch_after(kit, 0) == 64 * KIB
+
+
+def open_batch_after(kit: Kit, partition: int) -> int:
+    """Size of the buffer of the batch that takes a small record."""
+    kit.append(partition)
+    builder = open_batch(kit, partition).builder
+    assert builder is not None
+    return len(builder.buffer)
