@@ -86,7 +86,7 @@ class BufferPool:
     def available_bytes(self) -> int:
         """Bytes that are neither handed out nor gathered for a waiter."""
         with self._lock:
-            return self._unpooled_bytes + self._free_bytes
+            return self._available_locked()
 
     @property
     def is_locked(self) -> bool:
@@ -120,7 +120,7 @@ class BufferPool:
                 if not self._waiters:
                     if self._free.get(size_bytes):
                         return self._take_free_locked(size_bytes)
-                    if self._unpooled_bytes + self._free_bytes >= size_bytes:
+                    if self._available_locked() >= size_bytes:
                         self._free_up_locked(size_bytes)
                         self._unpooled_bytes -= size_bytes
                     else:
@@ -153,7 +153,7 @@ class BufferPool:
         For batches that would like to grow: that must not be what makes others wait.
         """
         with self._lock:
-            available = self._unpooled_bytes + self._free_bytes
+            available = self._available_locked()
             if self._waiters or self._closed or available < 2 * size_bytes:
                 return None
             if self._free.get(size_bytes):
@@ -170,7 +170,7 @@ class BufferPool:
         """
         size_bytes = len(buffer)
         with self._lock:
-            available = self._unpooled_bytes + self._free_bytes
+            available = self._available_locked()
             if available + size_bytes > self.total_bytes:
                 raise IllegalStateError(
                     f"A buffer of {size_bytes} bytes was returned twice, or never taken: {available} of"
@@ -208,7 +208,7 @@ class BufferPool:
                 waiter.granted = False  # taken
             else:
                 self._withdraw_locked(waiter)
-            available = self._unpooled_bytes + self._free_bytes
+            available = self._available_locked()
             others = len(self._waiters)
         if closed:
             raise ProducerClosedError("The producer was closed while a call waited for buffer memory")
@@ -248,6 +248,9 @@ class BufferPool:
                 buffers.pop()
                 self._free_bytes -= size
                 self._unpooled_bytes += size
+
+    def _available_locked(self) -> int:
+        return self._unpooled_bytes + self._free_bytes
 
     def _take_free_locked(self, size_bytes: int) -> bytearray:
         self._free_bytes -= size_bytes
