@@ -41,6 +41,19 @@ cdef class StickyPartition:
     cdef public long long force_switch_at_bytes
 
 
+cdef enum:
+    # Room below which a compressed batch's estimate may say that it is full; more costs a question, no more.
+    NEARLY_FULL_BYTES = 64
+
+
+# Whether so much was sent to a partition that it is time for another one.
+cdef inline bint stay_ends(StickyPartition sticky, BatchWriter writer) noexcept nogil:
+    return sticky.produced_bytes >= sticky.switch_at_bytes and (
+        sticky.produced_bytes >= sticky.force_switch_at_bytes
+        or writer.position + NEARLY_FULL_BYTES > writer.limit
+    )
+
+
 cdef class StickyChoice:
     cdef public StickyPartition current
 

@@ -45,8 +45,6 @@ cdef enum:
     MAX_INT32 = 0x7FFFFFFF
     # What a record takes in a batch beside key and value, about. As RecordAccumulator counts it.
     RECORD_OVERHEAD_BYTES = 9
-    # Room below which a compressed batch's estimate may say that it is full; more costs a question, no more.
-    NEARLY_FULL_BYTES = 64
 
 
 # -- arguments -------------------------------------------------------------------------------------------------
@@ -263,10 +261,7 @@ cdef class TopicLanes:
         if appender is None or not appender.append_record(record, future, on_delivery):
             return 0
         sticky.produced_bytes += RECORD_OVERHEAD_BYTES + max(record.key_size, 0) + max(record.value_size, 0)
-        if sticky.produced_bytes >= sticky.switch_at_bytes and (
-            sticky.produced_bytes >= sticky.force_switch_at_bytes
-            or appender.writer.position + NEARLY_FULL_BYTES > appender.writer.limit
-        ):
+        if stay_ends(sticky, appender.writer):
             self.end_stay(sticky, lane, snapshot)
         return 1
 

@@ -13,7 +13,13 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
-from kproducer.kernel.native._append cimport Lane, RecordAppender, StickyPartition, TopicLanes
+from kproducer.kernel.native._append cimport (
+    Lane,
+    RecordAppender,
+    StickyPartition,
+    TopicLanes,
+    stay_ends,
+)
 from kproducer.kernel.native._arrow_abi cimport ArrowArray, ArrowSchema
 from kproducer.kernel.native._arrow_columns cimport (
     ALL_NULL, BYTES_32, BYTES_64, BYTES_FIXED, BYTES_VIEW, INTEGER, LIST_32, LIST_64, LIST_VIEW_32, LIST_VIEW_64, SECONDS, STRUCT, Cell, Column,
@@ -780,7 +786,7 @@ cdef class ArrowRows:
         index = appender.writer.record_count
         self._run_at = self._write(appender.writer, sticky, start, self._run_end)
         self._note_run(appender.owner, number, index, start)
-        if sticky is not None and self._run_at > start and _stay_ends(sticky, appender.writer):
+        if sticky is not None and self._run_at > start and stay_ends(sticky, appender.writer):
             lanes.end_stay(sticky, lane, snapshot)
         return self._run_at > start
 
@@ -791,7 +797,7 @@ cdef class ArrowRows:
         cdef Py_ssize_t start = self._run_at
         cdef Py_ssize_t end = start
         cdef long long index
-        cdef bint stay_ends = False
+        cdef bint stay_is_over = False
         cdef long long plan_number = self._plan_number
         # While the lock is held no Python code runs: a signal handler in it could wait for us for ever.
         number = self._owner_number(appender.owner)
@@ -810,14 +816,14 @@ cdef class ArrowRows:
         self._source.busy = True
         with nogil:
             end = self._write(appender.writer, sticky, start, self._run_end)
-            stay_ends = sticky is not None and _stay_ends(sticky, appender.writer)
+            stay_is_over = sticky is not None and stay_ends(sticky, appender.writer)
         self._source.busy = False
         # It may be closed by now. Then its batch takes a few more records, and goes out with them.
         lane.appender = appender
         release()
         self._run_at = end
         self._note_run(appender.owner, number, index, start)
-        if stay_ends and end > start:
+        if stay_is_over and end > start:
             lanes.end_stay(sticky, lane, snapshot)
         return end > start
 
@@ -848,7 +854,7 @@ cdef class ArrowRows:
                 sticky.produced_bytes += (
                     _STICKY_OVERHEAD + max(self._keys[row].size, 0) + max(self._values[row].size, 0)
                 )
-                if _stay_ends(sticky, writer):
+                if stay_ends(sticky, writer):
                     break
         return at
 
@@ -874,13 +880,6 @@ cdef class ArrowRows:
             self._indexes[place] = <int> (index + at - start)
             self._owner_numbers[place] = <int> number
         return 0
-
-
-cdef inline bint _stay_ends(StickyPartition sticky, BatchWriter writer) noexcept nogil:
-    """As ``TopicLanes.append_sticky_record`` decides it."""
-    return sticky.produced_bytes >= sticky.switch_at_bytes and (
-        sticky.produced_bytes >= sticky.force_switch_at_bytes or writer.position + 64 > writer.limit
-    )
 
 
 cdef inline uint64_t _zigzag(int64_t value) noexcept nogil:

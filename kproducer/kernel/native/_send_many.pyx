@@ -23,6 +23,7 @@ from kproducer.kernel.native._append cimport (
     SendPath,
     StickyPartition,
     TopicLanes,
+    stay_ends,
 )
 from kproducer.kernel.native._batch cimport murmur2_raw, regular_headers
 
@@ -50,8 +51,6 @@ cdef enum:
     ANY_PARTITION = -1
     # What a record takes in a batch beside key and value, about. As RecordAccumulator counts it.
     RECORD_OVERHEAD_BYTES = 9
-    # Room below which a compressed batch's estimate may say that it is full; more costs a question, no more.
-    NEARLY_FULL_BYTES = 64
 
 
 cdef struct Places:
@@ -245,10 +244,7 @@ cdef class RowSender:
             row += 1
             if sticky is not None:
                 sticky.produced_bytes += RECORD_OVERHEAD_BYTES + max(key_size, 0) + max(value_size, 0)
-                if sticky.produced_bytes >= sticky.switch_at_bytes and (
-                    sticky.produced_bytes >= sticky.force_switch_at_bytes
-                    or appender.writer.position + NEARLY_FULL_BYTES > appender.writer.limit
-                ):
+                if stay_ends(sticky, appender.writer):
                     lanes.end_stay(sticky, lane, snapshot)
         return row
 
