@@ -211,7 +211,8 @@ class KafkaCluster:
         self._await_all_in_metadata()
 
     def _format_storage(self) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # One that began with "-" (one of 64 would) is an option to the tool: Kafka draws again, too.
+        cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
         errors: list[BaseException] = []
 
         def format_one(node: KafkaNode) -> None:
