@@ -42,6 +42,20 @@ class TransactionalCalls(ProducerLifecycle):
         engine, manager = self._transactional("init_transactions")
         self._wait(engine, manager, manager.begin_initialize(), timeout)
 
+    def change_transactional_id(self, transactional_id: str) -> None:
+        """Go on under another transactional id, or anew under the same; ``init_transactions`` has to follow.
+
+        Connections, metadata and the I/O thread stay. Allowed while no transaction is open here: before
+        ``init_transactions``, between transactions, and after ``prepare``, whose result stays good.
+
+        Raises:
+            InvalidArgumentError: the id is no text, or empty.
+            IllegalStateError: a transaction is open, or a call that timed out goes on; nothing has changed.
+            AbortTransactionError: a transaction has to be aborted first.
+            FatalProducerError: the producer is of no use any more.
+        """
+        raise NotImplementedError
+
     def begin_transaction(self) -> None:
         """Begin a transaction; every record sent until its end belongs to it.
 
