@@ -11,7 +11,9 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kproducer.errors import FatalProducerError, IllegalStateError, KafkaTimeoutError
+import attrs
+
+from kproducer.errors import FatalProducerError, IllegalStateError, InvalidArgumentError, KafkaTimeoutError
 from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.producer.transactions.transaction_state import PendingOperation
@@ -54,7 +56,15 @@ class TransactionalCalls(ProducerLifecycle):
             AbortTransactionError: a transaction has to be aborted first.
             FatalProducerError: the producer is of no use any more.
         """
-        raise NotImplementedError
+        if not isinstance(transactional_id, str) or not transactional_id:
+            raise InvalidArgumentError(f"transactional_id must be a text, not empty: {transactional_id!r}")
+        manager = self._transactional("change_transactional_id")[1]
+        manager.change_transactional_id(transactional_id)
+        # Not around the call: a beginning transaction takes the two locks the other way round.
+        with self._lifecycle_lock:
+            # For the engine that a forked child makes. What the manager says now: another thread may have
+            # changed it again.
+            self._config = attrs.evolve(self._config, transactional_id=manager.transactional_id or "")
 
     def begin_transaction(self) -> None:
         """Begin a transaction; every record sent until its end belongs to it.

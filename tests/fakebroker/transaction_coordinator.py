@@ -108,8 +108,7 @@ class TransactionCoordinator:
         if current != NO_PRODUCER and current not in (known.producer, known.before):
             return PRODUCER_FENCED, NO_PRODUCER
         if known.state is State.ONGOING:
-            self._raise_epoch(known)
-            self._end(known, known.producer, commit=False)
+            self._end(known, self._fence(known), commit=False)
             known.before = NO_PRODUCER
             return CONCURRENT_TRANSACTIONS, NO_PRODUCER
         if current == NO_PRODUCER or current == known.producer:
@@ -125,6 +124,13 @@ class TransactionCoordinator:
             transaction.producer = Producer(self.new_producer_id(), 0)
         else:
             transaction.producer = Producer(producer_id, epoch + 1)
+
+    def _fence(self, transaction: Transaction) -> Producer:
+        """Raise the epoch. Returns as whom the markers are written: always under the id of the records."""
+        producer_id = transaction.producer.producer_id
+        self._raise_epoch(transaction)
+        same_id = transaction.producer.producer_id == producer_id
+        return transaction.producer if same_id else Producer(producer_id, MAX_EPOCH)
 
     # -- taking part ----------------------------------------------------------------------------------
 
@@ -182,12 +188,7 @@ class TransactionCoordinator:
                 return (0 if known.state is wanted else INVALID_TXN_STATE), NO_PRODUCER
             if commit:
                 return INVALID_TXN_STATE, NO_PRODUCER
-        written_as = known.producer
-        if version_2:
-            self._raise_epoch(known)
-            same_id = known.producer.producer_id == written_as.producer_id
-            written_as = known.producer if same_id else Producer(written_as.producer_id, MAX_EPOCH)
-        self._end(known, written_as, commit)
+        self._end(known, self._fence(known) if version_2 else known.producer, commit)
         return 0, known.producer if version_2 else NO_PRODUCER
 
     def time_out(self, transactional_id: str, version_2: bool) -> None:
@@ -197,8 +198,7 @@ class TransactionCoordinator:
         """
         known = self.transactions[transactional_id]
         assert known.state is State.ONGOING, known
-        self._raise_epoch(known)
-        self._end(known, known.producer, commit=False)
+        self._end(known, self._fence(known), commit=False)
         if not version_2:
             known.before = NO_PRODUCER
 

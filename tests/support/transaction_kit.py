@@ -78,6 +78,7 @@ class Sent:
     """What a request carried when it went out."""
 
     batch: Batch
+    transactional_id: str | None
     producer: Producer
     base_sequence: int
     version_2: bool
@@ -154,7 +155,13 @@ class Kit:
                 self.manager.drained(batch)
                 batch.in_flight = True
                 producer = Producer(batch.producer_id, batch.producer_epoch)
-                sent = Sent(batch, producer, batch.base_sequence, self.manager.uses_version_2)
+                sent = Sent(
+                    batch,
+                    self.manager.transactional_id,
+                    producer,
+                    batch.base_sequence,
+                    self.manager.uses_version_2,
+                )
                 self.on_the_wire[partition].append(sent)
 
     def _fail(self, batch: Batch, error: KafkaError, outcome: Outcome) -> None:
@@ -215,9 +222,9 @@ class Kit:
             place = ("t", partition.index)
             transactions = self.coordination.transactions
             if sent.version_2:
-                code = transactions.add(TRANSACTIONAL_ID, sent.producer, [place])
+                code = transactions.add(sent.transactional_id, sent.producer, [place])
                 found = 47 if code == 90 else code
-            elif not transactions.has(TRANSACTIONAL_ID, sent.producer, place):
+            elif not transactions.has(sent.transactional_id, sent.producer, place):
                 found = 120
         if found:
             return found, -1

@@ -7,6 +7,7 @@ by the manager's lock. Source: Kafka's ``TransactionManager`` (pendingRequests, 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Final
 
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.producer.transactions.transaction_requests import (
@@ -15,6 +16,9 @@ from kproducer.producer.transactions.transaction_requests import (
     TransactionRequest,
 )
 from kproducer.types import Node
+
+#: A producer that changes its transactional id with each piece of work meets more and more of them.
+_MOST_COORDINATORS: Final = 10_000
 
 
 class _Attempts:
@@ -36,18 +40,46 @@ class _Attempts:
         self.failures += 1
 
 
+class KnownCoordinators:
+    """Which broker coordinates, as far as it is known: of so many, the oldest is forgotten.
+
+    A guess: a broker that is not the coordinator any more says so.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[Coordinator, Node] = {}
+
+    def __contains__(self, coordinator: Coordinator) -> bool:
+        return coordinator in self._nodes
+
+    def get(self, coordinator: Coordinator) -> Node | None:
+        """The broker; None: it has to be looked up."""
+        return self._nodes.get(coordinator)
+
+    def found(self, coordinator: Coordinator, node: Node) -> None:
+        """A look-up was answered."""
+        self._nodes[coordinator] = node
+        if len(self._nodes) > _MOST_COORDINATORS:
+            del self._nodes[next(iter(self._nodes))]
+
+    def forget(self, coordinator: Coordinator) -> None:
+        """It is not, or does not answer."""
+        self._nodes.pop(coordinator, None)
+
+
 class CoordinatorCalls:
     """The request that is due, or on its way.
 
     Args:
         backoff: pauses between attempts.
+        nodes: may be shared with others whose requests go to the same cluster, on the same thread.
 
     Attributes:
         in_flight: the request that waits for its answer.
     """
 
-    def __init__(self, backoff: ExponentialBackoff) -> None:
-        self._nodes: dict[Coordinator, Node] = {}
+    def __init__(self, backoff: ExponentialBackoff, nodes: KnownCoordinators | None = None) -> None:
+        self._nodes = nodes if nodes is not None else KnownCoordinators()
         self._key: Hashable = None
         self._request: TransactionRequest | None = None
         self._request_attempts = _Attempts(backoff)
@@ -97,7 +129,7 @@ class CoordinatorCalls:
 
     def found(self, coordinator: Coordinator, node: Node) -> None:
         """A look-up was answered."""
-        self._nodes[coordinator] = node
+        self._nodes.found(coordinator, node)
         self._lookup_attempts.succeeded()
 
     def lookup_failed(self, now_ms: int) -> None:
@@ -111,7 +143,13 @@ class CoordinatorCalls:
     def forget(self, coordinator: Coordinator | None) -> None:
         """That broker is not the coordinator, or does not answer: look it up before the next request."""
         if coordinator is not None:
-            self._nodes.pop(coordinator, None)
+            self._nodes.forget(coordinator)
+
+    def start_over(self) -> None:
+        """What was wanted is not wanted any more, and its failures say nothing about what comes."""
+        self.done()
+        self._request_attempts.succeeded()
+        self._lookup_attempts.succeeded()
 
     def done(self) -> None:
         """What was wanted is done: if the same is wanted once more it is a new request."""

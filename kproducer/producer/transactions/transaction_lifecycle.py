@@ -34,6 +34,9 @@ _S = TransactionState
 #: States in which batches in the queues may stay there, unless an initialization was refused.
 _WAITING = frozenset(_S) - {_S.ABORTABLE_ERROR, _S.ABORTING, _S.FATAL_ERROR}
 
+#: States in which nothing of a transaction is up to this producer.
+_WITHOUT_TRANSACTION = frozenset({_S.UNINITIALIZED, _S.READY, _S.PREPARED})
+
 
 class GivenUp(NamedTuple):
     """Batches in the queues are to be failed.
@@ -54,6 +57,7 @@ class TransactionLifecycle:
         transactional_id: None for a producer that is idempotent only.
 
     Attributes:
+        transactional_id: the present one.
         state: see ``transaction_state``.
         cause: why the state is an error, or why the last initialization was refused.
         operation: what a caller waits for, kept until the caller has seen how it ended.
@@ -138,6 +142,20 @@ class TransactionLifecycle:
         error = AbortTransactionError(f"the transaction can only be aborted: {self.cause}")
         error.__cause__ = self.cause
         return error
+
+    def change_transactional_id(self, transactional_id: str) -> None:
+        """See ``TransactionManager.change_transactional_id``."""
+        name = "change_transactional_id"
+        self.start(name)
+        if self.state not in _WITHOUT_TRANSACTION:
+            self.refuse_call(name, "commit or abort the transaction, or prepare and hand it over, first")
+        if self.state is not _S.UNINITIALIZED:
+            self.move_to(_S.UNINITIALIZED)
+        _log.debug("Producer %s goes on as %s", self.transactional_id, transactional_id)
+        self.transactional_id = transactional_id
+        # The sequences stay as they are until the next initialization: they belong to the I/O thread.
+        self.cause = self.transaction = None
+        self.can_raise_epoch = False
 
     # -- hand-over -------------------------------------------------------------------------------------
 

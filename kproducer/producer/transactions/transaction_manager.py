@@ -113,7 +113,7 @@ class TransactionManager:
 
     @property
     def transactional_id(self) -> str | None:
-        """As given."""
+        """As given, or changed to."""
         return self._life.transactional_id
 
     @property
@@ -223,6 +223,25 @@ class TransactionManager:
         with self._lock:
             self._check_transactional("prepare")
             return self._life.hand_over(has_incomplete)
+
+    def change_transactional_id(self, transactional_id: str) -> None:
+        """Be not initialized, under another id, with nothing left of the one before.
+
+        Allowed while no transaction is open here; one that was handed over is none of ours. Nothing is on its
+        way then: each way into these states ends with the answer to the last request.
+
+        Raises:
+            IllegalStateError: a transaction is open, or a step goes on. And as ``begin_commit``.
+        """
+        with self._lock:
+            self._check_transactional("change_transactional_id")
+            if self._calls.in_flight is not None and self._life.state is not _S.FATAL_ERROR:
+                # Its answer would be taken for one to the new id.
+                raise IllegalStateError(
+                    f"change_transactional_id: {self._calls.in_flight} has not been answered yet"
+                )
+            self._life.change_transactional_id(transactional_id)
+            self._calls.start_over()
 
     def take_over(self, prepared: PreparedTransaction) -> None:
         """Become able to end another process's transaction, instead of being initialized."""

@@ -9,6 +9,7 @@
           |                                     |  |        |
           `--- (taken over from a process) <----'  `-> COMMITTING, ABORTING --> READY, UNINITIALIZED
 
+READY and PREPARED also lead to UNINITIALIZED: the producer goes on under another transactional id.
 Every state but FATAL_ERROR leads to FATAL_ERROR, and that one leads nowhere: the producer is to be closed.
 An idempotent producer without transactional id knows UNINITIALIZED, INITIALIZING, READY and FATAL_ERROR.
 Source: Kafka's ``TransactionManager.State``; PREPARED is ours in this form (KIP-939 has another).
@@ -47,11 +48,12 @@ LEGAL_TRANSITIONS: Final[dict[TransactionState, frozenset[TransactionState]]] = 
     # UNINITIALIZED: refused for now (authorization); may be asked again.
     _S.INITIALIZING: frozenset({_S.READY, _S.UNINITIALIZED, _S.FATAL_ERROR}),
     # INITIALIZING: an idempotent producer has used up its epochs and asks for another id.
-    _S.READY: frozenset({_S.IN_TRANSACTION, _S.INITIALIZING, _S.FATAL_ERROR}),
+    # UNINITIALIZED, here and from PREPARED: another transactional id.
+    _S.READY: frozenset({_S.IN_TRANSACTION, _S.INITIALIZING, _S.UNINITIALIZED, _S.FATAL_ERROR}),
     _S.IN_TRANSACTION: frozenset(
         {_S.COMMITTING, _S.ABORTING, _S.PREPARED, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}
     ),
-    _S.PREPARED: frozenset({_S.COMMITTING, _S.ABORTING, _S.FATAL_ERROR}),
+    _S.PREPARED: frozenset({_S.COMMITTING, _S.ABORTING, _S.UNINITIALIZED, _S.FATAL_ERROR}),
     # UNINITIALIZED: a transaction taken over from another process has ended, and we never were its producer.
     _S.COMMITTING: frozenset({_S.READY, _S.UNINITIALIZED, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}),
     _S.ABORTABLE_ERROR: frozenset({_S.ABORTING, _S.FATAL_ERROR}),

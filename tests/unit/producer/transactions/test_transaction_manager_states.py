@@ -12,9 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kproducer.errors import AbortTransactionError, FatalProducerError, IllegalStateError
 from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.producer.transactions.transaction_state import PendingOperation, TransactionState
 from kproducer.types import TopicPartition
-from tests.fakebroker.transaction_coordinator import NO_PRODUCER, State
+from tests.fakebroker.transaction_coordinator import NO_PRODUCER, Producer, State
 from tests.support.transaction_kit import TRANSACTIONAL_ID, Kit
 
 _S = TransactionState
@@ -169,6 +170,8 @@ class TransactionalMachine(ProducerMachine):
         self.operations: list[PendingOperation] = []
         #: Whether anything happened after which a producer may be given up.
         self.may_be_fatal = False
+        #: Handed over, with the number of the transaction.
+        self.prepared: list[tuple[PreparedTransaction, int]] = []
 
     @property
     def manager(self) -> Any:
@@ -206,6 +209,42 @@ class TransactionalMachine(ProducerMachine):
         if self.manager.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
             self._start(self.manager.begin_abort())
 
+    @precondition(lambda self: self.manager.state is _S.IN_TRANSACTION and not self.kit.has_incomplete)
+    @rule()
+    def prepare(self) -> None:
+        if all(operation.has_ended for operation in self.operations):
+            self.prepared.append((self.manager.prepare(False), self.number))
+
+    @rule(which=st.integers(0, 2))
+    def another_transactional_id(self, which: int) -> None:
+        """Never refused where it is allowed: nothing is on its way then."""
+        if self.manager.state in (_S.UNINITIALIZED, _S.READY, _S.PREPARED):
+            self._note_end()
+            self.manager.change_transactional_id(f"{TRANSACTIONAL_ID}-{which}")
+            self._start(self.manager.begin_initialize())
+        else:
+            assert self._refusal("change", lambda: self.manager.change_transactional_id("never"))
+
+    @precondition(lambda self: self.prepared)
+    @rule(commit=st.booleans())
+    def somebody_ends_what_was_handed_over(self, commit: bool) -> None:
+        self.what_was_handed_over_is_ended(commit)
+
+    def what_was_handed_over_is_ended(self, commit: bool) -> None:
+        handed, number = self.prepared.pop(0)
+        if handed.is_empty:
+            return
+        code = 51
+        while code == 51:
+            code, _ = self.kit.coordination.transactions.end(
+                handed.transactional_id,
+                Producer(handed.producer_id, handed.epoch),
+                commit=commit,
+                version_2=handed.transaction_version >= 2,
+            )
+        if code == 0 and commit:
+            self.committed.add(number)
+
     @rule(offset=st.integers(0, 100))
     def send_offsets(self, offset: int) -> None:
         if self.manager.state is _S.IN_TRANSACTION:
@@ -230,14 +269,14 @@ class TransactionalMachine(ProducerMachine):
     def the_transaction_times_out(self) -> None:
         version_2 = self.kit.transaction_version >= 2
         self.may_be_fatal |= not version_2
-        self.kit.coordination.transactions.time_out(TRANSACTIONAL_ID, version_2)
+        self.kit.coordination.transactions.time_out(self.manager.transactional_id, version_2)
 
     @rule()
     def another_producer_takes_over(self) -> None:
         transactions = self.kit.coordination.transactions
-        if TRANSACTIONAL_ID in transactions.transactions:
+        if self.manager.transactional_id in transactions.transactions:
             self.may_be_fatal = True
-            transactions.init_producer_id(TRANSACTIONAL_ID, 60_000, NO_PRODUCER)
+            transactions.init_producer_id(self.manager.transactional_id, 60_000, NO_PRODUCER)
 
     @precondition(lambda self: any(self.kit.on_the_wire.values()))
     @rule(data=st.data(), code=st.sampled_from([45, 47, 48, 49, 59, 120]))
@@ -245,7 +284,7 @@ class TransactionalMachine(ProducerMachine):
         self.kit.answer(self._waiting_partition(data), code)
 
     def _is_ongoing(self) -> bool:
-        known = self.kit.coordination.transactions.transactions.get(TRANSACTIONAL_ID)
+        known = self.kit.coordination.transactions.transactions.get(self.manager.transactional_id)
         return known is not None and known.state is State.ONGOING
 
     def _start(self, operation: PendingOperation) -> None:
@@ -293,6 +332,11 @@ class TransactionalMachine(ProducerMachine):
             self.kit.settle()
         if self.manager.state is _S.ABORTABLE_ERROR:
             self.abort()
+            self.kit.settle()
+        while self.prepared:
+            self.what_was_handed_over_is_ended(True)
+        if self.manager.state is _S.PREPARED:
+            self.another_transactional_id(0)
             self.kit.settle()
         self._note_end()
         assert not self.kit.has_incomplete

@@ -1,0 +1,130 @@
+"""One producer writes under many transactional ids, one after the other, on the connections it has."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproducer import FencedError, IllegalStateError, InvalidArgumentError, PreparedTransaction
+from tests.fakebroker import FakeCluster, faults
+from tests.scenarios import internals
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import WatchedProducer
+
+PRODUCE, FIND, INIT, END = 0, 10, 22, 26
+
+
+@pytest.fixture(params=[1, 2])
+def two(stage: Stage, request: pytest.FixtureRequest) -> FakeCluster:
+    """Two brokers of one protocol."""
+    cluster = stage.cluster(2, topics={"t": 2})
+    cluster.transaction_version = request.param
+    return cluster
+
+
+def transactional(stage: Stage, cluster: FakeCluster, transactional_id: str = "tx") -> WatchedProducer:
+    return stage.producer(
+        cluster, enable_idempotence=True, transactional_id=transactional_id, max_block_ms=20_000
+    )
+
+
+def committed(cluster: FakeCluster, partition: int = 0) -> list[bytes | None]:
+    return [record.value for record in cluster.committed_records("t", partition)]
+
+
+def hand_over(producer: WatchedProducer, transactional_id: str, *values: bytes) -> PreparedTransaction:
+    """A whole task: another id, initialized, records in both partitions, prepared."""
+    kafka = producer.kafka
+    kafka.change_transactional_id(transactional_id)
+    kafka.init_transactions()
+    kafka.begin_transaction()
+    for value in values:
+        for partition in (0, 1):
+            producer.send(value=value, partition=partition)
+    return kafka.prepare()
+
+
+def test_a_worker_goes_from_task_to_task_and_another_producer_commits(stage: Stage, two: FakeCluster) -> None:
+    worker = transactional(stage, two)
+    thread = internals.io_thread(worker.kafka)
+    for batch in (b"0", b"1"):
+        handed = [hand_over(worker, f"task-{task}", batch + b"-%d" % task) for task in range(3)]
+        for each in handed:
+            transactional(stage, two, each.transactional_id).kafka.commit_prepared(each)
+    assert worker.kafka.config.transactional_id == "task-2"
+    assert internals.io_thread(worker.kafka) is thread
+    expected = [b"%d-%d" % (batch, task) for batch in range(2) for task in range(3)]
+    assert committed(two) == committed(two, 1) == expected
+
+
+def test_records_go_the_usual_way_again_and_need_a_transaction_again(stage: Stage, two: FakeCluster) -> None:
+    worker = transactional(stage, two)
+    hand_over(worker, "a", b"1")
+    worker.kafka.change_transactional_id("b")
+    with pytest.raises(IllegalStateError):
+        worker.kafka.send("t", b"too early", partition=0)
+    worker.kafka.init_transactions()
+    with pytest.raises(IllegalStateError):
+        worker.kafka.send_many("t", [b"too early"])
+    with worker.kafka.transaction():
+        sent = worker.send_many(500, partition=1)
+        worker.kafka.send_many("t", [b"many"] * 100, partitions=1)
+    assert all(each.metadata().partition == 1 for each in sent)
+    # As many requests as batches were ready, not as many as records.
+    assert len(two.requests(PRODUCE)) < 300
+
+
+def test_a_coordinator_that_moved_between_two_tasks_is_found(stage: Stage, two: FakeCluster) -> None:
+    worker = transactional(stage, two)
+    for coordinator in (1, 2, 1):
+        with two.log.changed:
+            two.coordination.moved[1, "task"] = coordinator
+        hand_over(worker, "task", b"%d" % coordinator)
+        worker.kafka.commit_transaction()
+    assert committed(two) == [b"1", b"2", b"1"]
+
+
+@pytest.mark.parametrize("api_key", [FIND, INIT])
+def test_a_lost_answer_to_the_first_requests_of_an_id(stage: Stage, two: FakeCluster, api_key: int) -> None:
+    worker = transactional(stage, two)
+    hand_over(worker, "a", b"a")
+    two.control(api_key, faults.close_after())
+    handed = hand_over(worker, "b", b"b")
+    transactional(stage, two, "b").kafka.commit_prepared(handed)
+    transactional(stage, two, "a").kafka.init_transactions()
+    assert committed(two) == [b"b"]
+
+
+def test_a_worker_that_was_replaced_is_fenced_under_that_id_alone(stage: Stage, two: FakeCluster) -> None:
+    older, newer = transactional(stage, two), transactional(stage, two)
+    late = hand_over(older, "task-0", b"late")
+    kept = hand_over(older, "task-1", b"kept")
+    transactional(stage, two, "task-1").kafka.commit_prepared(kept)
+    again = hand_over(newer, "task-0", b"again")
+    with pytest.raises(FencedError):
+        transactional(stage, two, "task-0").kafka.commit_prepared(late)
+    transactional(stage, two, "task-0").kafka.commit_prepared(again)
+    assert committed(two) == [b"kept", b"again"]
+    hand_over(older, "task-2", b"unaffected")
+    older.kafka.commit_transaction()
+
+
+def test_a_change_in_the_middle_is_refused_and_harmless(stage: Stage, two: FakeCluster) -> None:
+    worker = transactional(stage, two)
+    worker.kafka.init_transactions()
+    with worker.kafka.transaction():
+        worker.send(value=b"kept", partition=0)
+        with pytest.raises(IllegalStateError, match="commit or abort"):
+            worker.kafka.change_transactional_id("other")
+    assert worker.kafka.config.transactional_id == "tx"
+    assert committed(two) == [b"kept"]
+
+
+@pytest.mark.parametrize("wrong", ["", None, 7])
+def test_an_id_is_a_text(stage: Stage, two: FakeCluster, wrong: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="transactional_id"):
+        transactional(stage, two).kafka.change_transactional_id(wrong)  # type: ignore[arg-type]
+
+
+def test_a_producer_without_transactions_refuses(stage: Stage, two: FakeCluster) -> None:
+    with pytest.raises(IllegalStateError, match="transactional_id"):
+        stage.producer(two).kafka.change_transactional_id("any")
