@@ -1,4 +1,4 @@
-"""Errors of the Spark sink: two mistakes of the caller, found on the driver, and one failure of a task.
+"""Errors of the Spark sink: the caller's mistakes, failures of tasks, and doubts about repetitions.
 
 They are ordinary members of the package's tree, so that code which catches ``KafkaError`` catches them. Spark
 turns whatever a task or a driver process raises into text, so everything worth knowing is in the message.
@@ -6,7 +6,9 @@ turns whatever a task or a driver process raises into text, so everything worth 
 
 from __future__ import annotations
 
-from kproducer.errors import ConfigError, KafkaError
+from collections.abc import Sequence
+
+from kproducer.errors import ConfigError, FencedError, KafkaError, TransactionAbortedError
 
 
 class SparkOptionError(ConfigError):
@@ -19,3 +21,78 @@ class SparkSchemaError(ConfigError):
 
 class SparkWriteError(KafkaError):
     """A task could not write all of its rows; the message names topic, partition and reason."""
+
+
+class ExactlyOnceError(SparkWriteError):
+    """Rows could not be written exactly once; the message says what is committed, and what helps."""
+
+
+class ReplayMismatchError(ExactlyOnceError):
+    """Part of this write is committed already, with other rows than it has now; nothing more was committed."""
+
+    @classmethod
+    def of(cls, subject: str, difference: str) -> ReplayMismatchError:
+        """``subject``: the task or the write; ``difference``: what was and what is."""
+        return cls(
+            f"{subject} is a repetition with other rows: {difference}. Nothing of the repetition was "
+            "committed. It can be completed only when each task has the rows that it had: the source has to "
+            "give the same rows again, without random() or current_timestamp(), in as many partitions as "
+            "before. To go on, bring back what changed (input, query, configuration, "
+            "spark.sql.shuffle.partitions); or take a new checkpoint, or writeId, and accept that the rows "
+            "which are committed come again"
+        )
+
+
+class StaleReplayError(ExactlyOnceError):
+    """A later number than this write's is committed already."""
+
+    @classmethod
+    def of(cls, subject: str, latest: int) -> StaleReplayError:
+        """``subject``: the write; ``latest``: the number that is committed."""
+        return cls(
+            f"{subject}: number {latest} is committed already, so this one is older. Nothing was committed. Is "
+            "the checkpoint an old copy, or was a writeVersion given twice? Bring back the newest checkpoint; "
+            "or start with an empty one, which is another query, and accept that rows come again"
+        )
+
+
+class UncertainReplayError(ExactlyOnceError):
+    """What of this write is committed cannot be told any more."""
+
+    @classmethod
+    def of(cls, subject: str, latest: int | None) -> UncertainReplayError:
+        """``subject``: the write; ``latest``: the number of the last decision, if there is one."""
+        found = (
+            "no decision at all" if latest is None else f"decision {latest}, and fewer markers than it had"
+        )
+        return cls(
+            f"{subject}: Kafka has {found} of this query, so it cannot be told whether this micro-batch is "
+            "committed. Nothing was committed now. Either the query wrote at-least-once until now; or its "
+            "options markerTopic, topic or transactionalIdPrefix were changed; or its markers are gone: the "
+            "topic or the group was deleted, or the query stood still for longer than the brokers' "
+            "offsets.retention.minutes. If the last micro-batch before this start was committed wholly "
+            "or not at all by intent, set the option onUncertainReplay=write for this start: it goes on, and "
+            "what is committed of this one micro-batch comes again"
+        )
+
+
+class CommitFailedError(ExactlyOnceError):
+    """Not everything is known to be committed; a repetition of the write completes it, without duplicates."""
+
+    @classmethod
+    def of(cls, subject: str, failed: Sequence[tuple[str, KafkaError]], count: int) -> CommitFailedError:
+        """``failed``: transactional id and reason of each of ``count`` tasks that failed."""
+        name, error = failed[0]
+        hint = ""
+        if any(isinstance(each, (TransactionAbortedError, FencedError)) for _, each in failed):
+            hint = (
+                ". A transaction ends by itself when it is open for longer than kafka.transaction.timeout.ms "
+                "(from a task's first row to the driver's commit): raise it, up to the brokers' "
+                "transaction.max.timeout.ms, or make smaller batches. A speculative copy of a task, or the "
+                "same query started twice, ends it too"
+            )
+        return cls(
+            f"{subject}: {len(failed)} of {count} tasks could not be committed; the first is "
+            f"'{name}': {type(error).__name__}: {error}. The others are committed. A restart of the query "
+            f"(or the same writeId again) completes it, without duplicates{hint}"
+        )

@@ -1,0 +1,222 @@
+"""DriverProtocol: what the driver does with what its tasks prepared, step by step.
+
+Fence every older driver, see what was decided, refuse what cannot be told or does not fit, decide, commit.
+Nothing of a number is committed before a decision for it is in Kafka; so whoever finds none knows that nothing is
+there. Knows neither Spark nor Kafka. Argument: docs/exactly-once.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from kproducer.errors import FencedError, KafkaError
+from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
+from kproducer.producer.transactions.open_transaction import PreparedTransaction
+from kproducer.spark.errors import (
+    CommitFailedError,
+    ExactlyOnceError,
+    ReplayMismatchError,
+    StaleReplayError,
+    UncertainReplayError,
+)
+from kproducer.spark.exactly_once.identity import WriteIdentity, WriteKind, numbered
+from kproducer.spark.exactly_once.marker import Decision, Marker
+from kproducer.spark.exactly_once.ports import DriverKafka, OnStep, unobserved
+from kproducer.spark.exactly_once.task_messages import InitializedTask, PreparedTask, TaskMessage
+
+
+def _new_nonce() -> str:
+    return uuid.uuid4().hex[:16]
+
+
+class DriverProtocol:
+    """Ends one write. For the driver's thread.
+
+    Args:
+        port: Kafka.
+        write_when_uncertain: go on where it cannot be told what of this number is committed.
+        on_step: see ``OnStep``.
+        new_nonce: see ``Decision``.
+    """
+
+    def __init__(
+        self,
+        port: DriverKafka,
+        *,
+        write_when_uncertain: bool = False,
+        on_step: OnStep = unobserved,
+        new_nonce: Callable[[], str] = _new_nonce,
+    ) -> None:
+        self._port = port
+        self._write_when_uncertain = write_when_uncertain
+        self._on_step = on_step
+        self._new_nonce = new_nonce
+
+    def commit(self, messages: Sequence[object], number: int | None = None) -> None:
+        """Make all rows visible, or raise.
+
+        Args:
+            messages: one for each task; ``None``: a partition for which Spark started no task.
+            number: Spark's, where it tells one.
+
+        Raises:
+            UncertainReplayError, StaleReplayError, ReplayMismatchError: nothing of this run is committed.
+            CommitFailedError: not all is known to be committed; a replay completes it.
+            KafkaError: what the port raises; nothing is committed.
+        """
+        tasks = _task_messages(messages, number)
+        if not tasks:
+            # No rows, and nobody who knows which write it is.
+            return
+        place = tasks[0].place
+        if place.identity.is_remembered:
+            self._decide(place.identity, place.number, place.run, tasks, len(messages))
+        self._commit(numbered(place.identity, place.number), _prepared(tasks))
+
+    def abort(self, messages: Iterable[object]) -> None:
+        """End what was prepared, so that no reader waits for it. Best effort: a replay does it anyway."""
+        prepared = [each.transaction for each in messages if isinstance(each, PreparedTask)]
+        if prepared:
+            with contextlib.suppress(KafkaError):
+                self._port.abort(prepared)
+
+    # -- steps -----------------------------------------------------------------------------------------
+
+    def _decide(
+        self, identity: WriteIdentity, number: int, run: str, tasks: Sequence[TaskMessage], count: int
+    ) -> None:
+        self._on_step("fence_driver")
+        self._port.fence([identity.driver])
+        self._on_step("decision")
+        found = self._port.markers([identity.driver])[identity.driver]
+        last = Decision.from_offset(identity.driver, found)
+        self._refuse_unfit(identity, number, run, last)
+        _refuse_overtaken(identity, number, tasks, found)
+        is_repeated = last is not None and last.number == number
+        if is_repeated or last is None or not last.is_of_run(run):
+            self._fence_uncovered(identity, number, tasks, max(count, last.tasks if last else 0), last)
+        marked = sum(task.had_marker for task in tasks if isinstance(task, InitializedTask))
+        if last is not None and is_repeated:
+            count, marked = max(count, last.tasks), max(marked, last.marked)
+        decision = Decision(number, count, marked, self._new_nonce(), run)
+        self._on_step("decide")
+        try:
+            self._port.decide(identity.driver, identity.driver, decision.to_offset())
+        except FencedError as error:
+            raise CommitFailedError(
+                f"{numbered(identity, number)}: another driver has taken over while this one was about to "
+                "commit; it has committed nothing. Does the same query, or a write with the same writeId, "
+                "run twice?"
+            ) from error
+
+    def _refuse_unfit(self, identity: WriteIdentity, number: int, run: str, last: Decision | None) -> None:
+        """Compare the number with that of the last decision."""
+        if last is not None and last.number > number:
+            raise StaleReplayError.of(numbered(identity, number), last.number)
+        if identity.kind is not WriteKind.STREAM or self._write_when_uncertain:
+            return
+        # A run replays nothing but its first batch, so within a run it is no matter that batches without any
+        # task left no trace.
+        is_next = number == 0 if last is None else last.number >= number - 1 or last.is_of_run(run)
+        if not is_next:
+            raise UncertainReplayError.of(numbered(identity, number), None if last is None else last.number)
+
+    def _fence_uncovered(
+        self,
+        identity: WriteIdentity,
+        number: int,
+        tasks: Sequence[TaskMessage],
+        count: int,
+        last: Decision | None,
+    ) -> None:
+        """Fence the tasks that earlier runs had and this one has not initialized; see that none is committed.
+
+        Without a decision for this number none can be; the fence then only frees readers from waiting.
+        """
+        initialized = [task for task in tasks if isinstance(task, InitializedTask)]
+        covered = {task.place.task for task in initialized}
+        uncovered = {task: identity.task(task) for task in range(count) if task not in covered}
+        if uncovered:
+            self._on_step("fence_tasks")
+            self._port.fence(list(uncovered.values()))
+        if last is None or last.number != number:
+            return
+        markers = self._markers(uncovered) if uncovered else {}
+        for task, marker in markers.items():
+            if marker.number == number:
+                raise ReplayMismatchError.of(
+                    numbered(identity, number),
+                    f"{marker.rows} rows of task {task} are committed, now this task has no rows or does "
+                    "not exist",
+                )
+        marked = sum(task.had_marker for task in initialized) + len(markers)
+        if marked < last.marked and not self._write_when_uncertain:
+            # Brokers forget old offsets, those of tasks a little before the decision's.
+            raise UncertainReplayError.of(numbered(identity, number), number)
+
+    def _markers(self, groups: Mapping[int, str]) -> dict[int, Marker]:
+        self._on_step("markers")
+        found = self._port.markers(list(groups.values()))
+        markers = {task: Marker.from_offset(group, found[group]) for task, group in groups.items()}
+        return {task: marker for task, marker in markers.items() if marker is not None}
+
+    def _commit(self, subject: str, prepared: Sequence[PreparedTransaction]) -> None:
+        outcomes: list[KafkaError | None] = []
+        if prepared:
+            self._on_step("commit_first")
+            if self._on_step is unobserved:
+                outcomes = self._port.commit(prepared)
+            else:
+                outcomes = self._port.commit(prepared[:1])
+                self._on_step("commit_rest")
+                if len(prepared) > 1:
+                    outcomes += self._port.commit(prepared[1:])
+        failed = [
+            (transaction.transactional_id, error)
+            for transaction, error in zip(prepared, outcomes, strict=True)
+            if error is not None
+        ]
+        if failed:
+            raise CommitFailedError.of(subject, failed, len(prepared)) from failed[0][1]
+        self._on_step("committed")
+
+
+def _task_messages(messages: Sequence[object], number: int | None) -> list[TaskMessage]:
+    """Those of tasks, which have to belong together."""
+    tasks = [each for each in messages if isinstance(each, TaskMessage)]
+    if any(each is not None and not isinstance(each, TaskMessage) for each in messages):
+        raise ExactlyOnceError("messages of another kind are among those of the tasks; nothing is committed")
+    places = {(task.place.identity, task.place.number, task.place.run) for task in tasks}
+    numbers = {task.place.task for task in tasks}
+    if len(places) > 1 or len(numbers) < len(tasks) or any(each >= len(messages) for each in numbers):
+        raise ExactlyOnceError(
+            f"the tasks do not belong to one write ({len(tasks)} messages); nothing is committed"
+        )
+    if tasks and number is not None and tasks[0].place.number != number:
+        raise ExactlyOnceError(
+            f"the tasks wrote number {tasks[0].place.number}, Spark commits {number}; nothing is committed"
+        )
+    return tasks
+
+
+def _prepared(tasks: Iterable[TaskMessage]) -> list[PreparedTransaction]:
+    return [task.transaction for task in tasks if isinstance(task, PreparedTask)]
+
+
+def _refuse_overtaken(
+    identity: WriteIdentity, number: int, tasks: Iterable[TaskMessage], found: OffsetAndMetadata | None
+) -> None:
+    """Every task has to have seen the decision that is there now.
+
+    If one has not: another driver has decided since, and may at any moment commit an attempt that is later
+    than this run's. That, and the others of this run, could be parts of two divisions of the rows into tasks.
+    """
+    for task in tasks:
+        if isinstance(task, InitializedTask) and task.decision != found:
+            raise CommitFailedError(
+                f"{numbered(identity, number)}: another driver has decided while the tasks of this one were "
+                "writing; this one has committed nothing. Does the same query, or a write with the same "
+                "writeId, run twice?"
+            )
