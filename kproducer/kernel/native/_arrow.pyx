@@ -20,10 +20,11 @@ from kproducer.kernel.native._append cimport (
     TopicLanes,
     stay_ends,
 )
-from kproducer.kernel.native._arrow_abi cimport ArrowArray, ArrowSchema
+from kproducer.kernel.native._arrow_chunk cimport (
+    HEADER, HEADER_NAME, HEADER_VALUE, HEADERS, KEY, PARTITION, ROOT, TIMESTAMP, TOPIC, VALUE, ChunkColumns,
+)
 from kproducer.kernel.native._arrow_columns cimport (
-    ALL_NULL, BYTES_32, BYTES_64, BYTES_FIXED, BYTES_VIEW, INTEGER, LIST_32, LIST_64, LIST_VIEW_32, LIST_VIEW_64, SECONDS, STRUCT, Cell, Column,
-    bind, cell_at, epoch_ms_at, integer_at, is_null, range_at, resolve,
+    ALL_NULL, STRUCT, Cell, Column, cell_at, epoch_ms_at, integer_at, is_null, is_utf8, range_at, resolve,
 )
 from kproducer.kernel.native._arrow_source cimport ArrowSource
 from kproducer.kernel.native._batch cimport BatchWriter, murmur2_raw
@@ -42,20 +43,6 @@ cdef extern from *:
     void KP_PREFETCH(const void* address) noexcept nogil
 
 cdef enum:
-    # Of _columns; the dictionary of each lies _DICTIONARY places behind it.
-    _VALUE = 0
-    _KEY
-    _HEADERS
-    _PARTITION
-    _TIMESTAMP
-    _TOPIC
-    _HEADER
-    _HEADER_NAME
-    _HEADER_VALUE
-    _ROOT
-    _DICTIONARY = 10
-    _COLUMN_COUNT = 20
-
     # Status of a row: 0 is fine, the others are places in REASONS.
     _ROW_IS_NULL = 1
     _TOPIC_IS_NULL
@@ -98,10 +85,10 @@ cdef class ArrowRows:
     """
 
     cdef ArrowSource _source
-    cdef int[6] _positions
-    cdef Column[_COLUMN_COUNT] _columns
-    # What the source's was at start_chunk; -1: no chunk is bound.
-    cdef long long _generation
+    cdef ChunkColumns _chunk
+    # Those of _chunk.
+    cdef int* _positions
+    cdef Column* _columns
     # Changes with every plan: what is Python code on the way may call anything.
     cdef long long _plan_number
     cdef bint _hashes_keys
@@ -158,15 +145,9 @@ cdef class ArrowRows:
         hashes_keys: bool,
     ):
         self._source = source
-        self._generation = -1
-        for number in range(6):
-            self._positions[number] = -1
-        for number in range(6):
-            if not -1 <= columns[number] < len(source.names):
-                raise ValueError(f"there is no column {columns[number]}")
-            self._positions[number] = columns[number]
-        if self._positions[_VALUE] < 0:
-            raise ValueError("there is no value column")
+        self._chunk = ChunkColumns(source, columns)
+        self._positions = self._chunk.positions
+        self._columns = self._chunk.columns
         self._size_limit = size_limit
         self._hashes_keys = hashes_keys
         self._lanes = []
@@ -188,7 +169,6 @@ cdef class ArrowRows:
             or self._details == NULL or self._touched == NULL
         ):
             raise MemoryError
-        memset(&self._columns, 0, sizeof(self._columns))
 
     def __dealloc__(self):
         cdef Py_ssize_t number
@@ -291,20 +271,10 @@ cdef class ArrowRows:
     # -- chunks ------------------------------------------------------------------------------------------
 
     def start_chunk(self, places: object = None, first_place: int = 0) -> None:
-        cdef int number
         self._forget_block()
-        self._generation = -1
+        self._chunk.let_go()
         if first_place < 0:
             raise ValueError("places are counted from 0")
-        self._source.bind_root(&self._columns[_ROOT])
-        for number in range(6):
-            if self._positions[number] >= 0:
-                self._source.bind_column(
-                    self._positions[number], &self._columns[number], &self._columns[number + _DICTIONARY]
-                )
-                self._check_layout(number)
-        if self._positions[_HEADERS] >= 0 and self._columns[_HEADERS].layout != ALL_NULL:
-            self._bind_headers()
         self._places = places
         if places is not None:
             self._places_start = first_place
@@ -318,11 +288,12 @@ cdef class ArrowRows:
                 self._key_sizes.shape[0], self._value_sizes.shape[0],
             ) < first_place + self._source.chunk_rows:
                 raise ValueError("too few places")
-        self._generation = self._source.generation
+        # At the end: what a stranger's places run on the way finds no chunk.
+        self._chunk.bind_chunk()
 
     def end_chunk(self) -> None:
         self._forget_block()
-        self._generation = -1
+        self._chunk.let_go()
         self._places = None
         self._owner_numbers = self._indexes = self._key_sizes = self._value_sizes = None
         self._place_timestamps = None
@@ -336,65 +307,6 @@ cdef class ArrowRows:
         self._rows = self._touched_count = self._touched_at = self._run_at = self._run_end = 0
         return 0
 
-    cdef int _check_chunk(self) except -1:
-        """Nothing is read of a chunk that was let go."""
-        self._source.check_idle()
-        if self._generation != self._source.generation:
-            raise ValueError("the chunk at hand was not started")
-        return 0
-
-    cdef int _check_layout(self, int number) except -1:
-        """The caller has checked types; this keeps a source that changes its mind from being misread."""
-        cdef Column* column = &self._columns[number]
-        cdef Column* values = column if column.dictionary == NULL else column.dictionary
-        cdef bint fits = column.layout == ALL_NULL
-        if number == _PARTITION:
-            fits = fits or (column.layout == INTEGER and column.dictionary == NULL)
-        elif number == _TIMESTAMP:
-            fits = fits or (column.layout in (INTEGER, SECONDS) and column.dictionary == NULL)
-        elif number == _HEADERS:
-            fits = fits or column.layout in (LIST_32, LIST_64, LIST_VIEW_32, LIST_VIEW_64)
-        else:
-            fits = fits or values.layout in (BYTES_32, BYTES_64, BYTES_VIEW, BYTES_FIXED, ALL_NULL)
-        if not fits:
-            position = self._positions[number]
-            raise InvalidArgumentError(
-                f"column {self._source.names[position]!r} cannot be of Arrow format "
-                f"{self._source.formats[position]!r}"
-            )
-        return 0
-
-    cdef int _bind_headers(self) except -1:
-        cdef int position = self._positions[_HEADERS]
-        cdef ArrowSchema* schema = self._source.child_schema(position)
-        cdef ArrowArray* array = self._source.child(position)
-        cdef int number
-        cdef Column* column
-        if (
-            schema.n_children != 1 or array.n_children != 1 or schema.children == NULL
-            or array.children == NULL or schema.children[0] == NULL or array.children[0] == NULL
-        ):
-            raise InvalidArgumentError("this is no valid Arrow data: a list without values")
-        schema = schema.children[0]
-        array = array.children[0]
-        bind(schema, array, 0, array.length, &self._columns[_HEADER], NULL)
-        if (
-            self._columns[_HEADER].layout != STRUCT or schema.n_children != 2 or array.n_children != 2
-            or schema.children == NULL or array.children == NULL
-        ):
-            raise InvalidArgumentError("headers must be structs of a name and a value")
-        for number in range(2):
-            column = &self._columns[_HEADER_NAME + number]
-            bind(
-                schema.children[number], array.children[number], array.offset, array.length, column,
-                &self._columns[_HEADER_NAME + number + _DICTIONARY],
-            )
-            if column.dictionary != NULL:
-                column = column.dictionary
-            if column.layout not in (BYTES_32, BYTES_64, BYTES_VIEW, BYTES_FIXED, ALL_NULL):
-                raise InvalidArgumentError("names and values of headers must be strings or binary")
-        return 0
-
     # -- planning ----------------------------------------------------------------------------------------
 
     def plan(self, first_row: int, timestamp_ms: int, partition: int) -> int:
@@ -402,10 +314,10 @@ cdef class ArrowRows:
         cdef int64_t default_timestamp = timestamp_ms
         cdef int32_t default_partition = partition
         cdef Py_ssize_t stop_row = -1
-        self._check_chunk()
+        self._chunk.check_chunk()
         if not 0 <= first_row <= self._source.chunk_rows:
             raise IndexError(first_row)
-        if self._positions[_TOPIC] < 0 and not self._topic_count:
+        if self._positions[TOPIC] < 0 and not self._topic_count:
             raise ValueError("there is no topic")
         self._forget_block()
         self._first = first_row
@@ -440,27 +352,27 @@ cdef class ArrowRows:
         cdef Py_ssize_t row, fault
         cdef Cell topic
         memset(self._status, 0, self._rows)
-        self._fault_column = _VALUE
-        fault = resolve(&self._columns[_VALUE], self._first, self._rows, self._values)
+        self._fault_column = VALUE
+        fault = resolve(&self._columns[VALUE], self._first, self._rows, self._values)
         if fault >= 0:
             return fault
-        if self._positions[_KEY] >= 0:
-            self._fault_column = _KEY
-            fault = resolve(&self._columns[_KEY], self._first, self._rows, self._keys)
+        if self._positions[KEY] >= 0:
+            self._fault_column = KEY
+            fault = resolve(&self._columns[KEY], self._first, self._rows, self._keys)
             if fault >= 0:
                 return fault
         else:
             for row in range(self._rows):
                 self._keys[row].data = NULL
                 self._keys[row].size = -1
-        if self._positions[_TOPIC] >= 0:
-            self._fault_column = _TOPIC
+        if self._positions[TOPIC] >= 0:
+            self._fault_column = TOPIC
             for row in range(self._rows):
-                if not cell_at(&self._columns[_TOPIC], self._first + row, &topic):
+                if not cell_at(&self._columns[TOPIC], self._first + row, &topic):
                     return row
         self._find_timestamps(default_timestamp)
-        if self._positions[_HEADERS] >= 0 and self._columns[_HEADERS].layout != ALL_NULL:
-            self._fault_column = _HEADERS
+        if self._positions[HEADERS] >= 0 and self._columns[HEADERS].layout != ALL_NULL:
+            self._fault_column = HEADERS
             self._header_used = 0
             for row in range(self._rows):
                 if not self._encode_headers(row):
@@ -470,16 +382,16 @@ cdef class ArrowRows:
         else:
             memset(self._headers, 0, self._rows * sizeof(_Span))
         self._check_sizes()
-        if self._columns[_ROOT].layout == STRUCT and self._columns[_ROOT].validity != NULL:
+        if self._columns[ROOT].layout == STRUCT and self._columns[ROOT].validity != NULL:
             for row in range(self._rows):
-                if is_null(&self._columns[_ROOT], self._first + row):
+                if is_null(&self._columns[ROOT], self._first + row):
                     self._status[row] = _ROW_IS_NULL
         return -1
 
     cdef void _find_timestamps(self, int64_t default_timestamp) noexcept nogil:
         cdef Py_ssize_t row
-        cdef const Column* column = &self._columns[_TIMESTAMP]
-        if self._positions[_TIMESTAMP] < 0 or column.layout == ALL_NULL:
+        cdef const Column* column = &self._columns[TIMESTAMP]
+        if self._positions[TIMESTAMP] < 0 or column.layout == ALL_NULL:
             for row in range(self._rows):
                 self._timestamps[row] = default_timestamp
             return
@@ -509,7 +421,7 @@ cdef class ArrowRows:
 
     cdef bint _encode_headers(self, Py_ssize_t row) noexcept nogil:
         """Encode the headers of a row as they lie in a record; ``False``: they lead outside of the data."""
-        cdef const Column* column = &self._columns[_HEADERS]
+        cdef const Column* column = &self._columns[HEADERS]
         cdef int64_t start, end, at
         cdef Py_ssize_t size
         cdef Cell name, value
@@ -517,20 +429,20 @@ cdef class ArrowRows:
         self._headers[row].size = 0
         if self._status[row] or is_null(column, self._first + row):
             return True
-        if not range_at(column, self._first + row, &start, &end) or end > self._columns[_HEADER].length:
+        if not range_at(column, self._first + row, &start, &end) or end > self._columns[HEADER].length:
             return False
         if start == end:
             return True
         size = _varint_size(end - start)
         for at in range(start, end):
-            if is_null(&self._columns[_HEADER], at):
+            if is_null(&self._columns[HEADER], at):
                 self._status[row] = _HEADER_IS_NULL
                 return True
-            if not cell_at(&self._columns[_HEADER_NAME], at, &name):
+            if not cell_at(&self._columns[HEADER_NAME], at, &name):
                 return False
-            if not cell_at(&self._columns[_HEADER_VALUE], at, &value):
+            if not cell_at(&self._columns[HEADER_VALUE], at, &value):
                 return False
-            if name.size < 0 or not _is_utf8(<const uint8_t*> name.data, name.size):
+            if name.size < 0 or not is_utf8(<const uint8_t*> name.data, name.size):
                 self._status[row] = _HEADER_NAME_WRONG
                 return True
             size += _varint_size(name.size) + name.size + _varint_size(value.size) + max(value.size, 0)
@@ -543,8 +455,8 @@ cdef class ArrowRows:
             return True
         self._put_varint(end - start)
         for at in range(start, end):
-            cell_at(&self._columns[_HEADER_NAME], at, &name)
-            cell_at(&self._columns[_HEADER_VALUE], at, &value)
+            cell_at(&self._columns[HEADER_NAME], at, &name)
+            cell_at(&self._columns[HEADER_VALUE], at, &value)
             self._put_cell(&name)
             self._put_cell(&value)
         return True
@@ -581,9 +493,9 @@ cdef class ArrowRows:
         cdef Py_ssize_t number = 0
         cdef int64_t partition
         cdef bint has_partitions = (
-            self._positions[_PARTITION] >= 0 and self._columns[_PARTITION].layout != ALL_NULL
+            self._positions[PARTITION] >= 0 and self._columns[PARTITION].layout != ALL_NULL
         )
-        cdef bint has_topics = self._positions[_TOPIC] >= 0
+        cdef bint has_topics = self._positions[TOPIC] >= 0
         cdef _Topic* topic
         cdef Cell name
         cdef uint32_t hashed
@@ -591,7 +503,7 @@ cdef class ArrowRows:
             if self._status[row]:
                 continue
             if has_topics:
-                cell_at(&self._columns[_TOPIC], self._first + row, &name)
+                cell_at(&self._columns[TOPIC], self._first + row, &name)
                 if name.size < 0:
                     self._status[row] = _TOPIC_IS_NULL
                     continue
@@ -606,8 +518,8 @@ cdef class ArrowRows:
                 self._status[row] = _TOPIC_FAILED
                 continue
             partition = default_partition
-            if has_partitions and not is_null(&self._columns[_PARTITION], self._first + row):
-                partition = integer_at(&self._columns[_PARTITION], self._first + row)
+            if has_partitions and not is_null(&self._columns[PARTITION], self._first + row):
+                partition = integer_at(&self._columns[PARTITION], self._first + row)
                 if partition < 0:
                     partition = topic.partition_count
             if partition < 0:
@@ -660,7 +572,7 @@ cdef class ArrowRows:
 
     cdef int _note_unknown_topic(self, Py_ssize_t row) except -1:
         cdef Cell name
-        cell_at(&self._columns[_TOPIC], self._first + row, &name)
+        cell_at(&self._columns[TOPIC], self._first + row, &name)
         self.unknown_topic = PyBytes_FromStringAndSize(name.data, name.size).decode("utf-8", "replace")
         return 0
 
@@ -670,12 +582,12 @@ cdef class ArrowRows:
         cdef int64_t content = 0
         for row in range(self._rows):
             if self._status[row]:
-                topic = 0 if self._positions[_TOPIC] < 0 else -1
+                topic = 0 if self._positions[TOPIC] < 0 else -1
                 if self._status[row] in (_TOPIC_FAILED, _PARTITION_WRONG):
                     topic = self._details[row]
                 detail = -1
-                if self._status[row] == _PARTITION_WRONG and self._positions[_PARTITION] >= 0:
-                    detail = integer_at(&self._columns[_PARTITION], self._first + row)
+                if self._status[row] == _PARTITION_WRONG and self._positions[PARTITION] >= 0:
+                    detail = integer_at(&self._columns[PARTITION], self._first + row)
                 elif self._status[row] == _TOO_LARGE:
                     detail = self._details[row]
                 self.refusals.append((self._first + row, REASONS[self._status[row]], topic, detail))
@@ -701,7 +613,7 @@ cdef class ArrowRows:
     def append_planned(self, snapshot: object) -> int:
         cdef int32_t target
         cdef Py_ssize_t row
-        self._check_chunk()
+        self._chunk.check_chunk()
         while True:
             while self._run_at < self._run_end:
                 if not self._append_run(self._touched[self._touched_at - 1], snapshot):
@@ -733,15 +645,15 @@ cdef class ArrowRows:
         if self._headers[at].size <= 0:
             return None
         pairs = []
-        range_at(&self._columns[_HEADERS], self._first + at, &start, &end)
+        range_at(&self._columns[HEADERS], self._first + at, &start, &end)
         for number in range(start, end):
-            cell_at(&self._columns[_HEADER_NAME], number, &name)
-            cell_at(&self._columns[_HEADER_VALUE], number, &value)
+            cell_at(&self._columns[HEADER_NAME], number, &name)
+            cell_at(&self._columns[HEADER_VALUE], number, &value)
             pairs.append((_bytes(&name).decode(), _bytes(&value)))
         return pairs
 
     cdef Py_ssize_t _planned(self, int64_t row) except -1:
-        self._check_chunk()
+        self._chunk.check_chunk()
         if not self._first <= row < self._first + self._rows:
             raise IndexError(row)
         return row - self._first
@@ -805,7 +717,7 @@ cdef class ArrowRows:
         acquire = lock.acquire
         release = lock.release
         acquire()
-        if self._plan_number != plan_number or self._generation != self._source.generation:
+        if self._plan_number != plan_number or not self._chunk.is_bound():
             release()
             self._check_plan(plan_number)
         if lane.appender is not appender or (sticky is not None and lanes.partitioner.current is not sticky):
@@ -859,7 +771,7 @@ cdef class ArrowRows:
         return at
 
     cdef int _check_plan(self, long long number) except -1:
-        self._check_chunk()
+        self._chunk.check_chunk()
         if self._plan_number != number:
             raise RuntimeError("the block was planned anew while it was written")
         return 0
@@ -897,37 +809,3 @@ cdef inline Py_ssize_t _varint_size(int64_t value) noexcept nogil:
 
 cdef object _bytes(const Cell* cell):
     return None if cell.size < 0 else PyBytes_FromStringAndSize(cell.data, cell.size)
-
-
-cdef bint _is_utf8(const uint8_t* data, Py_ssize_t size) noexcept nogil:
-    """Whether Python would decode it: no overlong forms, no surrogates, nothing above U+10FFFF."""
-    cdef Py_ssize_t at = 0
-    cdef Py_ssize_t more
-    cdef uint32_t code
-    while at < size:
-        if data[at] < 0x80:
-            at += 1
-            continue
-        if 0xC2 <= data[at] < 0xE0:
-            more = 1
-            code = data[at] & 0x1F
-        elif 0xE0 <= data[at] < 0xF0:
-            more = 2
-            code = data[at] & 0x0F
-        elif 0xF0 <= data[at] < 0xF5:
-            more = 3
-            code = data[at] & 0x07
-        else:
-            return False
-        if at + more >= size:
-            return False
-        for at in range(at + 1, at + 1 + more):
-            if data[at] & 0xC0 != 0x80:
-                return False
-            code = (code << 6) | (data[at] & 0x3F)
-        at += 1
-        if (more == 2 and (code < 0x800 or 0xD800 <= code < 0xE000)) or (
-            more == 3 and not 0x10000 <= code < 0x110000
-        ):
-            return False
-    return True

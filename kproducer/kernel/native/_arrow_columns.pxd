@@ -52,4 +52,5 @@ cdef bint is_null(const Column* column, int64_t row) noexcept nogil
 cdef int64_t integer_at(const Column* column, int64_t row) noexcept nogil
 cdef int64_t epoch_ms_at(const Column* column, int64_t row) noexcept nogil
 cdef bint range_at(const Column* column, int64_t row, int64_t* start, int64_t* end) noexcept nogil
+cdef bint is_utf8(const uint8_t* data, Py_ssize_t size) noexcept nogil
 cdef str format_text(ArrowSchema* schema, int depth)

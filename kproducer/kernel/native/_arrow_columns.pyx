@@ -364,3 +364,37 @@ cdef Py_ssize_t resolve(const Column* column, int64_t start, Py_ssize_t rows, Ce
         if not cell_at(column, start + row, &cells[row]):
             return row
     return -1
+
+
+cdef bint is_utf8(const uint8_t* data, Py_ssize_t size) noexcept nogil:
+    """Whether Python would decode it: no overlong forms, no surrogates, nothing above U+10FFFF."""
+    cdef Py_ssize_t at = 0
+    cdef Py_ssize_t more
+    cdef uint32_t code
+    while at < size:
+        if data[at] < 0x80:
+            at += 1
+            continue
+        if 0xC2 <= data[at] < 0xE0:
+            more = 1
+            code = data[at] & 0x1F
+        elif 0xE0 <= data[at] < 0xF0:
+            more = 2
+            code = data[at] & 0x0F
+        elif 0xF0 <= data[at] < 0xF5:
+            more = 3
+            code = data[at] & 0x07
+        else:
+            return False
+        if at + more >= size:
+            return False
+        for at in range(at + 1, at + 1 + more):
+            if data[at] & 0xC0 != 0x80:
+                return False
+            code = (code << 6) | (data[at] & 0x3F)
+        at += 1
+        if (more == 2 and (code < 0x800 or 0xD800 <= code < 0xE000)) or (
+            more == 3 and not 0x10000 <= code < 0x110000
+        ):
+            return False
+    return True

@@ -129,6 +129,15 @@ class ArrowSource:
         return nulls
 
 
+def check_columns(columns: tuple[int, ...], source: ArrowSource) -> None:
+    """Raise ``ValueError`` where a number is no column's, or there is no value column."""
+    for number in columns:
+        if not -1 <= number < len(source.names):
+            raise ValueError(f"there is no column {number}")
+    if columns[_VALUE] < 0:
+        raise ValueError("there is no value column")
+
+
 class ArrowRows:
     """The rows of a source as records. For one thread; rows are counted from the start of the chunk at hand.
 
@@ -159,11 +168,7 @@ class ArrowRows:
         size_limit: int,
         hashes_keys: bool,
     ) -> None:
-        for number in columns:
-            if not -1 <= number < len(source.names):
-                raise ValueError(f"there is no column {number}")
-        if columns[_VALUE] < 0:
-            raise ValueError("there is no value column")
+        check_columns(columns, source)
         self._source = source
         self._columns = columns
         self._size_limit = size_limit

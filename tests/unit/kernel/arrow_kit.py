@@ -129,6 +129,7 @@ class Twin(NamedTuple):
     source: Any
     writer: Any
     append: Any
+    checksum: Any
 
 
 def twin(name: str) -> Twin:
@@ -139,12 +140,14 @@ def twin(name: str) -> Twin:
 
     if name == "pure":
         arrow = module("pure.arrow")
-        return Twin(arrow.ArrowRows, arrow.ArrowSource, module("pure").BatchWriter, None)
+        checksum = module("pure.arrow_checksum").RowChecksum
+        return Twin(arrow.ArrowRows, arrow.ArrowSource, module("pure").BatchWriter, None, checksum)
     return Twin(
         module("native._arrow").ArrowRows,
         module("native._arrow_source").ArrowSource,
         module("native.twin").BatchWriter,
         module("native.twin"),
+        module("native._arrow_checksum").RowChecksum,
     )
 
 
