@@ -28,7 +28,7 @@ class ExactlyOnceError(SparkWriteError):
 
 
 class ReplayMismatchError(ExactlyOnceError):
-    """Part of this write is committed already, with other rows than it has now; nothing more was committed."""
+    """Part of this write is committed, with other rows than it has now; nothing more was committed."""
 
     @classmethod
     def of(cls, subject: str, difference: str) -> ReplayMismatchError:
@@ -50,8 +50,8 @@ class StaleReplayError(ExactlyOnceError):
     def of(cls, subject: str, latest: int) -> StaleReplayError:
         """``subject``: the write; ``latest``: the number that is committed."""
         return cls(
-            f"{subject}: number {latest} is committed already, so this one is older. Nothing was committed. Is "
-            "the checkpoint an old copy, or was a writeVersion given twice? Bring back the newest checkpoint; "
+            f"{subject}: number {latest} is committed already, so this one is older. Nothing was committed. "
+            "Is the checkpoint an old copy, or did a writeVersion go back? Bring back the newest checkpoint; "
             "or start with an empty one, which is another query, and accept that rows come again"
         )
 

@@ -1,8 +1,8 @@
 """DriverProtocol: what the driver does with what its tasks prepared, step by step.
 
 Fence every older driver, see what was decided, refuse what cannot be told or does not fit, decide, commit.
-Nothing of a number is committed before a decision for it is in Kafka; so whoever finds none knows that nothing is
-there. Knows neither Spark nor Kafka. Argument: docs/exactly-once.md.
+Nothing of a number is committed before a decision for it is in Kafka; whoever finds none knows that nothing
+is there. Knows neither Spark nor Kafka. Argument: docs/exactly-once.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """TaskProtocol: what a task does, step by step, so that its rows become visible once, or not at all.
 
 First the driver's last decision is looked at; then everybody who was this task before is fenced; then it is
-seen whether the rows are committed already; then they are written, with the marker that says so, in a transaction
-that the driver will end. Knows neither Spark nor Kafka: a crash after any step is what it is made for. Argument: docs/exactly-once.md.
+seen whether the rows are committed already; then they are written, with the marker that says so, in a
+transaction that the driver will end. Knows neither Spark nor Kafka; a crash after any step is what it is made
+for. Argument: docs/exactly-once.md.
 """
 
 from __future__ import annotations
