@@ -41,7 +41,7 @@ class RowChecksum(Protocol):
     @property
     def value(self) -> int: ...
 
-    def add(self, batch: Any) -> None:
+    def update(self, data: Any) -> None:
         """Take rows in."""
 
 

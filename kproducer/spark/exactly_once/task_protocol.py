@@ -87,14 +87,14 @@ class TaskProtocol:
         checksum = self._new_checksum()
         if marker is not None and marker.number == place.number:
             for batch in batches:
-                checksum.add(batch)
+                checksum.update(batch)
             _refuse_other_rows(place, marker, checksum)
             return RepeatedTask(place, checksum.rows, decision, True)
         self._step("begin")
         self._port.begin()
         with self._aborted_on_failure():
             for batch in batches:
-                checksum.add(batch)
+                checksum.update(batch)
                 self._send(batch)
             self._flush()
             self._step("add_marker")
