@@ -54,7 +54,7 @@ class KafkaProducerDataSource(DataSource):
             raise SparkOptionError(
                 "mode('overwrite') is not possible: a topic's records cannot be replaced; use mode('append')"
             )
-        writer: DataSourceWriter = self._make(batch_writer_class(), schema)
+        writer: DataSourceWriter = self._make(self.batch_writer_class(), schema)
         return writer
 
     def streamWriter(  # noqa: N802 (Spark's name)
@@ -69,10 +69,19 @@ class KafkaProducerDataSource(DataSource):
             SparkOptionError: wrong options.
             SparkSchemaError: wrong columns.
         """
-        writer: DataSourceStreamWriter = self._make(stream_writer_class(), schema)
+        writer: DataSourceStreamWriter = self._make(self.stream_writer_class(), schema)
         return writer
 
+    def batch_writer_class(self) -> type[Any]:
+        """Which writer DataFrames get; a subclass of it, in a subclass of this."""
+        return batch_writer_class()
+
+    def stream_writer_class(self) -> type[Any]:
+        """Which writer micro-batches get; as above."""
+        return stream_writer_class()
+
     def _make(self, writer_class: type[Any], schema: StructType) -> Any:
-        options = WriteOptions.parse(self.options)
+        is_stream = issubclass(writer_class, DataSourceStreamWriter)
+        options = WriteOptions.parse(self.options, is_stream=is_stream)
         columns = WriteColumns.check(schema, options.topic, fail_on_extra=options.extra_columns == "fail")
         return writer_class(schema, columns, options)

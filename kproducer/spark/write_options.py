@@ -21,6 +21,16 @@ from kproducer.config_suggestions import is_secret, unknown_setting
 from kproducer.errors import ConfigError
 from kproducer.producer.partitioners import make_partitioner
 from kproducer.spark.errors import SparkOptionError
+from kproducer.spark.exactly_once_options import (
+    AT_LEAST_ONCE,
+    DEFAULT_PREFIX,
+    EXACTLY_ONCE,
+    EXACTLY_ONCE_OPTION_NAMES,
+    TRANSACTION_TIMEOUT_MS,
+    contradictions,
+    parse_name,
+    parse_version,
+)
 
 logger = logging.getLogger("kproducer.spark")
 
@@ -58,7 +68,8 @@ _REFUSED_SETTINGS = {
     "value.serializer": "values are written as they are; cast the column 'value' to STRING or BINARY instead",
     "interceptor.classes": "Java classes cannot run here; transform the columns before writing instead",
     "interceptors": "objects cannot be options; transform the columns before writing instead",
-    "transactional.id": "transactions are not available yet",
+    "transactional.id": "each task needs one of its own; the option delivery=exactly-once makes them "
+    "(they begin with the option transactionalIdPrefix)",
 }
 
 #: Options of Spark's Kafka source. Spark's sink takes no notice of them, and one dictionary of options for
@@ -99,6 +110,8 @@ OPTION_NAMES = (
     "extraColumns",
     "producerIdleTimeoutMs",
     "summary",
+    "delivery",
+    *EXACTLY_ONCE_OPTION_NAMES,
 )
 
 
@@ -112,6 +125,11 @@ class WriteOptions:
         extra_columns: ``"ignore"`` (as Spark's sink does) or ``"fail"``.
         producer_idle_timeout_ms: how long a producer without a task stays connected.
         summary: ``"task"``, ``"job"`` or ``"off"``: what is logged.
+        delivery: ``"at-least-once"`` or ``"exactly-once"``; what follows belongs to the second.
+        write_id, write_version: how a batch is recognised when it comes again; ``None``: not given.
+        marker_topic: the topic whose partition 0 committed offsets are noted for; ``None``: there are none.
+        transactional_id_prefix: of transactional ids and groups.
+        on_uncertain_replay: ``"fail"`` or ``"write"``.
     """
 
     producer_settings: tuple[tuple[str, str], ...] = attrs.field(repr=False)
@@ -119,10 +137,25 @@ class WriteOptions:
     extra_columns: str = "ignore"
     producer_idle_timeout_ms: int = 60_000
     summary: str = "task"
+    delivery: str = AT_LEAST_ONCE
+    write_id: str | None = None
+    write_version: int | None = None
+    marker_topic: str | None = None
+    transactional_id_prefix: str = DEFAULT_PREFIX
+    on_uncertain_replay: str = "fail"
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether rows are written in transactions."""
+        return self.delivery == EXACTLY_ONCE
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+    def parse(cls, options: Mapping[str, str], *, is_stream: bool = False) -> WriteOptions:
         """Check all options.
+
+        Args:
+            options: as given.
+            is_stream: whether they are a streaming query's.
 
         Raises:
             SparkOptionError: names every wrong option, and what would be right for each.
@@ -136,7 +169,10 @@ class WriteOptions:
             if lower.startswith(_KAFKA_PREFIX)
         }
         fields = _parse_own_options(ours, mistakes)
-        settings = _parse_kafka_options(kafka, mistakes)
+        settings = _parse_kafka_options(kafka, mistakes, _transactional(fields))
+        mistakes += contradictions(ours, kafka, fields, is_stream)
+        if fields.get("delivery") == EXACTLY_ONCE:
+            fields.setdefault("marker_topic", fields.get("topic"))
         if mistakes:
             raise SparkOptionError("; ".join(mistakes))
         return cls(producer_settings=tuple(sorted(settings.items())), **fields)
@@ -179,8 +215,19 @@ def _parse_own_options(given: Mapping[str, tuple[str, str]], mistakes: list[str]
     return fields
 
 
-def _parse_kafka_options(given: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
-    settings = dict(SPARK_DEFAULTS)
+def _transactional(fields: Mapping[str, Any]) -> dict[str, str]:
+    """More defaults, for producers of transactions."""
+    if fields.get("delivery") != EXACTLY_ONCE:
+        return {}
+    prefix = fields.get("transactional_id_prefix", DEFAULT_PREFIX)
+    # Each task gives its producer another id.
+    return {"transactional.id": prefix, "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS)}
+
+
+def _parse_kafka_options(
+    given: Mapping[str, str], mistakes: list[str], more_defaults: Mapping[str, str]
+) -> dict[str, str]:
+    settings = {**SPARK_DEFAULTS, **more_defaults}
     ignored = []
     sound = True
     for name, value in given.items():
@@ -296,6 +343,12 @@ _OWN_PARSERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "extracolumns": _word("extra_columns", ("ignore", "fail")),
     "produceridletimeoutms": _parse_idle_timeout,
     "summary": _word("summary", ("task", "job", "off")),
+    "delivery": _word("delivery", (AT_LEAST_ONCE, EXACTLY_ONCE)),
+    "writeid": parse_name("write_id"),
+    "writeversion": parse_version,
+    "markertopic": lambda value: {"marker_topic": _parse_topic(value)["topic"]},
+    "transactionalidprefix": parse_name("transactional_id_prefix"),
+    "onuncertainreplay": _word("on_uncertain_replay", ("fail", "write")),
 }
 
 #: Kafka's dotted name of each producer setting to its attribute.

@@ -109,7 +109,7 @@ def test_kafkas_own_partitioner_classes_mean_their_counterparts(name):
         ({"kafka.value.serializer": "x"}, "'kafka.value.serializer'", "cast the column 'value'"),
         ({"kafka.interceptor.classes": "x.Y"}, "'kafka.interceptor.classes'", "transform the columns"),
         ({"kafka.partitioner.class": "com.acme.P"}, "'kafka.partitioner.class'", "column 'partition'"),
-        ({"kafka.transactional.id": "t"}, "'kafka.transactional.id'", "not available yet"),
+        ({"kafka.transactional.id": "t"}, "'kafka.transactional.id'", "delivery=exactly-once"),
         ({"kafka.batch.size": "9", "kafka.buffer.memory": "8"}, "batch_size", "8 or less"),
         ({"topic": ""}, "'topic'", "empty"),
         ({"topic": "a b"}, "'topic'", "characters"),
