@@ -9,22 +9,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from importlib import metadata as distribution_metadata
 from typing import TYPE_CHECKING
 
 from kproducer import process_lifecycle
-from kproducer.client.default_metadata_updater import DefaultMetadataUpdater
-from kproducer.client.network_client import NetworkClient
+from kproducer.client.new_network_client import new_network_client
 from kproducer.clock import Clock
 from kproducer.config import ProducerConfig
-from kproducer.errors import KafkaError, NetworkError, Outcome, ProducerClosedError
-from kproducer.network.host_resolver import canonical_addresses
-from kproducer.network.selector import Selector
+from kproducer.errors import KafkaError, Outcome, ProducerClosedError
 from kproducer.producer.buffer_pool import BufferPool
 from kproducer.producer.producer_metadata import ProducerMetadata
 from kproducer.producer.record_accumulator import RecordAccumulator
 from kproducer.producer.sender import Sender
-from kproducer.protocol.framing import MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
     from kproducer.producer.transactions.transaction_manager import TransactionManager
@@ -65,17 +60,8 @@ class ProducerEngine:
                 config.metadata_max_idle_ms,
             )
             undo.callback(self.metadata.close)
-            self.metadata.bootstrap(_bootstrap_addresses(config))
-            selector = Selector(
-                config.connections_max_idle_ms,
-                config.send_buffer_bytes,
-                config.receive_buffer_bytes,
-                MAX_FRAME_BYTES,
-                clock,
-            )
-            undo.callback(selector.close)
-            updater = DefaultMetadataUpdater(self.metadata, config)
-            self.client = NetworkClient(selector, updater, config, clock, software_version=_version())
+            self.client = new_network_client(config, self.metadata, clock)
+            undo.callback(self.client.close)
             self.sender = Sender(
                 self.client, self.metadata, self.accumulator, config, clock, transactions=self.transactions
             )
@@ -207,26 +193,3 @@ class ProducerEngine:
         if failure is not None and not causes:
             causes.append(str(failure))
         return "; ".join(dict.fromkeys(causes))
-
-
-def _bootstrap_addresses(config: ProducerConfig) -> list[tuple[str, int]]:
-    addresses: list[tuple[str, int]] = []
-    for server in config.bootstrap_servers:
-        host, _, port = server.rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only":
-            try:
-                addresses.extend(canonical_addresses(host, int(port)))
-                continue
-            except NetworkError as error:
-                # As with any other name: the connection attempts to come tell, and try, again.
-                _log.warning("The canonical names of %s are not known: %s", server, error)
-        addresses.append((host, int(port)))
-    return addresses
-
-
-def _version() -> str:
-    try:
-        return distribution_metadata.version("kproducer")
-    except distribution_metadata.PackageNotFoundError:
-        return "0"

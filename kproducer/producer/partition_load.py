@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kproducer.client.metadata_snapshot import MetadataSnapshot
-from kproducer.producer.partition_queues import TopicQueues
+from kproducer.producer.partition_queues import PartitionQueue, TopicQueues
 
 
 class PartitionLoad:
     """Queue sizes and slow brokers. I/O thread only.
 
     Args:
+        adaptive: whether queue sizes count (``partitioner_adaptive_partitioning_enable``).
         availability_timeout_ms: a broker with something to send to it that takes nothing for so long is
             avoided; 0 never avoids any.
     """
 
-    __slots__ = ("_availability_timeout_ms", "_node_times_ms", "_topics_with_load")
+    __slots__ = ("_adaptive", "_availability_timeout_ms", "_node_times_ms", "_topics_with_load")
 
-    def __init__(self, availability_timeout_ms: int) -> None:
+    def __init__(self, adaptive: bool, availability_timeout_ms: int) -> None:
+        self._adaptive = adaptive
         self._availability_timeout_ms = availability_timeout_ms
         #: Node id -> (last drained, last ready).
         self._node_times_ms: dict[int, tuple[int, int]] = {}
@@ -39,17 +41,51 @@ class PartitionLoad:
     def publish(
         self,
         topics: Mapping[str, TopicQueues],
+        active: Mapping[PartitionQueue, None],
         snapshot: MetadataSnapshot,
-        sizes_by_topic: Mapping[str, list[int]],
-        waiting_node_ids: set[int],
     ) -> None:
         """Tell the partitioners.
 
+        Sizes only those that have chosen before: the first choice of a topic is even. With keys alone nobody
+        asks, and no queue is looked at here.
+
         Args:
             topics: all topics.
-            sizes_by_topic: sizes of the queues that hold something and have a leader.
-            waiting_node_ids: leaders of these queues.
+            active: the queues that hold something.
         """
+        watches_nodes = self._availability_timeout_ms > 0
+        asking = set()
+        if self._adaptive:
+            asking = {name for name, topic in list(topics.items()) if topic.partitioner.current is not None}
+        sizes_by_topic: dict[str, list[int]] = {}
+        waiting_node_ids: set[int] = set()
+        if asking or watches_nodes:
+            for queue in list(active):
+                topic, partition = queue.topic_partition
+                if topic not in asking and not watches_nodes:
+                    continue
+                metadata = snapshot.topics.get(topic)
+                size = len(queue.batches)
+                if not size or metadata is None or partition >= len(metadata.partitions):
+                    continue
+                leader_id = metadata.partitions[partition].leader_id
+                if leader_id in snapshot.nodes:
+                    if topic in asking:
+                        sizes_by_topic.setdefault(topic, []).append(size)
+                    waiting_node_ids.add(leader_id)
+        self._publish_sizes(topics, snapshot, sizes_by_topic)
+        if watches_nodes:
+            # A broker for which nothing waits any more gets another chance: nothing else would bring it back.
+            slow_nodes = frozenset([node_id for node_id in waiting_node_ids if self._is_slow(node_id)])
+            for topic_queues in list(topics.values()):
+                topic_queues.partitioner.unavailable_nodes = slow_nodes
+
+    def _publish_sizes(
+        self,
+        topics: Mapping[str, TopicQueues],
+        snapshot: MetadataSnapshot,
+        sizes_by_topic: Mapping[str, list[int]],
+    ) -> None:
         for topic in self._topics_with_load - sizes_by_topic.keys():
             topics[topic].partitioner.queue_size_range = None
         self._topics_with_load = set(sizes_by_topic)
@@ -59,12 +95,6 @@ class PartitionLoad:
             largest = max(sizes)
             size_range = (smallest, largest) if largest > smallest else None
             topics[topic].partitioner.queue_size_range = size_range
-        if self._availability_timeout_ms <= 0:
-            return
-        # A broker for which nothing waits any more gets another chance: nothing else would bring it back.
-        slow_nodes = frozenset([node_id for node_id in waiting_node_ids if self._is_slow(node_id)])
-        for topic_queues in list(topics.values()):
-            topic_queues.partitioner.unavailable_nodes = slow_nodes
 
     def _is_slow(self, node_id: int) -> bool:
         times = self._node_times_ms.get(node_id)

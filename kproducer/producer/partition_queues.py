@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from kproducer.client.metadata_snapshot import NO_LEADER_EPOCH
 from kproducer.config import ProducerConfig
 from kproducer.kernel import Lane, StickyPartition, TopicLanes
 from kproducer.producer.built_in_partitioner import BuiltInPartitioner
@@ -41,16 +42,26 @@ class PartitionQueue(Lane):
         open_batch: the last of ``batches`` while it takes records, else ``None``.
         next_order: place of the next new batch in the sending order.
         fills_batches: the last batch was full: the next one may well begin large.
-        is_muted: I/O thread only: a batch is in flight and order matters.
+
+    I/O thread only:
+        is_muted: a batch is in flight and order matters.
+        node: in whose rotation it stands.
+        is_due: it stands among the due ones of a node.
+        timer_ms: when ``ReadyQueues`` has a timer for it; ``NEVER_MS``: none.
+        leader_epoch: of its leader, as of when it was last looked at.
     """
 
     __slots__ = (
         "batches",
         "fills_batches",
+        "is_due",
         "is_muted",
+        "leader_epoch",
         "lock",
         "next_order",
+        "node",
         "open_batch",
+        "timer_ms",
         "topic_partition",
     )
 
@@ -63,6 +74,10 @@ class PartitionQueue(Lane):
         self.next_order = 0
         self.fills_batches = False
         self.is_muted = False
+        self.node: NodeQueues | None = None
+        self.is_due = False
+        self.timer_ms = NEVER_MS
+        self.leader_epoch = NO_LEADER_EPOCH
 
     def insert_in_order_locked(self, batch: ProducerBatch) -> None:
         """Put back a batch before all that were made after it."""
@@ -88,6 +103,23 @@ class PartitionQueue(Lane):
         """Have no open batch. From here on no thread appends to the one that was: it may be touched."""
         self.appender = None
         self.open_batch = None
+
+
+class NodeQueues:
+    """What waits for one broker. I/O thread only; entries may be out of date.
+
+    Attributes:
+        node_id: the broker's.
+        rotation: queues that may be drained, in the order in which to do so; those whose ``node`` this is.
+        due: queues whose first batch need not wait; those with ``is_due``.
+    """
+
+    __slots__ = ("due", "node_id", "rotation")
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.rotation: deque[PartitionQueue] = deque()
+        self.due: deque[PartitionQueue] = deque()
 
 
 class TopicQueues(TopicLanes):
@@ -159,16 +191,20 @@ class PartitionQueues:
         topics: by name; only ever grows. Read without lock.
         active: the queues with batches in them, in the order in which to drain. An entry is added and removed
             under its queue's lock; the dict is changed by single operations and looked at as a copy.
+        changed: queues whose first batch is another one, or need not wait any more: any thread adds to the
+            end, after the change; ``ReadyQueues`` takes from the front.
         next_expiry_ms: a time before which no queued batch expires.
     """
 
     __slots__ = (
         "_compression_type",
         "_config",
+        "_delivery_timeout_ms",
         "_lock",
         "_random",
         "_ratios",
         "active",
+        "changed",
         "next_expiry_ms",
         "topics",
     )
@@ -178,6 +214,7 @@ class PartitionQueues:
     ) -> None:
         # Fixed after construction.
         self._config = config
+        self._delivery_timeout_ms = config.delivery_timeout_ms
         self._compression_type = compression.type
         # One for all topics: its state takes 2.5 KB, and topics are never forgotten.
         self._random = random if random is not None else random_module.Random()
@@ -188,6 +225,7 @@ class PartitionQueues:
         self.next_expiry_ms = NEVER_MS
         # Guarded as said above.
         self.active: dict[PartitionQueue, None] = {}
+        self.changed: deque[PartitionQueue] = deque()
 
     def add_topic(self, topic: str) -> TopicQueues:
         """The topic's queues, made now if there are none."""
@@ -236,15 +274,15 @@ class PartitionQueues:
         # In this order: take_expired() first resets the expiry and then looks at the active queues.
         self.active[queue] = None
         self._note_expiry(batch)
+        # The second one makes the first one due.
+        if len(queue.batches) <= 2:
+            self.changed.append(queue)
 
     def take_back_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Undo ``append_locked``, or as much of it as happened. The queue's lock is still held."""
         if queue.open_batch is batch:
             queue.close_lane_locked()
-        if batch in queue.batches:
-            queue.batches.remove(batch)
-        if not queue.batches:
-            self.active.pop(queue, None)
+        self._take_out_locked(queue, batch)
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Return a batch to its place among those that wait. I/O thread only."""
@@ -253,6 +291,7 @@ class PartitionQueues:
             queue.insert_in_order_locked(batch)
             self.active[queue] = None
         self._note_expiry(batch)
+        self.changed.append(queue)
 
     def pop_first_locked(self, queue: PartitionQueue) -> ProducerBatch:
         """Take out the first batch; the queue goes behind all others. The queue's lock is held."""
@@ -269,13 +308,25 @@ class PartitionQueues:
             if batch is queue.open_batch:
                 queue.close_lane_locked()
             batch.is_open = False
-            if batch in queue.batches:
-                queue.batches.remove(batch)
-            if not queue.batches:
-                self.active.pop(queue, None)
+            self._take_out_locked(queue, batch)
+
+    def _take_out_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        if batch in queue.batches:
+            queue.batches.remove(batch)
+        if queue.batches:
+            self.changed.append(queue)
+        else:
+            self.active.pop(queue, None)
+
+    def set_muted(self, topic_partition: TopicPartition, is_muted: bool) -> None:
+        """Keep a partition's batches from being drained, or let them be drained again. I/O thread only."""
+        queue = self.queue_of(topic_partition)
+        queue.is_muted = is_muted
+        if not is_muted and queue.batches:
+            self.changed.append(queue)
 
     def _note_expiry(self, batch: ProducerBatch) -> None:
-        expiry_ms = batch.created_ms + self._config.delivery_timeout_ms
+        expiry_ms = batch.created_ms + self._delivery_timeout_ms
         if expiry_ms < self.next_expiry_ms:
             with self._lock:
                 if expiry_ms < self.next_expiry_ms:
@@ -292,7 +343,7 @@ class PartitionQueues:
             with queue.lock:
                 while queue.batches:
                     batch = queue.batches[0]
-                    if not batch.has_reached_delivery_timeout(self._config.delivery_timeout_ms, now_ms):
+                    if not batch.has_reached_delivery_timeout(self._delivery_timeout_ms, now_ms):
                         self._note_expiry(batch)
                         break
                     queue.pop_first_locked()
@@ -301,4 +352,5 @@ class PartitionQueues:
                     expired.append(batch)
                 if not queue.batches:
                     self.active.pop(queue, None)
+            self.changed.append(queue)
         return expired

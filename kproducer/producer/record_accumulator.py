@@ -19,25 +19,24 @@ import random as random_module
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.client.metadata import BACKOFF_JITTER, BACKOFF_MULTIPLIER
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.clock import Clock
 from kproducer.config import ProducerConfig
-from kproducer.errors import IllegalStateError, KafkaError, Outcome, ProducerClosedError
-from kproducer.kernel import StickyPartition, record_size_upper_bound
+from kproducer.errors import IllegalStateError, KafkaError, Outcome
+from kproducer.producer.batch_drain import BatchDrain
 from kproducer.producer.buffer_pool import BufferPool
-from kproducer.producer.built_in_partitioner import BuiltInPartitioner
 from kproducer.producer.compression_settings import compression_of
 from kproducer.producer.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.producer.incomplete_batches import IncompleteBatches
+from kproducer.producer.new_batches import NewBatches
 from kproducer.producer.partition_load import PartitionLoad
-from kproducer.producer.partition_queues import NEVER_MS, PartitionQueue, PartitionQueues, TopicQueues
-from kproducer.producer.partitioners import UNKNOWN_PARTITION
+from kproducer.producer.partition_queues import NEVER_MS, PartitionQueues, TopicQueues
 from kproducer.producer.producer_batch import ProducerBatch
-from kproducer.producer.ready_check import ReadyCheckResult, find_ready
+from kproducer.producer.ready_queues import ReadyCheckResult, ReadyQueues
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.types import Headers, Node, TopicPartition
@@ -48,12 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["NEVER_MS", "ReadyCheckResult", "RecordAccumulator"]
 
 _log = logging.getLogger(__name__)
-
-#: What a record takes in a batch beside key and value, about. For the sticky partitioner's count only.
-_RECORD_OVERHEAD_BYTES: Final = 9
-
-#: Timestamp, key, value, headers and callback, as ``ProducerBatch.try_append`` takes them.
-Record: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None]"
 
 
 class RecordAccumulator:
@@ -84,7 +77,6 @@ class RecordAccumulator:
         self._pool = buffer_pool
         self._clock = clock
         self._batch_size = config.batch_size
-        self._linger_ms = config.linger_ms
         self._compression = compression if compression is not None else compression_of(config)
         self._retry_backoff = ExponentialBackoff(
             config.retry_backoff_ms,
@@ -101,13 +93,28 @@ class RecordAccumulator:
         # Guarded by _flush_lock for writing, read without it.
         self._flush_lock = threading.Lock()
         self._flushes = 0
-        # Set once, by any thread.
-        self._closed = False
-        #: When the I/O thread looks again at the latest, by itself; written by it, read by those who append.
-        #: While it is looking: ``NEVER_MS``, since it may have passed the place already.
-        self.next_look_ms = NEVER_MS
+        self._new_batches = NewBatches(
+            config,
+            self._queues,
+            self._incomplete,
+            buffer_pool,
+            clock,
+            self._compression,
+            self._refuse_in_the_middle_of_itself,
+        )
         # I/O thread only.
-        self._load = PartitionLoad(config.partitioner_availability_timeout_ms)
+        self._load = PartitionLoad(
+            config.partitioner_adaptive_partitioning_enable, config.partitioner_availability_timeout_ms
+        )
+        self._ready = ReadyQueues(
+            self._queues,
+            config.linger_ms,
+            None if transactions is None else transactions.may_drain,
+            asks_early=transactions is not None and transactions.transactional_id is not None,
+        )
+        self._drain = BatchDrain(
+            self._queues, self._ready, transactions, self._new_batches.open_lane_locked, self.deallocate
+        )
 
     # -- appending -------------------------------------------------------------------------------------
 
@@ -152,7 +159,7 @@ class RecordAccumulator:
             future = topic_queues.append_sticky(timestamp_ms, key, value, headers, on_delivery, snapshot)
         if future is not None:
             return future, False
-        return self._append_to_new_batch(
+        return self._new_batches.append(
             topic,
             topic_queues,
             partition,
@@ -161,89 +168,6 @@ class RecordAccumulator:
             now_ms,
             snapshot,
         )
-
-    def _append_to_new_batch(
-        self,
-        topic: str,
-        topic_queues: TopicQueues,
-        partition: int,
-        record: Record,
-        max_block_ms: float,
-        now_ms: int | None,
-        snapshot: MetadataSnapshot,
-    ) -> tuple[FutureRecordMetadata, bool]:
-        """When there was no room: make a batch; wait for memory with no lock held, and look again."""
-        _, key, value, headers, _ = record
-        partitioner = topic_queues.partitioner
-        buffer: bytearray | None = None
-        checked_usable = False
-        #: A batch became ready, though the record may end up in another one that is open.
-        filled = False
-        try:
-            while True:
-                sticky: StickyPartition | None = None
-                if partition == UNKNOWN_PARTITION:
-                    sticky = partitioner.peek(snapshot)
-                    queue = self._queues.queue(topic, topic_queues, sticky.partition)
-                else:
-                    queue = self._queues.queue(topic, topic_queues, partition)
-                if queue.lock.locked() or self._pool.is_locked:
-                    self._refuse_in_the_middle_of_itself()
-                with queue.lock:
-                    if self._closed:
-                        raise ProducerClosedError("The producer is closed")
-                    if sticky is not None:
-                        if self._sticky_moved_locked(partitioner, sticky, queue, snapshot):
-                            continue
-                        if not checked_usable:
-                            # The leader may have been lost since the choice. Only once: it may be that the
-                            # next choice is no better.
-                            checked_usable = True
-                            if not partitioner.is_usable(sticky.partition, snapshot):
-                                partitioner.switch(snapshot)
-                                continue
-                    future = None
-                    is_new = False
-                    batch = queue.open_batch
-                    if batch is not None:
-                        future = self._append_to_open_locked(queue, batch, record)
-                        if future is None:
-                            # Full. This is the moment when a switch leaves no fraction of a batch behind.
-                            queue.close_lane_locked()
-                            batch.close_for_appends()
-                            filled = True
-                            queue.fills_batches = True
-                            if sticky is not None:
-                                sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
-                                partitioner.maybe_switch(sticky, True, snapshot)
-                                continue
-                    if future is None and buffer is None:
-                        # Nearly always there is a buffer to be had at once, and the lock need not be let go.
-                        size = max(self._first_bytes(queue), record_size_upper_bound(key, value, headers))
-                        buffer = self._pool.take_pooled(size)
-                        if buffer is not None:
-                            now_ms = self._time_of_append(now_ms)
-                    if future is None and buffer is not None and now_ms is not None:
-                        # Handed over before the call, which gives it back itself when the record is refused:
-                        # a buffer given back twice would be handed to two batches.
-                        first_buffer, buffer = buffer, None
-                        future = self._append_first_locked(queue, topic_queues, record, first_buffer, now_ms)
-                        # Only now: an append_first that fails takes its batch back, with all that is in it.
-                        self._open_lane_locked(queue)
-                        is_new = True
-                    if future is not None:
-                        if sticky is not None:
-                            size = (len(key) if key else 0) + (len(value) if value else 0)
-                            sticky.produced_bytes += size + _RECORD_OVERHEAD_BYTES
-                            last = queue.open_batch
-                            partitioner.maybe_switch(sticky, last is None or last.is_full, snapshot)
-                        return future, filled or (is_new and self._is_due_before_next_look(now_ms))
-                buffer = self._pool.allocate(size, max_block_ms)
-                now_ms = self._time_of_append(now_ms)
-        finally:
-            if buffer is not None:
-                # Somebody else made room meanwhile, or this append failed.
-                self._pool.deallocate(buffer)
 
     def _refuse_in_the_middle_of_itself(self) -> None:
         """Refuse to wait for a lock that code further up on this very stack holds.
@@ -262,105 +186,12 @@ class RecordAccumulator:
                 return  # with no lock held
             if code in _HOLDING_LOCKS:
                 owner = frame.f_locals.get("self")
-                if owner is self._queues or owner is self._pool or self.has_part(owner):
+                if self.has_part(owner):
                     raise IllegalStateError(
                         "send() in the middle of a send on the same thread, as in a finalizer or a signal"
                         " handler, would wait for itself"
                     ).with_outcome(Outcome.NOT_SENT)
             frame = frame.f_back
-
-    def _first_bytes(self, queue: PartitionQueue) -> int:
-        """What a batch of the partition begins with: all it may take, if the last one was full.
-
-        Otherwise, whenever records come faster than they are sent, each buffer that comes back would be cut
-        into small ones that have no room to grow: the smallest batches when the load is highest. Not when
-        the partitions that hold batches could take a good part of the memory that way.
-        """
-        if queue.fills_batches:
-            for size in self._pool.large_bytes:
-                if size * len(self._active) <= self._pool.total_bytes // 4:
-                    return size
-        return self._pool.first_bytes
-
-    def _time_of_append(self, now_ms: int | None) -> int:
-        """The time, which may have passed since ``now_ms``."""
-        clock_ms = self._clock.monotonic_ms()
-        return clock_ms if now_ms is None else max(now_ms, clock_ms)
-
-    def _append_to_open_locked(
-        self, queue: PartitionQueue, batch: ProducerBatch, record: Record
-    ) -> FutureRecordMetadata | None:
-        """Append with nobody else in the lane: at its limit a batch may compress a chunk and start over."""
-        queue.appender = None
-        try:
-            return batch.try_append(*record)
-        finally:
-            self._open_lane_locked(queue)
-
-    def _open_lane_locked(self, queue: PartitionQueue) -> None:
-        """Let every thread append to the open batch, if there is one."""
-        batch = queue.open_batch
-        if batch is None or not batch.is_open:
-            return
-        queue.appender = batch.appender
-        # In this order, and close() in the other one: no lane stays open behind it.
-        if self._closed:
-            queue.appender = None
-
-    def _sticky_moved_locked(
-        self,
-        partitioner: BuiltInPartitioner,
-        sticky: StickyPartition,
-        queue: PartitionQueue,
-        snapshot: MetadataSnapshot,
-    ) -> bool:
-        """Whether another partition is the choice by now, be it because this is the moment to switch."""
-        if partitioner.current is not sticky:
-            return True
-        last = queue.open_batch
-        if last is None or last.is_full:
-            return partitioner.maybe_switch(sticky, True, snapshot)
-        return False
-
-    def _append_first_locked(
-        self,
-        queue: PartitionQueue,
-        topic_queues: TopicQueues,
-        record: Record,
-        buffer: bytearray,
-        now_ms: int,
-    ) -> FutureRecordMetadata:
-        """Make a batch in ``buffer`` around the record. The buffer is the batch's from then on.
-
-        When the record is refused (``SerializationError``) the buffer goes back and nothing has changed.
-        """
-        batch: ProducerBatch | None = None
-        try:
-            builder = RecordBatchBuilder(
-                buffer, self._compression, topic_queues.ratio, max(self._batch_size, 1), self._pool
-            )
-            batch = ProducerBatch(queue.topic_partition, builder, now_ms, (queue.next_order,))
-            future = batch.try_append(*record)
-            if future is None:
-                raise IllegalStateError(f"The first record does not fit into {len(buffer)} bytes")
-            self._incomplete.add(batch)
-            self._queues.append_locked(queue, batch)
-        except BaseException:
-            # Also what a signal handler raises, Ctrl-C for one. A batch that is incomplete and in no queue
-            # would never end, nor would any flush() or close() that waits for it.
-            if batch is not None:
-                self._queues.take_back_locked(queue, batch)
-                self._incomplete.remove(batch)
-                batch.forget_memory()
-            self._pool.deallocate(buffer)
-            raise
-        return future
-
-    def _is_due_before_next_look(self, created_ms: int | None) -> bool:
-        """Whether a new batch has lingered by then. With thousands of partitions looks are expensive."""
-        if not self._linger_ms or created_ms is None:
-            return True
-        return self.next_look_ms > created_ms + self._linger_ms
 
     def wake_when_memory_is_short(self, wakeup: Callable[[], object]) -> None:
         """Call ``wakeup`` whenever a thread begins to wait for memory. Before the first append."""
@@ -375,11 +206,10 @@ class RecordAccumulator:
         has changed since the last attempt), and any of these holds: it is full or followed by another; it has
         lingered; it was sent before; somebody waits for memory; a flush or the close is under way.
         """
-        sends_everything = self._closed or self._flushes > 0 or self._pool.queued > 0
-        may_drain = None if self._transactions is None else self._transactions.may_drain
-        return find_ready(
-            self._queues, self._load, snapshot, now_ms, self._linger_ms, sends_everything, may_drain
-        )
+        sends_everything = self.is_closed or self._flushes > 0 or self._pool.queued > 0
+        result = self._ready.look(snapshot, now_ms, sends_everything)
+        self._load.publish(self._topics, self._active, snapshot)
+        return result
 
     def update_node_latency_stats(self, node_id: int, now_ms: int, can_drain: bool) -> None:
         """Note that a node had something ready, and whether it could take it (KIP-794)."""
@@ -396,74 +226,16 @@ class RecordAccumulator:
         Returns:
             Batches by node id; nodes with nothing to send are left out.
         """
-        transactions = self._transactions
-        drained: dict[int, list[ProducerBatch]] = {}
-        sizes = {node.id: 0 for node in nodes}
-        full_nodes: set[int] = set()
-        topics = snapshot.topics
-        for queue in list(self._active):
-            if queue.is_muted:
-                continue
-            topic, partition = queue.topic_partition
-            metadata = topics.get(topic)
-            if metadata is None or partition >= len(metadata.partitions):
-                continue
-            leader = metadata.partitions[partition]
-            node_id = leader.leader_id
-            size = sizes.get(node_id)
-            if size is None or node_id in full_nodes:
-                continue
-            with queue.lock:
-                if not queue.batches:
-                    continue
-                batch = queue.batches[0]
-                batch.maybe_update_leader_epoch(leader.leader_epoch)
-                if batch.is_backing_off(now_ms):
-                    continue
-                if transactions is not None and not transactions.may_drain(batch):
-                    continue
-                if size:
-                    # With the lane closed the size stays what it is.
-                    queue.appender = None
-                    if size + batch.estimated_size_bytes > max_request_size:
-                        # Nothing smaller jumps ahead: this queue is the node's first next time.
-                        full_nodes.add(node_id)
-                        self._open_lane_locked(queue)
-                        continue
-                self._queues.pop_first_locked(queue)
-            if transactions is not None:
-                transactions.drained(batch)
-            # Compression takes its time: with no lock held.
-            size_bytes = self._close(batch)
-            if size_bytes:
-                batch.drained(now_ms)
-                sizes[node_id] = size + size_bytes
-                drained.setdefault(node_id, []).append(batch)
-        return drained
-
-    def _close(self, batch: ProducerBatch) -> int:
-        """Finish a batch and return its size; one that cannot be finished is failed, and 0 returned."""
-        try:
-            return batch.records().nbytes
-        except Exception as exception:
-            _log.exception("A batch for %s could not be finished", batch.topic_partition)
-            error = KafkaError(f"The batch for {batch.topic_partition} could not be finished: {exception!r}")
-            error.outcome = Outcome.NOT_SENT
-            error.__cause__ = exception
-            if self._transactions is not None:
-                outcome = Outcome.UNKNOWN if batch.send_count else Outcome.NOT_SENT
-                self._transactions.failed(batch, error, outcome)
-            batch.complete_exceptionally(error)
-            self.deallocate(batch)
-            return 0
+        self._ready.catch_up(snapshot, now_ms)
+        return self._drain.drain(nodes, max_request_size, now_ms)
 
     def mute_partition(self, topic_partition: TopicPartition) -> None:
         """Drain nothing from this partition until it is unmuted; its batches still expire."""
-        self._queues.queue_of(topic_partition).is_muted = True
+        self._queues.set_muted(topic_partition, True)
 
     def unmute_partition(self, topic_partition: TopicPartition) -> None:
         """Undo ``mute_partition``."""
-        self._queues.queue_of(topic_partition).is_muted = False
+        self._queues.set_muted(topic_partition, False)
 
     # -- putting back, expiring, giving memory back ----------------------------------------------------
 
@@ -613,8 +385,8 @@ class RecordAccumulator:
 
         ``error`` is shared; each batch gets the outcome that fits it.
         """
-        # An append that was past its look at _closed, or into its lane, under its lock when close() came is
-        # over once that lock was ours; every later one sees _closed. So no batch is made after this loop.
+        # An append that was past its look at is_closed, or into its lane, under its lock when close() came is
+        # over once that lock was ours; every later one sees is_closed. So no batch is made after this loop.
         for queue in self._queues.all_queues():
             with queue.lock:
                 pass
@@ -662,19 +434,30 @@ class RecordAccumulator:
         return self._topics.get(topic) or self._queues.add_topic(topic)
 
     def has_part(self, part: object) -> bool:
-        """Whether ``part`` is this accumulator, or one of its topics or queues."""
-        return part is self or any(
+        """Whether ``part`` is this accumulator, or one of its rooms, topics or queues."""
+        mine = (self, self._queues, self._pool, self._new_batches, self._drain)
+        return any(part is one for one in mine) or any(
             part is topic or any(part is queue for queue in topic.lanes)
             for topic in list(self._topics.values())
         )
 
     @property
     def is_closed(self) -> bool:
-        return self._closed
+        """Whether records are refused."""
+        return self._new_batches.is_closed
+
+    @property
+    def next_look_ms(self) -> int:
+        """See ``NewBatches``."""
+        return self._new_batches.next_look_ms
+
+    @next_look_ms.setter
+    def next_look_ms(self, at_ms: int) -> None:
+        self._new_batches.next_look_ms = at_ms
 
     def close(self) -> None:
         """Refuse further records; threads that wait for memory are released. What was accepted stays."""
-        self._closed = True
+        self._new_batches.is_closed = True
         for queue in self._queues.all_queues():
             queue.appender = None
         self._pool.close()
@@ -682,8 +465,8 @@ class RecordAccumulator:
 
 #: The code that holds the lock of a queue or of the pool while other Python code may run.
 _HOLDING_LOCKS: Final = {
-    RecordAccumulator._append_to_new_batch.__code__,
-    RecordAccumulator.drain.__code__,
+    NewBatches.append.__code__,
+    BatchDrain.drain_node.__code__,
     TopicQueues.end_stay.__code__,
     PartitionQueues.put_back.__code__,
     PartitionQueues.remove.__code__,

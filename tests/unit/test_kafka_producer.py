@@ -36,9 +36,9 @@ from kproducer import (
     RecordTooLargeError,
     SerializationError,
     process_lifecycle,
-    producer_engine,
 )
 from kproducer.broker_errors import InvalidTopicError
+from kproducer.client import new_network_client
 from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.producer_engine import ProducerEngine
 from tests.support.mock_cluster import MockCluster
@@ -389,7 +389,7 @@ def test_canonical_bootstrap_names_are_used_where_they_are_asked_for(
     make: MakeProducer, mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, _, port = mock_cluster.bootstrap_servers.split(",")[0].rpartition(":")
-    monkeypatch.setattr(producer_engine, "canonical_addresses", lambda alias, port: [(host, port)])
+    monkeypatch.setattr(new_network_client, "canonical_addresses", lambda alias, port: [(host, port)])
     producer = make(
         bootstrap_servers=f"alias.invalid:{port}",
         client_dns_lookup="resolve_canonical_bootstrap_servers_only",
@@ -403,7 +403,7 @@ def test_a_bootstrap_name_without_canonical_names_stays_as_it_is(
     def fails(alias: str, port: int) -> list[tuple[str, int]]:
         raise NetworkError(f"{alias} cannot be resolved now")
 
-    monkeypatch.setattr(producer_engine, "canonical_addresses", fails)
+    monkeypatch.setattr(new_network_client, "canonical_addresses", fails)
     producer = make(client_dns_lookup="resolve_canonical_bootstrap_servers_only")
     assert producer.send("t", b"v").get(PATIENCE_S).offset == 0
 

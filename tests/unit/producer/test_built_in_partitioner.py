@@ -221,6 +221,10 @@ def test_load_is_published_and_taken_back() -> None:
     kit.fill(0, batches=4)
     kit.append(1)
     kit.ready_ids()
+    # Nobody has asked so far.
+    assert kit.accumulator._topics[TOPIC].partitioner.queue_size_range is None
+    kit.accumulator._topics[TOPIC].partitioner.peek(kit.snapshot)
+    kit.ready_ids()
     partitioner = kit.accumulator._topics[TOPIC].partitioner
     assert partitioner.queue_size_range == (0, 5)
     counts = Counter(partitioner.next_partition(kit.snapshot) for _ in range(3000))

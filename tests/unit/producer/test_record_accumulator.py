@@ -16,7 +16,7 @@ from kproducer.errors import (
     ProducerClosedError,
     SerializationError,
 )
-from kproducer.producer import record_accumulator
+from kproducer.producer import new_batches
 from kproducer.producer.future_record_metadata import FutureRecordMetadata
 from kproducer.records.record_batch import RecordBatch
 from tests.support.accumulator_kit import Kit, make_snapshot, partition_of
@@ -411,14 +411,14 @@ def test_abort_while_threads_append_overlooks_nobody() -> None:
 def test_abort_waits_for_an_append_that_did_not_see_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
     kit = Kit()
     at_work, go_on = threading.Event(), threading.Event()
-    original = record_accumulator.RecordBatchBuilder
+    original = new_batches.RecordBatchBuilder
 
     def slow_builder(*args: Any) -> Any:
         at_work.set()
         go_on.wait(30)
         return original(*args)
 
-    monkeypatch.setattr(record_accumulator, "RecordBatchBuilder", slow_builder)
+    monkeypatch.setattr(new_batches, "RecordBatchBuilder", slow_builder)
     futures: list[FutureRecordMetadata] = []
     appender = threading.Thread(target=lambda: futures.append(kit.append(0)))
     appender.start()
