@@ -82,8 +82,8 @@ def contradictions(
     needs_markers = is_stream or "writeId" in given_here
     if needs_markers and not fields.get("topic") and not fields.get("marker_topic"):
         mistakes.append(
-            "option 'markerTopic' is missing: where rows choose their topics, name one that exists and may be "
-            "read; committed offsets of its partition 0 note what was written, and no record goes there"
+            "option 'markerTopic' is missing: where rows choose their topics, name one that exists and that "
+            "may be read; committed offsets of its partition 0 note what was written, and no record goes there"
         )
     return mistakes + _refused_settings(kafka)
 

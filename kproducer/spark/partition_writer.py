@@ -63,7 +63,7 @@ class PartitionWriter:
 
     columns: WriteColumns
     options: WriteOptions
-    cache: ProducerCache = PRODUCERS
+    cache: ProducerCache[Producer] = PRODUCERS
     clock: Clock = attrs.field(factory=SystemClock)
 
     def write(self, batches: Iterator[pa.RecordBatch], task: TaskIdentity) -> WriteSummary:
@@ -73,7 +73,7 @@ class PartitionWriter:
             SparkWriteError: a record could not be written; the others of the task may be written or not.
         """
         started_ms = self.clock.monotonic_ms()
-        lease: Lease | None = None
+        lease: Lease[Producer] | None = None
         try:
             for batch in batches:
                 if batch.num_rows:

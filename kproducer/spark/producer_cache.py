@@ -2,9 +2,9 @@
 
 A connection, its metadata and its batches in the making are worth keeping between micro-batches; a producer
 that somebody uses must never be closed. So producers are kept by configuration, counted, and closed only when
-nobody has held one for a while. Those that serve one user at a time, as transactions want it, are kept in a cache
-of the same kind. A forked child starts with an empty cache: the parent's producers are the parent's. Knows
-nothing of Spark. Source: the pool of Spark's own sink (``InternalKafkaProducerPool``).
+nobody has held one for a while. Transactional ones serve one user at a time, from a cache that is told so. A
+forked child starts with an empty cache: the parent's producers are the parent's. Knows nothing of Spark.
+Source: the pool of Spark's own sink (``InternalKafkaProducerPool``).
 """
 
 from __future__ import annotations
