@@ -83,7 +83,7 @@ def contradictions(
     if needs_markers and not fields.get("topic") and not fields.get("marker_topic"):
         mistakes.append(
             "option 'markerTopic' is missing: where rows choose their topics, name one that exists and that "
-            "may be read; committed offsets of its partition 0 note what was written, and no record goes there"
+            "may be read; committed offsets of its partition 0 note what was written, no record goes there"
         )
     return mistakes + _refused_settings(kafka)
 

@@ -108,8 +108,7 @@ class PartitionWriter:
         for batch in others:
             summary.content_bytes += sender.send(batch)
             summary.rows += batch.num_rows
-        _flush(producer, tracker)
-        tracker.await_all(summary.rows, _AFTER_FLUSH_S)
+        deliver_all(producer, tracker, summary.rows)
         after = counters(producer.metrics())
         # A producer may serve several tasks at a time (Spark's own workers run one): then their requests are
         # in here as well.
@@ -119,8 +118,12 @@ class PartitionWriter:
         return summary
 
 
-def _flush(producer: Producer, tracker: DeliveryTracker) -> None:
-    """Let the last batches go without lingering, and wait; a failure ends the waiting early."""
+def deliver_all(producer: Producer, tracker: DeliveryTracker, rows: int) -> None:
+    """Let the last batches go without lingering, and wait; a failure ends the waiting early.
+
+    Raises:
+        SparkWriteError: not each of the task's ``rows`` was acknowledged.
+    """
     while True:
         tracker.raise_if_failed()
         try:
@@ -128,4 +131,5 @@ def _flush(producer: Producer, tracker: DeliveryTracker) -> None:
         except KafkaTimeoutError:
             # Not over yet. The delivery timeout of each record ends this at the latest.
             continue
-        return
+        break
+    tracker.await_all(rows, _AFTER_FLUSH_S)

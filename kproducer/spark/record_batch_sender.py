@@ -25,7 +25,7 @@ class RecordBatchSender:
 
     def __init__(self, producer: Producer, columns: WriteColumns, tracker: DeliveryTracker) -> None:
         self._columns = columns
-        self._sink = producer.arrow_sink(columns.topic_option, _named(columns))
+        self._sink = producer.arrow_sink(columns.topic_option, named(columns))
         self._tracker = tracker
 
     def send(self, batch: pa.RecordBatch) -> int:
@@ -59,7 +59,7 @@ class RecordBatchSender:
         return failure(f"{place} (row {refused.row} of the task, counted from 0)", refused.error)
 
 
-def _named(columns: WriteColumns) -> ArrowColumns:
+def named(columns: WriteColumns) -> ArrowColumns:
     """The columns that are there, by the names that they all have."""
     return ArrowColumns(
         value="value",

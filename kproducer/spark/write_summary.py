@@ -55,8 +55,10 @@ class WriteSummary(WriterCommitMessage):
         """The sum over commit messages; those of failed tasks are ``None`` and count nothing."""
         result = cls()
         for message in messages:
-            if isinstance(message, WriteSummary):
-                result = result.plus(message)
+            # Messages of exactly-once writes have theirs with them.
+            summary = getattr(message, "summary", message)
+            if isinstance(summary, WriteSummary):
+                result = result.plus(summary)
         return result
 
     @property

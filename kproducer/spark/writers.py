@@ -8,6 +8,7 @@ and are put into RecordBatches again, so that one way leads to the producer.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,9 @@ from kproducer.spark.write_summary import WriteSummary, report
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kproducer.spark.exactly_once.ports import DriverKafka, TaskKafka
+    from kproducer.spark.exactly_once.spark_write import SparkWrite
+
 #: Rows that are turned into one RecordBatch where Spark hands over rows.
 _CHUNK_ROWS = 4096
 
@@ -43,28 +47,66 @@ class _Writing:
         self._schema = schema
         self._columns = columns
         self._options = options
+        # Of a batch that has no name: made here, since tasks and driver get copies of this object. (Those of
+        # a streaming query get objects of their own, and the query has a name.)
+        self._unnamed = uuid.uuid4().hex
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._columns}, {self._options})"
 
-    def _write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriteSummary:
+    # -- of exactly-once writes: for tests that look at each step, or put something between ------------
+
+    def on_step(self, name: str) -> None:
+        """Called before each step of the protocols. A writer with its own commits the first task alone."""
+
+    def task_kafka(self, port: TaskKafka) -> TaskKafka:
+        """What a task talks to Kafka with."""
+        return port
+
+    def driver_kafka(self, port: DriverKafka) -> DriverKafka:
+        """What the driver talks to Kafka with."""
+        return port
+
+    # -- what all do -----------------------------------------------------------------------------------
+
+    def _write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if self._options.is_exactly_once:
+            return self._exactly_once().write(batches)
         # Here and not above: the driver that only plans needs neither pyarrow nor a producer.
         from kproducer.spark.partition_writer import PartitionWriter, TaskIdentity
 
         return PartitionWriter(self._columns, self._options).write(batches, TaskIdentity.current())
 
-    def _report(self, subject: str, messages: Iterable[object], **context: object) -> None:
+    def _commit(self, subject: str, messages: list[WriterCommitMessage | None], batch_id: int | None) -> None:
+        if self._options.is_exactly_once:
+            self._exactly_once().commit(messages, batch_id)
         if self._options.summary == "off":
             return
         total = WriteSummary.total(messages)
-        report(f"{subject} written by {total.tasks} tasks", total, **context)
+        context = {} if batch_id is None else {"batch_id": batch_id}
+        done = "committed" if self._options.is_exactly_once else "written"
+        report(f"{subject} {done} by {total.tasks} tasks", total, **context)
 
-    def _report_abort(self, subject: str, messages: list[WriterCommitMessage | None]) -> None:
+    def _abort(self, subject: str, messages: list[WriterCommitMessage | None]) -> None:
         total = WriteSummary.total(messages)
-        report(
-            f"{subject} FAILED; what its {total.tasks} finished tasks wrote stays in the topic, and a retry "
-            "writes it again",
-            total,
+        stays = f"what its {total.tasks} finished tasks wrote stays in the topic, and a retry writes it again"
+        if self._options.is_exactly_once:
+            self._exactly_once().abort(messages)
+            stays = f"what its {total.tasks} finished tasks wrote and was not committed will not be"
+        report(f"{subject} FAILED; {stays}", total)
+
+    def _exactly_once(self) -> SparkWrite:
+        from kproducer.spark.exactly_once.ports import unobserved
+        from kproducer.spark.exactly_once.spark_write import SparkWrite
+
+        is_observed = type(self).on_step is not _Writing.on_step
+        return SparkWrite(
+            self._columns,
+            self._options,
+            None if isinstance(self, DataSourceStreamWriter) else self._unnamed,
+            self.on_step if is_observed else unobserved,
+            self.task_kafka,
+            self.driver_kafka,
         )
 
 
@@ -76,12 +118,12 @@ class BatchArrowWriter(_Writing, spark_datasource.DataSourceArrowWriter):
         return self._write_batches(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Report the sums; all records are in their topics already."""
-        self._report("DataFrame", messages)
+        """Report the sums; at least once: all records are in their topics already. Else commit them first."""
+        self._commit("DataFrame", messages, None)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Report what stays behind; nothing can be taken back."""
-        self._report_abort("DataFrame", messages)
+        """Report what stays behind; at least once: nothing can be taken back. Else abort it."""
+        self._abort("DataFrame", messages)
 
 
 class BatchRowWriter(_Writing, DataSourceWriter):
@@ -103,12 +145,12 @@ class StreamRowWriter(_Writing, DataSourceStreamWriter):
         return self._write_batches(record_batches(iterator, self._schema))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Report the sums of a micro-batch."""
-        self._report(f"micro-batch {batchId}", messages, batch_id=batchId)
+        """Report the sums of a micro-batch; exactly once: commit it first."""
+        self._commit(f"micro-batch {batchId}", messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Report what stays behind of a micro-batch; nothing can be taken back."""
-        self._report_abort(f"micro-batch {batchId}", messages)
+        """Report what stays behind of a micro-batch; exactly once: abort it."""
+        self._abort(f"micro-batch {batchId}", messages)
 
 
 def _stream_arrow_writer() -> type[_Writing] | None:

@@ -1,0 +1,134 @@
+"""What the writers do with ``delivery=exactly-once``: the protocols, put between Spark and the ports.
+
+In a task: which write, which number and which part of it this is, as Spark tells it. On the driver: commit
+and abort. The only module here that knows Spark's ``TaskContext``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from kproducer.clock import Clock, SystemClock
+from kproducer.producer.arrow_checksum import ArrowChecksum
+from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
+from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
+from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
+from kproducer.spark.exactly_once.kafka_ports import KafkaDriver, KafkaTask
+from kproducer.spark.exactly_once.ports import DriverKafka, OnStep, TaskKafka, unobserved
+from kproducer.spark.exactly_once.task_messages import RepeatedTask, TaskMessage
+from kproducer.spark.exactly_once.task_protocol import TaskProtocol
+from kproducer.spark.partition_writer import TaskIdentity
+from kproducer.spark.record_batch_sender import named
+from kproducer.spark.write_columns import WriteColumns
+from kproducer.spark.write_options import WriteOptions
+from kproducer.spark.write_summary import report
+
+
+@attrs.define
+class SparkWrite:
+    """One write, seen from a task or from the driver. Made where it is used.
+
+    Attributes:
+        columns, options: checked.
+        unnamed: the name of a batch without ``writeId``; ``None``: a streaming query.
+        on_step, task_kafka, driver_kafka: for tests: see the writers.
+    """
+
+    columns: WriteColumns
+    options: WriteOptions
+    unnamed: str | None
+    on_step: OnStep = unobserved
+    task_kafka: Callable[[TaskKafka], TaskKafka] = lambda port: port
+    driver_kafka: Callable[[DriverKafka], DriverKafka] = lambda port: port
+    clock: Clock = attrs.field(factory=SystemClock)
+
+    def write(self, batches: Iterator[Any]) -> TaskMessage:
+        """What a task does; see ``TaskProtocol.write``."""
+        started_ms = self.clock.monotonic_ms()
+        task = TaskIdentity.current()
+        place = task_place(self.options, self.unnamed, task, _job_group())
+        port = KafkaTask(self.columns, self.options, clock=self.clock)
+        protocol = TaskProtocol(self.task_kafka(port), self._new_checksum, self.on_step)
+        try:
+            message = protocol.write(place, batches)
+        except BaseException:
+            port.discard()
+            raise
+        port.release()
+        message.summary = port.summary
+        message.summary.tasks = 1
+        message.summary.elapsed_ms = self.clock.monotonic_ms() - started_ms
+        if self.options.summary == "task":
+            subject = str(task)
+            if isinstance(message, RepeatedTask):
+                subject += f": {message.rows} rows are committed already"
+            report(subject, message.summary, **task._asdict())
+        return message
+
+    def commit(self, messages: Sequence[object], number: int | None) -> None:
+        """See ``DriverProtocol.commit``."""
+        port = KafkaDriver(self.options)
+        try:
+            self._driver(port).commit(messages, number)
+        except BaseException:
+            port.release(discard=True)
+            raise
+        port.release()
+
+    def abort(self, messages: Sequence[object]) -> None:
+        """See ``DriverProtocol.abort``."""
+        port = KafkaDriver(self.options)
+        try:
+            self._driver(port).abort(messages)
+        finally:
+            port.release(discard=True)
+
+    def _driver(self, port: KafkaDriver) -> DriverProtocol:
+        return DriverProtocol(
+            self.driver_kafka(port),
+            write_when_uncertain=self.options.on_uncertain_replay == "write",
+            on_step=self.on_step,
+        )
+
+    def _new_checksum(self) -> ArrowChecksum:
+        return ArrowChecksum(named(self.columns), self.columns.topic_option)
+
+
+def task_place(options: WriteOptions, unnamed: str | None, task: TaskIdentity, job_group: str) -> TaskPlace:
+    """Which write the running task belongs to.
+
+    Raises:
+        SparkOptionError: a batch within ``foreachBatch`` that could not be recognised in a replay.
+        ExactlyOnceError: Spark does not say what it has to.
+    """
+    prefix = options.transactional_id_prefix
+    if task.partition < 0:
+        raise ExactlyOnceError("this is no task of Spark")
+    if unnamed is None:
+        if not task.query_id or not task.batch_id:
+            raise ExactlyOnceError("Spark does not tell the query's id and the micro-batch")
+        identity = WriteIdentity(WriteKind.STREAM, task.query_id, prefix)
+        return TaskPlace(identity, int(task.batch_id), job_group, task.partition)
+    if options.write_id is not None:
+        identity = WriteIdentity(WriteKind.NAMED, options.write_id, prefix)
+        version = options.write_version
+        if version is None:
+            version = int(task.batch_id or 0)
+        return TaskPlace(identity, version, job_group, task.partition)
+    if task.batch_id:
+        raise SparkOptionError(
+            "a batch written with delivery=exactly-once within foreachBatch needs the option 'writeId': "
+            "without, a replay of the micro-batch could not be recognised and would write it again. Any name "
+            "that stays the same will do, another one for each sink; the micro-batch's id is its version"
+        )
+    return TaskPlace(WriteIdentity(WriteKind.UNNAMED, unnamed, prefix), 0, job_group, task.partition)
+
+
+def _job_group() -> str:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return "" if context is None else context.getLocalProperty("spark.jobGroup.id") or ""
