@@ -271,9 +271,9 @@ _CURES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
     ),
     (
         lambda error: isinstance(error, (FencedError, TransactionAbortedError)),
-        "either another attempt of this task has begun (a retry, spark.speculation, the same query "
-        "started twice), or its transaction was open for longer than kafka.transaction.timeout.ms: then raise "
-        "that, up to the brokers' transaction.max.timeout.ms, or make smaller batches. Nothing of this attempt is "
+        "either another attempt of this task has begun (a retry, spark.speculation, the same query started "
+        "twice), or its transaction was open for longer than kafka.transaction.timeout.ms: then raise that, "
+        "up to the brokers' transaction.max.timeout.ms, or make smaller batches. Nothing of this attempt is "
         "committed",
     ),
     (
