@@ -193,7 +193,7 @@ class TransactionalCalls(ProducerLifecycle):
         if engine.is_io_thread:
             raise IllegalStateError(f"{name}() in a delivery callback would wait for itself")
         if not operation.wait(timeout_s):
-            causes = engine.last_errors()
+            causes = "; ".join(filter(None, (manager.waits_for, engine.last_errors())))
             raise KafkaTimeoutError(
                 f"{name}: not done within {timeout_s} s; it goes on, and another call waits for it"
                 f"{f'; {causes}' if causes else ''}"

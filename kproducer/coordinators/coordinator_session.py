@@ -12,10 +12,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.config import ProducerConfig
-from kproducer.errors import KafkaError
-from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
+from kproducer.coordinators.committed_offsets import CommittedOffsets
+from kproducer.coordinators.coordinator_lookup import CoordinatorLookup
+from kproducer.coordinators.remote_producer import RemoteProducer
+from kproducer.coordinators.session_errors import explained, plain
+from kproducer.coordinators.session_loop import SessionLoop
+from kproducer.errors import IllegalStateError, InvalidArgumentError, KafkaError, KafkaTimeoutError
+from kproducer.producer.transactions.consumer_offsets import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    check_offsets,
+)
+from kproducer.producer.transactions.coordinator_calls import KnownCoordinators
 from kproducer.producer.transactions.open_transaction import PreparedTransaction
+from kproducer.producer.transactions.transaction_requests import Coordinator, CoordinatorKind
+from kproducer.producer.transactions.transaction_state import TransactionState
+from kproducer.send_arguments import checked_timeout_s
 from kproducer.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -38,7 +52,15 @@ class CoordinatorSession:
     """
 
     def __init__(self, config: ProducerConfig) -> None:
-        raise NotImplementedError
+        self._config = config
+        self._loop = SessionLoop(config)
+        self._known = KnownCoordinators()
+        #: Whom this session has fenced, and stands for since. Where a step failed or timed out there is none.
+        self._producers: dict[str, RemoteProducer] = {}
+        self._backoff = ExponentialBackoff(config.retry_backoff_ms, 2, config.retry_backoff_max_ms, 0.2)
+        # Until a broker turns out to be too old for it.
+        self._looks_up_several = True
+        self._asks_for_several = True
 
     def fence(self, transactional_ids: Iterable[str], timeout_s: float) -> None:
         """Fence the producers with these ids: what they have open is aborted, and they can do nothing more.
@@ -50,7 +72,22 @@ class CoordinatorSession:
             KafkaTimeoutError: not all in time. Some may be fenced.
             AuthorizationError: an id lacks Write and Describe. The other ids were fenced.
         """
-        raise NotImplementedError
+        ids = list(dict.fromkeys(transactional_ids))
+        deadline_ms = self._deadline_ms("fence", timeout_s)
+        for each in ids:
+            self._producers.pop(each, None)
+        producers = self._producers_of(ids, deadline_ms)
+        for producer in producers:
+            producer.wait_for(producer.manager.begin_initialize())
+        self._loop.drive(producers, deadline_ms)
+        errors: list[KafkaError] = []
+        for producer in producers:
+            error = self._end_of("fence", producer, timeout_s)
+            if error is None:
+                self._producers[producer.transactional_id] = producer
+            else:
+                errors.append(error)
+        _raise_first(errors)
 
     def write_offsets(
         self,
@@ -70,7 +107,27 @@ class CoordinatorSession:
             KafkaTimeoutError: they may be committed, or not. ``fence`` settles it; then read them.
             AuthorizationError: id (Write), group (Read) or topic (Read) lacks a permission.
         """
-        raise NotImplementedError
+        group_metadata = ConsumerGroupMetadata(group)
+        check_offsets(offsets, group_metadata)
+        deadline_ms = self._deadline_ms("write_offsets", timeout_s)
+        producer = self._producers.pop(transactional_id, None)
+        if producer is None:
+            raise IllegalStateError(f"write_offsets: fence {transactional_id!r} first, with this session")
+        manager = producer.manager
+        manager.begin_transaction()
+        self._loop.drive([producer.wait_for(manager.send_offsets(offsets, group_metadata))], deadline_ms)
+        error = self._end_of("write_offsets (nothing is committed)", producer, timeout_s)
+        if error is None:
+            self._loop.drive([producer.wait_for(manager.begin_commit())], deadline_ms)
+            error = self._end_of("write_offsets (which may be committed)", producer, timeout_s)
+        if manager.state is TransactionState.ABORTABLE_ERROR:
+            # Nothing of it is there in any case; this is for the next transaction.
+            self._loop.drive([producer.wait_for(manager.begin_abort())], deadline_ms)
+            producer.acknowledge()
+        if manager.state is TransactionState.READY:
+            self._producers[transactional_id] = producer
+        if error is not None:
+            raise error
 
     def committed_offsets(
         self, groups: Iterable[str], topic_partition: TopicPartition, timeout_s: float
@@ -84,7 +141,22 @@ class CoordinatorSession:
             AuthorizationError: a group (Describe) or the topic (Describe) lacks a permission.
             UnsupportedVersionError: brokers before 2.5 cannot tell whether offsets are stable.
         """
-        raise NotImplementedError
+        names = list(dict.fromkeys(groups))
+        deadline_ms = self._deadline_ms("committed_offsets", timeout_s)
+        self._look_up(CoordinatorKind.GROUP, names, deadline_ms)
+        dialogue = CommittedOffsets(
+            names, topic_partition, self._known, self._backoff, self._asks_for_several
+        )
+        self._loop.drive([self._loop.link(dialogue)], deadline_ms)
+        self._asks_for_several = dialogue.asks_for_several
+        errors = [
+            explained(error, f"offset of {topic_partition} in group {name!r}", reads=True)
+            for name, error in dialogue.errors.items()
+        ]
+        if not dialogue.has_ended:
+            errors.append(self._timeout("committed_offsets", dialogue.waits_for, timeout_s))
+        _raise_first(errors)
+        return {name: dialogue.positions[name] for name in names}
 
     def end(
         self, prepared: Sequence[PreparedTransaction], commit: bool, timeout_s: float
@@ -97,11 +169,53 @@ class CoordinatorSession:
             gone; KafkaTimeoutError, not known yet, call it again; AuthorizationError, the id lacks Write or
             Describe; IllegalStateError, it was to be aborted, and was committed.
         """
-        raise NotImplementedError
+        deadline_ms = self._deadline_ms("end", timeout_s)
+        producers = self._producers_of([each.transactional_id for each in prepared], deadline_ms)
+        for producer, each in zip(producers, prepared, strict=True):
+            producer.manager.take_over(each)
+            begin = producer.manager.begin_commit if commit else producer.manager.begin_abort
+            producer.wait_for(begin())
+        self._loop.drive(producers, deadline_ms)
+        return [self._end_of("end", producer, timeout_s) for producer in producers]
 
     def close(self) -> None:
         """End the connections. Idempotent; waits for nothing."""
-        raise NotImplementedError
+        self._loop.close()
+
+    # -- parts of calls --------------------------------------------------------------------------------
+
+    def _deadline_ms(self, call: str, timeout_s: float) -> int:
+        checked_s = checked_timeout_s(call, timeout_s)
+        if checked_s is None:
+            raise InvalidArgumentError(f"{call}: timeout_s must be a number of seconds")
+        if not self._loop.client.active:
+            raise IllegalStateError(f"{call}: the session is closed")
+        return self._loop.clock.monotonic_ms() + int(checked_s * 1000)
+
+    def _producers_of(self, transactional_ids: Sequence[str], deadline_ms: int) -> list[RemoteProducer]:
+        self._look_up(CoordinatorKind.TRANSACTION, transactional_ids, deadline_ms)
+        return [RemoteProducer(each, self._config, self._loop, self._known) for each in transactional_ids]
+
+    def _look_up(self, kind: CoordinatorKind, keys: Sequence[str], deadline_ms: int) -> None:
+        """Find the coordinators that are not known, all with one request."""
+        unknown = [key for key in dict.fromkeys(keys) if Coordinator(kind, key) not in self._known]
+        # One alone is looked up by whoever needs it.
+        if len(unknown) > 1 and self._looks_up_several:
+            lookup = CoordinatorLookup(kind, unknown, self._known)
+            self._loop.drive([self._loop.link(lookup)], deadline_ms)
+            self._looks_up_several = not lookup.is_unsupported
+
+    def _end_of(self, call: str, producer: RemoteProducer, timeout_s: float) -> KafkaError | None:
+        """How the producer's step has ended; if it has not, that is an error too."""
+        of_whom = f"transactional id {producer.transactional_id!r}"
+        if not producer.has_ended:
+            return self._timeout(call, f"{of_whom}: {producer.waits_for}", timeout_s)
+        producer.acknowledge()
+        return None if producer.error is None else explained(plain(producer.error), of_whom)
+
+    def _timeout(self, call: str, waits_for: str, timeout_s: float) -> KafkaTimeoutError:
+        details = "; ".join(filter(None, (waits_for, self._loop.troubles)))
+        return KafkaTimeoutError(f"{call}: not done within timeout_s={timeout_s} s: {details}")
 
     def __enter__(self) -> Self:
         return self
@@ -113,3 +227,12 @@ class CoordinatorSession:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _raise_first(errors: Sequence[KafkaError]) -> None:
+    """Raise the one that says most: not a timeout if there is another."""
+    if errors:
+        first = next((error for error in errors if not isinstance(error, KafkaTimeoutError)), errors[0])
+        if len(errors) > 1:
+            first.args = (f"{first} (and {len(errors) - 1} more failed)",)
+        raise first

@@ -21,7 +21,7 @@ from kproducer.types import Node
 _MOST_COORDINATORS: Final = 10_000
 
 
-class _Attempts:
+class Attempts:
     """How often something failed in a row, and when it may be tried again."""
 
     __slots__ = ("_backoff", "failures", "not_before_ms")
@@ -31,10 +31,12 @@ class _Attempts:
         self.succeeded()
 
     def succeeded(self) -> None:
+        """Begin to count anew."""
         self.failures = 0
         self.not_before_ms = 0
 
-    def failed(self, now_ms: int, longest_ms: int | None) -> None:
+    def failed(self, now_ms: int, longest_ms: int | None = None) -> None:
+        """Wait longer than the last time, ``longest_ms`` at most."""
         pause_ms = self._backoff.backoff_ms(self.failures)
         self.not_before_ms = now_ms + (pause_ms if longest_ms is None else min(pause_ms, longest_ms))
         self.failures += 1
@@ -76,15 +78,17 @@ class CoordinatorCalls:
 
     Attributes:
         in_flight: the request that waits for its answer.
+        trouble: why the last attempt has to be repeated, in words; empty after a success.
     """
 
     def __init__(self, backoff: ExponentialBackoff, nodes: KnownCoordinators | None = None) -> None:
         self._nodes = nodes if nodes is not None else KnownCoordinators()
         self._key: Hashable = None
         self._request: TransactionRequest | None = None
-        self._request_attempts = _Attempts(backoff)
-        self._lookup_attempts = _Attempts(backoff)
+        self._request_attempts = Attempts(backoff)
+        self._lookup_attempts = Attempts(backoff)
         self.in_flight: TransactionRequest | None = None
+        self.trouble = ""
 
     def next_request(
         self, key: Hashable, make: Callable[[], TransactionRequest], now_ms: int
@@ -99,6 +103,7 @@ class CoordinatorCalls:
         if self.in_flight is not None:
             return None
         if self._request is None or key != self._key:
+            self.done()
             self._key, self._request = key, make()
             self._request_attempts.succeeded()
         request: TransactionRequest = self._request
@@ -134,7 +139,7 @@ class CoordinatorCalls:
 
     def lookup_failed(self, now_ms: int) -> None:
         """A look-up has to be made again."""
-        self._lookup_attempts.failed(now_ms, None)
+        self._lookup_attempts.failed(now_ms)
 
     def again(self, now_ms: int, longest_ms: int | None = None) -> None:
         """The request has to be sent again after a pause, of ``longest_ms`` at most."""
@@ -154,3 +159,16 @@ class CoordinatorCalls:
     def done(self) -> None:
         """What was wanted is done: if the same is wanted once more it is a new request."""
         self._key = self._request = None
+        self.trouble = ""
+
+    def __str__(self) -> str:
+        """What is waited for, and what went wrong with it last; empty when nothing is."""
+        request = self.in_flight or self._request
+        if request is None:
+            return ""
+        node = self.node_for(request)
+        return (
+            f"waiting for {request}"
+            + (f", broker {node}" if node is not None else "")
+            + (f"; the last attempt failed with {self.trouble}" if self.trouble else "")
+        )

@@ -179,6 +179,7 @@ class CoordinatorDialogue:
             ):
                 transaction.may_have_started = True
             self._retry(request, Reaction.RELOCATE, 0, now_ms)
+            self._calls.trouble = str(error or "a connection that ended")
         else:
             self._give_up(request, error or KafkaError(f"{request}: no answer, and no reason for it"))
 
@@ -195,6 +196,7 @@ class CoordinatorDialogue:
     ) -> None:
         if reaction in (Reaction.RETRY, Reaction.RELOCATE):
             self._retry(request, reaction, code, now_ms)
+            self._calls.trouble = str(error_for_code(code, answer.message))
             self._note_partial_success(request, answer)
             return
         places = ", ".join(str(place) for place, its in answer.codes.items() if its == code and place)
@@ -265,6 +267,11 @@ class CoordinatorDialogue:
                 )
             )
             return True
+        if code in _FORGOTTEN_CODES and transaction.is_taken_over:
+            # A newer producer has another producer id, since the epochs of this one were used up; or the
+            # transactional id was not used for so long that the coordinator forgot it.
+            life.fail_for_good(self._fenced(error_for_code(code)))
+            return True
         if code in _FORGOTTEN_CODES and not request.is_commit and life.can_raise_epoch:
             # Nothing is left to be aborted.
             transaction.must_raise_epoch = True
@@ -286,6 +293,7 @@ class CoordinatorDialogue:
     def try_again(self, request: TransactionRequest, now_ms: int) -> None:
         """It could not be sent: perhaps another broker coordinates by now."""
         self._retry(request, Reaction.RELOCATE, 0, now_ms)
+        self._calls.trouble = "no connection"
 
     def _retry(self, request: TransactionRequest, reaction: Reaction, code: int, now_ms: int) -> None:
         calls = self._calls

@@ -18,9 +18,23 @@ if TYPE_CHECKING:
     from kproducer.client.client_request import ClientResponse
     from kproducer.client.network_client import NetworkClient
 
-_NEVER_MS: Final = 3_600_000
+NEVER_MS: Final = 3_600_000
+#: Of ``wait_for_node``: there is no connection, and none is being made.
+UNREACHABLE: Final = -1
 #: No broker is known to be there: metadata, which looks for one, has its own pauses.
 _NO_NODE_DELAY_MS: Final = 50
+
+
+def wait_for_node(client: NetworkClient, node: Node | None, now_ms: int) -> int:
+    """When a request may be sent to the node, in ms; 0: now. Begins a connection if there is none."""
+    if node is None:
+        return _NO_NODE_DELAY_MS
+    if client.ready(node, now_ms):
+        return 0
+    if client.connection_failed(node):
+        return UNREACHABLE
+    # Connecting, asked for its versions, or full: its next event ends the poll.
+    return max(1, client.poll_delay_ms(node, now_ms))
 
 
 class CoordinatorLink:
@@ -46,10 +60,10 @@ class CoordinatorLink:
         """Send the request that is due, if its broker can take it. Returns when to look again, in ms."""
         if self._held is None:
             if self._manager.wants_nothing:
-                return _NEVER_MS
+                return NEVER_MS
             self._held = self._manager.next_request(now_ms, has_incomplete)
             if self._held is None:
-                return self._manager.delay_ms(now_ms) or _NEVER_MS
+                return self._manager.delay_ms(now_ms) or NEVER_MS
         return self._try_to_send(self._held, now_ms)
 
     def _try_to_send(self, request: TransactionRequest, now_ms: int) -> int:
@@ -57,18 +71,16 @@ class CoordinatorLink:
             node = self._client.least_loaded_node(now_ms)
         else:
             node = self._manager.node_for(request)
-        if node is None:
-            return _NO_NODE_DELAY_MS
-        if self._client.ready(node, now_ms):
-            self._held = None
-            self._send(request, node, now_ms)
-            return _NEVER_MS
-        if self._client.connection_failed(node):
+        delay_ms = wait_for_node(self._client, node, now_ms)
+        if delay_ms == UNREACHABLE:
             self._held = None
             self._manager.unreachable(request, now_ms)
             return self._manager.delay_ms(now_ms)
-        # Connecting, asked for its versions, or full: its next event ends the poll.
-        return max(1, self._client.poll_delay_ms(node, now_ms))
+        if delay_ms or node is None:
+            return delay_ms
+        self._held = None
+        self._send(request, node, now_ms)
+        return NEVER_MS
 
     def _send(self, request: TransactionRequest, node: Node, now_ms: int) -> None:
         def on_complete(response: ClientResponse) -> None:

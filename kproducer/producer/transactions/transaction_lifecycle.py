@@ -270,7 +270,10 @@ class TransactionLifecycle:
         """Nothing works any more but ``close``."""
         if self.state is _S.FATAL_ERROR:
             return
-        _log.error("Producer %s is of no use any more: %s", self.transactional_id, cause)
+        # Who ends a transaction for somebody else has no producer to mourn, and is told the cause.
+        is_foreign = self.transaction is not None and self.transaction.is_taken_over
+        level = logging.DEBUG if is_foreign else logging.ERROR
+        _log.log(level, "Producer %s is of no use any more: %s", self.transactional_id, cause)
         self.cause = cause
         self._enter(_S.FATAL_ERROR)
         error = self.fatal_error()

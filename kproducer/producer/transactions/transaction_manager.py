@@ -29,7 +29,7 @@ from kproducer.producer.transactions.consumer_offsets import (
     OffsetAndMetadata,
     check_offsets,
 )
-from kproducer.producer.transactions.coordinator_calls import CoordinatorCalls
+from kproducer.producer.transactions.coordinator_calls import CoordinatorCalls, KnownCoordinators
 from kproducer.producer.transactions.coordinator_dialogue import CoordinatorDialogue
 from kproducer.producer.transactions.open_transaction import (
     OffsetsTask,
@@ -60,6 +60,7 @@ class TransactionManager:
         transaction_version: asked when a transaction begins: 2 where all brokers have KIP-890, else 1.
         wakeup: called when the I/O thread has something new to do; may be set later, before the first use.
         random: for the jitter of pauses; tests pass a seeded one.
+        known: which brokers coordinate; may be shared by managers whose I/O is done by one thread.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class TransactionManager:
         transaction_version: Callable[[], int] = lambda: 1,
         wakeup: Callable[[], None] = lambda: None,
         random: random_module.Random | None = None,
+        known: KnownCoordinators | None = None,
     ) -> None:
         self._transaction_version = transaction_version
         self.set_wakeup(wakeup)
@@ -78,7 +80,7 @@ class TransactionManager:
         self._lock = threading.RLock()  # guards all that follows, but for the sequences: I/O thread only
         self._life = TransactionLifecycle(transactional_id)
         self._calls = CoordinatorCalls(
-            ExponentialBackoff(retry_backoff_ms, 2, retry_backoff_max_ms, 0.2, random)
+            ExponentialBackoff(retry_backoff_ms, 2, retry_backoff_max_ms, 0.2, random), known
         )
         self._dialogue = CoordinatorDialogue(self._life, self._calls, transaction_timeout_ms)
         self._sequences = self._life.sequences
@@ -115,6 +117,12 @@ class TransactionManager:
     def transactional_id(self) -> str | None:
         """As given, or changed to."""
         return self._life.transactional_id
+
+    @property
+    def waits_for(self) -> str:
+        """What a coordinator is asked for at present and what went wrong with it last, for error messages."""
+        with self._lock:
+            return str(self._calls)
 
     @property
     def uses_version_2(self) -> bool:

@@ -114,6 +114,9 @@ class FindCoordinator(TransactionRequest):
         node = Node(found.node_id, found.host, found.port) if found.error_code == 0 else None
         return Answer({None: found.error_code}, node=node, message=found.error_message)
 
+    def __repr__(self) -> str:
+        return f"FindCoordinator({self.wanted})"
+
 
 class InitProducerId(TransactionRequest):
     """A producer id and epoch, please; with ``current``: the epoch after that one."""
