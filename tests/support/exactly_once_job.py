@@ -1,0 +1,92 @@
+"""The query of ``exactly_once_chaos``, as a driver made to be killed: ``... exactly_once_job FOLDER``.
+
+Reads FOLDER/job.json; goes on from FOLDER/checkpoint; ends when FOLDER/stop is there and everything is
+written. When the query fails, the last line printed says why, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.support.exactly_once_rows import PARTITIONS, SKIPPED
+from tests.support.exactly_once_source import TrappedSource
+
+FAILED = "QUERY FAILED: "
+#: A file for each task, whatever the number of cores that are there: a file costs as much as a task may hold.
+_ONE_FILE = str(4 * 1024 * 1024)
+_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def make_session(master: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("exactly once")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "512m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": _QUICK_START,
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": _QUICK_START,
+        # Executors are killed more often than a master allows.
+        "spark.deploy.maxExecutorRetries": "-1",
+        "spark.task.maxFailures": "4",
+        "spark.sql.files.maxPartitionBytes": _ONE_FILE,
+        "spark.sql.files.openCostInBytes": _ONE_FILE,
+        "spark.sql.session.timeZone": "UTC",
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def start(spark: Any, folder: Path, settings: dict[str, Any]) -> Any:
+    """The query: what each line says goes to the partition that its number says."""
+    spark.dataSource.register(TrappedSource)
+    lines = spark.readStream.format("text").option("maxFilesPerTrigger", settings["files"])
+    rows = (
+        lines.load(str(folder / "source"))
+        .where(f"NOT startswith(value, '{SKIPPED}')")
+        .selectExpr("value", f"CAST(split(value, ' ')[1] AS INT) % {PARTITIONS} AS partition")
+    )
+    writer = rows.writeStream.format("trapped").option("checkpointLocation", str(folder / "checkpoint"))
+    return writer.options(**settings["options"]).start()
+
+
+def reason_of(text: str) -> str:
+    """The line that matters of a failure that comes with the traces of two languages."""
+    found = re.findall(r"^(?:.*\b)?(kproducer[\w.]*\.\w+(?:Error|Exception): .*)$", text, re.MULTILINE)
+    if found:
+        return str(found[-1])[:800]
+    # Spark says which query it was before and after it says what happened.
+    said = " ".join(text.split()).split(" terminated with exception: ")[-1]
+    return said.split(" === Streaming Query === ")[0][:400]
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    settings = json.loads((folder / "job.json").read_text())
+    spark = make_session(settings["master"])
+    try:
+        query = start(spark, folder, settings)
+        while not query.awaitTermination(0.2):
+            if (folder / "stop").exists():
+                query.processAllAvailable()
+                query.stop()
+                break
+    except Exception as error:
+        print(f"{error}\n{FAILED}{reason_of(str(error))}", flush=True)
+        os._exit(1)  # whoever started this kills the rest of it
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""A streaming query with everything around it: files that come, drivers that go, readers that follow.
+
+``ExactlyOnceQuery`` feeds it, starts its driver again from the checkpoint whenever it has ended, and holds
+what is in the topic against what was in the files. Whoever has it decides what is killed and when.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.committed_records import await_no_open_transaction
+from tests.support.exactly_once_job import FAILED
+from tests.support.exactly_once_rows import PARTITIONS, SeenRows, Verdict, text_of_file
+from tests.support.exactly_once_source import AT_LEAST_ONCE_STEPS, BREAKAGE, FOLDER
+from tests.support.live_reader import LiveReader
+from tests.support.reader import iterate_topic
+from tests.support.spark_driver import SparkDriver, spark_home
+from tests.support.step_trap import StepTrap
+
+TOPIC = "exactly-once"
+FILES_PER_BATCH = 3
+#: Files that wait to be written; enough that the query never waits for long.
+BACKLOG = 8
+MOST_ROWS = 400
+PROGRESS_SECONDS = 240.0
+SETTLE_SECONDS = 240.0
+#: What a replay of the very same rows must never lead to.
+_REFUSAL = re.compile(r"\b(ReplayMismatchError|StaleReplayError|UncertainReplayError|ExactlyOnceError)\b")
+_KIND = re.compile(r"\b[A-Z]\w+(?:Error|Exception)\b|\[[A-Z_.]{8,}\]")
+
+
+class Judgement(NamedTuple):
+    """``live``: of the reader that followed; ``final``: of one that read everything at the end."""
+
+    live: Verdict
+    final: Verdict
+    refusals: list[str]
+
+    @property
+    def is_good(self) -> bool:
+        return self.live.is_good and self.final.is_good and not self.refusals
+
+
+class ExactlyOnceQuery:
+    """Not thread-safe. The topic, with ``PARTITIONS`` partitions, has to exist.
+
+    Args:
+        servers: of the cluster.
+        master: Spark's.
+        breakage: ``markers``, ``delivery``, ``isolation``, or nothing: what must not work, to see the verdict
+            fail.
+        say: prints a line.
+        backlog: files that are kept waiting.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        master: str,
+        *,
+        breakage: str | None = None,
+        seed: int = 0,
+        lifetime_seconds: int = 3600,
+        backlog: int = BACKLOG,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self._servers = servers
+        self._breakage = breakage
+        self._lifetime_seconds = lifetime_seconds
+        self._say = say
+        self._started = time.monotonic()
+        self.folder = Path(tempfile.mkdtemp(prefix="exactly-once-"))
+        self.trap = StepTrap(self.folder)
+        self._write_settings(master)
+        self._home = spark_home(self.folder)
+        self._seen = SeenRows()
+        self._feeder = _Feeder(self.folder / "source", self._seen, seed, backlog)
+        self._reader = LiveReader(
+            servers, TOPIC, PARTITIONS, self._seen.see, self._seen.at_end, self._isolation_level
+        )
+        self._drivers: list[SparkDriver] = []
+        #: Why drivers ended by themselves, those that were still in charge.
+        self.failures: Counter[str] = Counter()
+        self._refusals: list[str] = []
+
+    def steps_of(self, *steps: str) -> list[str]:
+        """Those of the protocol's steps that the sink takes."""
+        return [step for step in steps if self._breakage != "delivery" or step in AT_LEAST_ONCE_STEPS]
+
+    # -- while it runs ---------------------------------------------------------------------------------
+
+    @property
+    def driver(self) -> SparkDriver:
+        """The one in charge, alive or not."""
+        return self._drivers[-1]
+
+    @property
+    def runs(self) -> int:
+        """How often a driver was started."""
+        return len(self._drivers)
+
+    @property
+    def batch(self) -> int:
+        """The last micro-batch in Spark's commit log; -1: none."""
+        try:
+            names = os.listdir(self.folder / "checkpoint" / "commits")
+        except FileNotFoundError:
+            return -1
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def tell(self, text: str) -> None:
+        """A line of the history."""
+        self._say(f"[{time.monotonic() - self._started:6.1f} s, batch {self.batch:3}] {text}")
+
+    def start_driver(self) -> None:
+        """A new one, that goes on from the checkpoint; the last one is left as it is."""
+        number = len(self._drivers)
+        self._drivers.append(
+            SparkDriver(
+                f"{self.folder.name}-{number}",
+                "tests.support.exactly_once_job",
+                [str(self.folder)],
+                self._home,
+                self.folder / f"driver-{number:03}.log",
+                self._lifetime_seconds,
+                {FOLDER: str(self.folder), BREAKAGE: self._breakage or ""},
+            )
+        )
+
+    def replace_ended_driver(self) -> bool:
+        """If the driver has ended by itself, note why, kill what is left of it and start another."""
+        if self.driver.exit_code() is None:
+            return False
+        self.driver.kill()
+        reason = failure_of(self.driver)
+        self.tell(f"the query failed, and is started again: {reason}")
+        self.failures[_kind_of(reason)] += 1
+        if _REFUSAL.search(reason):
+            self._refusals.append(reason)
+        self.start_driver()
+        return True
+
+    def await_batch(self, number: int) -> None:
+        """Until Spark's commit log has it, with as many drivers as that takes."""
+        self.wait(lambda: self.batch >= number, f"micro-batch {number}")
+
+    def wait(self, condition: Callable[[], bool], what: str, seconds: float = PROGRESS_SECONDS) -> None:
+        """Until the condition holds, with as many drivers as that takes."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.replace_ended_driver()
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"waited {seconds:.0f} s in vain for {what}, see {self.folder}")
+            time.sleep(0.01)
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """No more files; the query writes what there is and ends."""
+        self._feeder.stop()
+        self.tell("no more files come")
+        (self.folder / "stop").touch()
+        self.wait(lambda: self.driver.exit_code() == 0, "the end of the query", SETTLE_SECONDS)
+        self.driver.kill()
+
+    def judge(self) -> Judgement:
+        """After ``finish``: what both readers saw."""
+        ends = await_no_open_transaction(self._servers, TOPIC, range(PARTITIONS), SETTLE_SECONDS)
+        final = self._feeder.expected()
+        for record in iterate_topic(
+            self._servers,
+            TOPIC,
+            next_offsets=ends,
+            timeout_seconds=SETTLE_SECONDS,
+            isolation_level=self._isolation_level,
+        ):
+            assert record.value is not None
+            final.see(record.partition, record.value)
+        for partition in range(PARTITIONS):
+            final.at_end(partition)
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while self._seen.verdict().seen < final.verdict().seen and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self._reader.stop()
+        return Judgement(self._seen.verdict(), final.verdict(), self._refusals)
+
+    def close(self) -> None:
+        """Kill what is left of all drivers."""
+        self._feeder.stop()
+        for driver in self._drivers:
+            driver.kill()
+
+    def remove_folder(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # -- parts -----------------------------------------------------------------------------------------
+
+    @property
+    def _isolation_level(self) -> str:
+        return "read_uncommitted" if self._breakage == "isolation" else "read_committed"
+
+    def _write_settings(self, master: str) -> None:
+        options = {"kafka.bootstrap.servers": self._servers, "topic": TOPIC, "summary": "job"}
+        if self._breakage != "delivery":
+            # So that readers do not wait long for what a zombie leaves behind, which no driver ends any more.
+            options |= {"delivery": "exactly-once", "kafka.transaction.timeout.ms": "60000"}
+        settings = {"master": master, "files": FILES_PER_BATCH, "options": options}
+        (self.folder / "job.json").write_text(json.dumps(settings))
+
+
+def failure_of(driver: SparkDriver) -> str:
+    """Why a driver has ended, in its own words or, where it has none, with its exit code."""
+    lines = driver.log_path.read_text(errors="replace").splitlines()
+    said = [line.removeprefix(FAILED) for line in lines if line.startswith(FAILED)]
+    return said[-1] if said else f"exit code {driver.exit_code()}, see {driver.log_path}"
+
+
+def _kind_of(reason: str) -> str:
+    kind = _KIND.search(reason)
+    return kind.group() if kind else reason[:60]
+
+
+class _Feeder:
+    """Puts files into the source while few are waiting, in a thread of its own."""
+
+    def __init__(self, folder: Path, seen: SeenRows, seed: int, backlog: int) -> None:
+        self._folder = folder
+        self._folder.mkdir()
+        self._seen = seen
+        self._backlog = backlog
+        self._chance = random.Random(seed)
+        self._files: dict[int, int] = {}
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def expected(self) -> SeenRows:
+        """All files, and nothing seen of them."""
+        rows = SeenRows()
+        for number, count in self._files.items():
+            rows.expect(number, count)
+        return rows
+
+    def _run(self) -> None:
+        while not self._is_over.wait(self._chance.uniform(0.05, 0.4)):
+            missing = self._backlog - len(self._seen.unfinished())
+            for _ in range(min(missing, self._chance.randrange(1, 5))):
+                self._add_file()
+
+    def _add_file(self) -> None:
+        number = len(self._files)
+        # Some without rows: tasks that have nothing to commit.
+        rows = 0 if self._chance.random() < 0.1 else self._chance.randrange(1, MOST_ROWS)
+        self._files[number] = rows
+        self._seen.expect(number, rows)
+        # Renamed into place: a half-written file would be taken for a whole one.
+        part = self._folder / f".{number:06}"
+        part.write_text(text_of_file(number, rows))
+        part.rename(self._folder / f"{number:06}.txt")

@@ -1,0 +1,155 @@
+"""A Spark application whose processes can be found and killed: Python driver, JVM, executors, workers.
+
+All processes of one run carry its name in their environment, which children inherit whatever process group
+they make for themselves (PySpark's workers do). Linux only (``/proc``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyspark
+
+_BOUNDED_EXEC = Path(__file__).with_name("bounded_exec.py")
+_ROOT = Path(__file__).parents[2]
+_NAME = "SPARK_DRIVER_RUN"
+_KILL_SECONDS = 30.0
+
+WORKER = "pyspark.worker"
+COMMITTER = "pyspark.sql.worker.python_streaming_sink_runner"
+_EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
+
+
+def spark_home(folder: Path) -> Path:
+    """PySpark's own Spark, by links: what a local cluster writes into its home goes into this one."""
+    home = folder / "spark-home"
+    home.mkdir()
+    for each in Path(pyspark.__file__).parent.iterdir():
+        if each.name != "work":
+            (home / each.name).symlink_to(each)
+    return home
+
+
+class SparkDriver:
+    """One run of ``module`` as a driver. Ends with ``kill``, by itself, or after its lifetime.
+
+    Args:
+        name: of this run; no other's name begins with it.
+        module: run with ``python -m``, from the root of the checkout.
+        arguments: of it.
+        home: see ``spark_home``.
+        log_path: takes what all processes print.
+        environment: what else they find in theirs.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        arguments: list[str],
+        home: Path,
+        log_path: Path,
+        lifetime_seconds: int,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self.log_path = log_path
+        self._mark = f"{_NAME}={name}\0".encode()
+        command = [sys.executable, str(_BOUNDED_EXEC), str(lifetime_seconds)]
+        with log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, sys.executable, "-m", module, *arguments],
+                cwd=_ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={
+                    **os.environ,
+                    _NAME: name,
+                    "SPARK_HOME": str(home),
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                    "PYSPARK_PYTHON": sys.executable,
+                    "PYTHONPATH": str(_ROOT),
+                    **(environment or {}),
+                },
+            )
+
+    def exit_code(self) -> int | None:
+        """None: it runs."""
+        return self._process.poll()
+
+    def processes(self) -> list[int]:
+        """All that are alive, the driver's Python first."""
+        found = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+        return sorted(pid for pid in found if self._mark in _read(pid, "environ") and not _is_zombie(pid))
+
+    def executors(self) -> list[int]:
+        """JVMs that run tasks; none with the master ``local``."""
+        return [pid for pid in self.processes() if _EXECUTOR_CLASS.encode() in _read(pid, "cmdline")]
+
+    def forked(self, module: str) -> list[int]:
+        """Python processes that the daemon of a PySpark module has forked: the workers, not the daemon."""
+        daemons = {pid for pid in self.processes() if _is_daemon_of(module, pid)}
+        return [pid for pid in daemons if _parent(pid) in daemons]
+
+    def workers_of(self, executor: int) -> list[int]:
+        """Python workers of one executor."""
+        return [pid for pid in self.forked(WORKER) if _parent(_parent(pid)) == executor]
+
+    def freeze(self) -> None:
+        """SIGSTOP to every process."""
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT to every process."""
+        self._signal_all(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL to every process at once; returns when none is left."""
+        deadline = time.monotonic() + _KILL_SECONDS
+        while self._signal_all(signal.SIGKILL) or self._process.poll() is None:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"processes of a driver do not die: {self.processes()}")
+            time.sleep(0.01)
+
+    def _signal_all(self, number: signal.Signals) -> int:
+        pids = self.processes()
+        for pid in pids:
+            send_signal(pid, number)
+        return len(pids)
+
+
+def send_signal(pid: int, number: signal.Signals) -> None:
+    """To a process that may be gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _is_daemon_of(module: str, pid: int) -> bool:
+    return _read(pid, "cmdline").endswith(f"\0pyspark.daemon\0{module}\0".encode())
+
+
+def _fields(pid: int) -> list[bytes]:
+    """Of /proc/PID/stat, from the state on."""
+    return _read(pid, "stat").rpartition(b")")[2].split()
+
+
+def _is_zombie(pid: int) -> bool:
+    return _fields(pid)[:1] == [b"Z"]
+
+
+def _parent(pid: int) -> int:
+    fields = _fields(pid)
+    return int(fields[1]) if fields else 0
