@@ -1,0 +1,120 @@
+"""Options of exactly-once writes: what follows, what contradicts what; which write a task belongs to."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
+from kproducer.spark.exactly_once.identity import WriteKind
+from kproducer.spark.exactly_once.spark_write import task_place
+from kproducer.spark.partition_writer import TaskIdentity
+from kproducer.spark.write_options import WriteOptions
+
+BASE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "topic": "orders", "delivery": "exactly-once"}
+
+
+def parse(is_stream=False, **options) -> WriteOptions:
+    return WriteOptions.parse({**BASE, **options}, is_stream=is_stream)
+
+
+def mistake(options, is_stream=False) -> str:
+    given = {name: value for name, value in {**BASE, **options}.items() if value is not None}
+    with pytest.raises(SparkOptionError) as caught:
+        WriteOptions.parse(given, is_stream=is_stream)
+    return str(caught.value)
+
+
+def test_the_default_is_at_least_once_without_a_transactional_id():
+    options = WriteOptions.parse({"kafka.bootstrap.servers": "h:1"})
+    assert not options.is_exactly_once
+    assert not options.producer_config().transactional_id
+
+
+def test_exactly_once_makes_transactional_producers_that_may_take_as_long_as_brokers_let_them():
+    options = parse(is_stream=True)
+    config = options.producer_config()
+    assert options.is_exactly_once
+    assert config.transactional_id == "kproducer-spark"
+    assert config.transaction_timeout_ms == 900_000
+    assert options.marker_topic == "orders"
+    assert options.on_uncertain_replay == "fail"
+
+
+def test_what_the_user_sets_wins():
+    options = parse(
+        is_stream=True,
+        markerTopic="marks",
+        transactionalIdPrefix="team.a",
+        onUncertainReplay="WRITE",
+        **{"kafka.transaction.timeout.ms": "60000", "kafka.acks": "all"},
+    )
+    assert options.marker_topic == "marks"
+    assert options.on_uncertain_replay == "write"
+    assert options.producer_config().transaction_timeout_ms == 60_000
+    assert options.producer_config().transactional_id == "team.a"
+
+
+@pytest.mark.parametrize(
+    ("options", "is_stream", "said"),
+    [
+        ({"delivery": "once"}, False, "'delivery': 'once' (str) is not one of at-least-once, exactly-once"),
+        ({"delivery": None, "writeId": "a"}, False, "'writeId' means something only with"),
+        ({"delivery": "at-least-once", "markerTopic": "a"}, True, "'markerTopic' means something only with"),
+        ({"kafka.transactional.id": "mine"}, True, "delivery=exactly-once makes them"),
+        ({"kafka.enable.idempotence": "false"}, True, "'kafka.enable.idempotence' cannot be false"),
+        ({"kafka.acks": "1"}, True, "'kafka.acks' can only be all"),
+        ({"kafka.retries": "0"}, True, "retries"),
+        ({"writeId": "a"}, True, "a streaming query is known by its checkpoint"),
+        ({"writeVersion": "1"}, False, "needs the option 'writeId'"),
+        ({"writeId": "a", "writeVersion": "-1"}, False, "expected a whole number"),
+        ({"writeId": "a b"}, False, "'writeId': expected 1 to 180 letters"),
+        ({"transactionalIdPrefix": ""}, True, "'transactionalIdPrefix': expected"),
+        ({"markerTopic": "a b"}, True, "'markerTopic'"),
+        ({"topic": None}, True, "option 'markerTopic' is missing"),
+        ({"topic": None, "writeId": "a"}, False, "option 'markerTopic' is missing"),
+        ({"kafka.transaction.timeout.ms": "x"}, True, "transaction.timeout.ms"),
+    ],
+)
+def test_a_contradiction_is_named(options, is_stream, said):
+    assert said in mistake(options, is_stream)
+
+
+def test_a_batch_that_nobody_has_to_recognise_needs_no_marker_topic():
+    options = WriteOptions.parse({name: value for name, value in BASE.items() if name != "topic"})
+    assert options.marker_topic is None
+
+
+def task(query_id="", batch_id="", partition=3) -> TaskIdentity:
+    return TaskIdentity(partition, 0, query_id, batch_id)
+
+
+def test_a_streaming_query_is_known_by_its_id_and_numbered_by_micro_batch():
+    place = task_place(parse(is_stream=True), None, task("q-1", "17"), "run-1")
+    assert place.identity.kind is WriteKind.STREAM
+    assert (place.name, place.number, place.run) == ("kproducer-spark-q-1-3", 17, "run-1")
+    assert place.identity.driver == "kproducer-spark-q-1-driver"
+
+
+def test_a_named_batch_is_version_0_or_what_is_given_or_the_micro_batch_around_it():
+    named = parse(writeId="nightly")
+    assert task_place(named, "x", task(), "").number == 0
+    assert task_place(named, "x", task("q-1", "17"), "").number == 17
+    assert task_place(parse(writeId="nightly", writeVersion="5"), "x", task("q-1", "17"), "").number == 5
+    assert task_place(named, "x", task(), "").name == "kproducer-spark-nightly-3"
+
+
+def test_a_batch_without_a_name_is_one_of_its_own():
+    place = task_place(parse(), "random", task(), "")
+    assert not place.identity.is_remembered
+    assert place.name == "kproducer-spark-random-3"
+
+
+def test_a_batch_without_a_name_in_foreach_batch_is_refused():
+    with pytest.raises(SparkOptionError, match="within foreachBatch needs the option 'writeId'"):
+        task_place(parse(), "random", task("q-1", "17"), "")
+
+
+@pytest.mark.parametrize("given", [task(), task("q-1"), task("", "1"), task("q-1", "1", -1)])
+def test_without_what_spark_has_to_tell_nothing_is_written(given):
+    with pytest.raises(ExactlyOnceError):
+        task_place(parse(is_stream=True), None, given, "")
