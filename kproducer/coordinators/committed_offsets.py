@@ -57,6 +57,7 @@ class CommittedOffsets:
         known: which brokers coordinate; asked and told.
         backoff: pauses between attempts.
         asks_for_several: whether to try requests for several groups at once.
+        stable: whether to wait for transactions that may change an offset.
 
     Attributes:
         positions: what is known so far; ``None``: nothing was committed.
@@ -71,7 +72,9 @@ class CommittedOffsets:
         known: KnownCoordinators,
         backoff: ExponentialBackoff,
         asks_for_several: bool = True,
+        stable: bool = True,
     ) -> None:
+        self._stable = stable
         self._topic_partition = topic_partition
         self._known = known
         self.asks_for_several = asks_for_several
@@ -121,7 +124,7 @@ class CommittedOffsets:
         most = _MOST_GROUPS if self.asks_for_several else 1
         for node, names in by_node.items():
             for start in range(0, len(names), most):
-                request = OffsetFetch(names[start : start + most], self._topic_partition)
+                request = OffsetFetch(names[start : start + most], self._topic_partition, self._stable)
                 requests.append(Addressed(request, node))
         return requests
 

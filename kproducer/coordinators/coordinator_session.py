@@ -130,11 +130,16 @@ class CoordinatorSession:
             raise error
 
     def committed_offsets(
-        self, groups: Iterable[str], topic_partition: TopicPartition, timeout_s: float
+        self,
+        groups: Iterable[str],
+        topic_partition: TopicPartition,
+        timeout_s: float,
+        *,
+        stable: bool = True,
     ) -> dict[str, OffsetAndMetadata | None]:
         """What each group has committed for one partition; ``None``: nothing.
 
-        Stable: as long as a transaction that would change it is open, it waits.
+        Stable: as long as a transaction that would change it is open, it waits. Else it says what is there now.
 
         Raises:
             KafkaTimeoutError: not all in time, for instance since a transaction stays open.
@@ -145,7 +150,7 @@ class CoordinatorSession:
         deadline_ms = self._deadline_ms("committed_offsets", timeout_s)
         self._look_up(CoordinatorKind.GROUP, names, deadline_ms)
         dialogue = CommittedOffsets(
-            names, topic_partition, self._known, self._backoff, self._asks_for_several
+            names, topic_partition, self._known, self._backoff, self._asks_for_several, stable
         )
         self._loop.drive([self._loop.link(dialogue)], deadline_ms)
         self._asks_for_several = dialogue.asks_for_several

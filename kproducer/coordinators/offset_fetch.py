@@ -33,18 +33,20 @@ class GroupAnswer(NamedTuple):
 
 
 class OffsetFetch:
-    """A ``RequestBuilder``. Only offsets that no open transaction can change any more are asked for.
+    """A ``RequestBuilder``.
 
     Args:
         groups: several: brokers have to know version 8.
         topic_partition: the only one that is asked about.
+        stable: only offsets that no open transaction can change any more.
     """
 
     api_key = ApiKey.OFFSET_FETCH
     # 10 has topic ids, which nobody here knows.
     latest_version = 9
 
-    def __init__(self, groups: Sequence[str], topic_partition: TopicPartition) -> None:
+    def __init__(self, groups: Sequence[str], topic_partition: TopicPartition, stable: bool = True) -> None:
+        self._stable = stable
         self.groups = tuple(groups)
         self._topic_partition = topic_partition
         self.oldest_version = _STABLE_SINCE if len(self.groups) == 1 else _SEVERAL_GROUPS_SINCE
@@ -60,7 +62,7 @@ class OffsetFetch:
         name, number = self._topic_partition
         if version < _SEVERAL_GROUPS_SINCE:
             topic = OffsetFetchRequestTopic(name=name, partition_indexes=[number])
-            return OffsetFetchRequest(group_id=self.groups[0], topics=[topic], require_stable=True)
+            return OffsetFetchRequest(group_id=self.groups[0], topics=[topic], require_stable=self._stable)
         return OffsetFetchRequest(
             groups=[
                 OffsetFetchRequestGroup(
@@ -68,7 +70,7 @@ class OffsetFetch:
                 )
                 for group in self.groups
             ],
-            require_stable=True,
+            require_stable=self._stable,
         )
 
     def parse(self, body: Any) -> dict[str, GroupAnswer]:
