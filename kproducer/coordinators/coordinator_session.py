@@ -139,7 +139,7 @@ class CoordinatorSession:
     ) -> dict[str, OffsetAndMetadata | None]:
         """What each group has committed for one partition; ``None``: nothing.
 
-        Stable: as long as a transaction that would change it is open, it waits. Else it says what is there now.
+        Stable: as long as a transaction that would change it is open, it waits. Else: what is there now.
 
         Raises:
             KafkaTimeoutError: not all in time, for instance since a transaction stays open.
