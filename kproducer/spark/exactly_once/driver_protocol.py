@@ -74,6 +74,12 @@ class DriverProtocol:
         if place.identity.is_remembered:
             self._decide(place.identity, place.number, place.run, tasks, len(messages))
         self._commit(numbered(place.identity, place.number), _prepared(tasks))
+        if place.identity.is_remembered:
+            # A commit is answered before its offsets are there. The tasks of the next number look without
+            # waiting, and have to see this decision.
+            self._on_step("confirm")
+            self._port.markers([place.identity.driver])
+        self._on_step("committed")
 
     def abort(self, messages: Iterable[object]) -> None:
         """End what was prepared, so that no reader waits for it. Best effort: a replay does it anyway."""
@@ -180,7 +186,6 @@ class DriverProtocol:
         ]
         if failed:
             raise CommitFailedError.of(subject, failed, len(prepared)) from failed[0][1]
-        self._on_step("committed")
 
 
 def _task_messages(messages: Sequence[object], number: int | None) -> list[TaskMessage]:
