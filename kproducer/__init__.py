@@ -1,6 +1,9 @@
-"""kproducer: a Kafka producer for Python and PySpark. Public names only, no logic."""
+"""kproducer: a Kafka producer for Python and PySpark. Public names only; some are imported on first use."""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from kproducer import free_threading  # noqa: F401  # first: it refuses interpreters that nothing else may run on
 from kproducer.broker_errors import UnsupportedVersionError
@@ -38,14 +41,6 @@ from kproducer.errors import (
     SerializationError,
     TransactionAbortedError,
 )
-from kproducer.installation import BuildInfo, build_info
-from kproducer.kafka_producer import KafkaProducer
-from kproducer.producer.future_record_metadata import FutureRecordMetadata
-from kproducer.producer.interceptors import ProducerRecord
-from kproducer.producer.metrics import METRICS
-from kproducer.producer.send_many_result import SendManyResult
-from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.serializers import (
     BytesSerializer,
     FloatSerializer,
@@ -56,6 +51,16 @@ from kproducer.serializers import (
     UuidSerializer,
 )
 from kproducer.types import Node, PartitionInfo, RecordMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kproducer.installation import BuildInfo, build_info
+    from kproducer.kafka_producer import KafkaProducer
+    from kproducer.producer.future_record_metadata import FutureRecordMetadata
+    from kproducer.producer.interceptors import ProducerRecord
+    from kproducer.producer.metrics import METRICS
+    from kproducer.producer.send_many_result import SendManyResult
+    from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+    from kproducer.producer.transactions.open_transaction import PreparedTransaction
 
 __all__ = [
     "METRICS",
@@ -113,3 +118,30 @@ __all__ = [
     "UuidSerializer",
     "build_info",
 ]
+
+#: Imported when they are asked for: the processes in which Spark plans and commits each write need settings
+#: and errors only, and start much sooner without a producer.
+_LATER = {
+    "BuildInfo": "installation",
+    "build_info": "installation",
+    "KafkaProducer": "kafka_producer",
+    "FutureRecordMetadata": "producer.future_record_metadata",
+    "ProducerRecord": "producer.interceptors",
+    "METRICS": "producer.metrics",
+    "SendManyResult": "producer.send_many_result",
+    "ConsumerGroupMetadata": "producer.transactions.consumer_offsets",
+    "OffsetAndMetadata": "producer.transactions.consumer_offsets",
+    "PreparedTransaction": "producer.transactions.open_transaction",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

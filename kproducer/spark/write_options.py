@@ -19,7 +19,6 @@ from kproducer.config import SETTINGS, ProducerConfig
 from kproducer.config_setting import from_text, shown
 from kproducer.config_suggestions import is_secret, unknown_setting
 from kproducer.errors import ConfigError
-from kproducer.producer.partitioners import make_partitioner
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.exactly_once_options import (
     AT_LEAST_ONCE,
@@ -262,6 +261,9 @@ def _setting_mistake(name: str, value: str) -> str | None:
         return f"option 'kafka.{name}': {unknown_setting(name, value, _PREFIXED_NAMES)}"
     try:
         if attribute == "partitioner":
+            # Here and not above: without a partitioner a write is planned without the kernel.
+            from kproducer.producer.partitioners import make_partitioner
+
             # Kafka's own Java classes have counterparts under their names; others cannot run here.
             make_partitioner(value)
         SETTINGS[attribute].parse(SETTINGS[attribute], name, from_text(SETTINGS[attribute], name, value))

@@ -1,0 +1,34 @@
+"""Planning a write, which Spark does in a new process each time, imports no producer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_PLAN = """
+import sys
+from pyspark.sql.types import BinaryType, StructField, StructType
+from kproducer.spark import KafkaProducerDataSource
+
+options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "t", "kafka.compression.type": "zstd"}
+source = KafkaProducerDataSource(options)
+writer = source.writer(StructType([StructField("value", BinaryType())]), False)
+writer.commit([])
+print(*sorted(name for name in sys.modules if name.startswith(("kproducer", "pyarrow", "asyncio"))))
+"""
+
+
+def test_planning_a_write_imports_neither_producer_nor_kernel_nor_arrow() -> None:
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _PLAN], capture_output=True, text=True, check=True, timeout=60
+    )
+    imported = finished.stdout.split()
+    assert "kproducer.spark.writers" in imported
+    heavy = (
+        "kproducer.kafka_producer",
+        "kproducer.kernel",
+        "kproducer.producer",
+        "kproducer.client",
+        "pyarrow",
+    )
+    assert [name for name in imported if name.startswith(heavy)] == []
