@@ -18,6 +18,7 @@ from kproducer.errors import KafkaTimeoutError
 from kproducer.spark.delivery_tracker import DeliveryTracker
 from kproducer.spark.producer_cache import PRODUCERS, Lease, Producer, ProducerCache
 from kproducer.spark.record_batch_sender import RecordBatchSender
+from kproducer.spark.worker_collector import spare_what_stays
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary, counters, report
@@ -133,3 +134,4 @@ def deliver_all(producer: Producer, tracker: DeliveryTracker, rows: int) -> None
             continue
         break
     tracker.await_all(rows, _AFTER_FLUSH_S)
+    spare_what_stays()
