@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native generate generate-check lint types test test-native test-pure transaction-chaos demo broker bench performance wheel sanitize clean
+.PHONY: help setup native generate generate-check lint types test test-native test-pure transaction-chaos exactly-once-chaos demo broker bench performance wheel sanitize clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -47,6 +47,10 @@ test-pure: setup ## every test with the pure twin
 transaction-chaos: setup ## transactions under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=), and what a reader saw
 	@$(PY) -m tests.support.transaction_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
+
+exactly-once-chaos: native ## a Spark query killed at every step, and what a reader saw (BATCHES=200, KILLS=36, SECONDS=, KAFKA=4.4.0, CHAOS_ARGS=)
+	@$(PY) -m tests.support.exactly_once_chaos $(if $(BATCHES),--batches $(BATCHES)) $(if $(KILLS),--kills $(KILLS)) \
+		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
 demo: setup ## a million events through an embedded broker and back (KAFKA=4.4.0, BOOTSTRAP=host:port, COUNT=, INPUT=)
 	@$(PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) \

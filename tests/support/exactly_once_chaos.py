@@ -22,7 +22,7 @@ from functools import partial
 
 from confluent_kafka import KafkaException
 
-from tests.support.exactly_once_query import TOPIC, ExactlyOnceQuery, Judgement, failure_of
+from tests.support.exactly_once_query import ExactlyOnceQuery, Judgement, failure_of
 from tests.support.exactly_once_rows import PARTITIONS
 from tests.support.kafka_cluster import KafkaCluster, KafkaNode
 from tests.support.maven_artifacts import NEWEST_VERSION
@@ -36,6 +36,7 @@ CHAOS_PROPERTIES = {
     "transaction.state.log.num.partitions": "3",
     "offsets.topic.num.partitions": "3",
 }
+TOPIC = "exactly-once"
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 SETTLE_SECONDS = 180.0
 #: Steps in a task and in the driver's commit. At each the process that comes there is killed, and another
@@ -149,7 +150,7 @@ class ExactlyOnceChaos:
             time.sleep(0.05)
         is_ended = zombie.exit_code() is not None
         zombie.kill()
-        how = f"ended: {failure_of(zombie)}" if is_ended else "was killed"
+        how = f"ended: {failure_of(zombie)[:300]}" if is_ended else "was killed"
         self._count("driver that came back as a zombie", f"the zombie {how}")
         self.named += 1
 
@@ -237,7 +238,7 @@ class ExactlyOnceChaos:
             time.sleep(0.1)
 
     def _are_in_sync(self) -> bool:
-        topics = (TOPIC, "__transaction_state", "__consumer_offsets")
+        topics = (self._query.topic, "__transaction_state", "__consumer_offsets")
         try:
             return all(in_sync_count(self._cluster.bootstrap_servers, topic) in (0, 3) for topic in topics)
         except (KafkaException, KeyError):
@@ -286,6 +287,7 @@ def main() -> int:
         create_topic(cluster.bootstrap_servers, TOPIC, PARTITIONS)
         query = ExactlyOnceQuery(
             cluster.bootstrap_servers,
+            TOPIC,
             arguments.master,
             breakage=arguments.breakage,
             seed=arguments.seed,

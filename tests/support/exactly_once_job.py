@@ -63,9 +63,9 @@ def start(spark: Any, folder: Path, settings: dict[str, Any]) -> Any:
 
 def reason_of(text: str) -> str:
     """The line that matters of a failure that comes with the traces of two languages."""
-    found = re.findall(r"^(?:.*\b)?(kproducer[\w.]*\.\w+(?:Error|Exception): .*)$", text, re.MULTILINE)
-    if found:
-        return str(found[-1])[:800]
+    python = re.findall(r"^(?!org\.|java\.)([\w.]+(?:Error|Exception): .*)$", text, re.MULTILINE)
+    if python:
+        return str(python[-1])[:800]
     # Spark says which query it was before and after it says what happened.
     said = " ".join(text.split()).split(" terminated with exception: ")[-1]
     return said.split(" === Streaming Query === ")[0][:400]

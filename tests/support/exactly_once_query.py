@@ -28,7 +28,6 @@ from tests.support.reader import iterate_topic
 from tests.support.spark_driver import SparkDriver, spark_home
 from tests.support.step_trap import StepTrap
 
-TOPIC = "exactly-once"
 FILES_PER_BATCH = 3
 #: Files that wait to be written; enough that the query never waits for long.
 BACKLOG = 8
@@ -53,10 +52,11 @@ class Judgement(NamedTuple):
 
 
 class ExactlyOnceQuery:
-    """Not thread-safe. The topic, with ``PARTITIONS`` partitions, has to exist.
+    """Not thread-safe.
 
     Args:
         servers: of the cluster.
+        topic: there, with ``PARTITIONS`` partitions, and empty.
         master: Spark's.
         breakage: ``markers``, ``delivery``, ``isolation``, or nothing: what must not work, to see the verdict
             fail.
@@ -67,6 +67,7 @@ class ExactlyOnceQuery:
     def __init__(
         self,
         servers: str,
+        topic: str,
         master: str,
         *,
         breakage: str | None = None,
@@ -76,6 +77,7 @@ class ExactlyOnceQuery:
         say: Callable[[str], None] = print,
     ) -> None:
         self._servers = servers
+        self.topic = topic
         self._breakage = breakage
         self._lifetime_seconds = lifetime_seconds
         self._say = say
@@ -87,7 +89,7 @@ class ExactlyOnceQuery:
         self._seen = SeenRows()
         self._feeder = _Feeder(self.folder / "source", self._seen, seed, backlog)
         self._reader = LiveReader(
-            servers, TOPIC, PARTITIONS, self._seen.see, self._seen.at_end, self._isolation_level
+            servers, topic, PARTITIONS, self._seen.see, self._seen.at_end, self._isolation_level
         )
         self._drivers: list[SparkDriver] = []
         #: Why drivers ended by themselves, those that were still in charge.
@@ -144,7 +146,7 @@ class ExactlyOnceQuery:
             return False
         self.driver.kill()
         reason = failure_of(self.driver)
-        self.tell(f"the query failed, and is started again: {reason}")
+        self.tell(f"the query failed, and is started again: {reason[:300]}")
         self.failures[_kind_of(reason)] += 1
         if _REFUSAL.search(reason):
             self._refusals.append(reason)
@@ -176,11 +178,11 @@ class ExactlyOnceQuery:
 
     def judge(self) -> Judgement:
         """After ``finish``: what both readers saw."""
-        ends = await_no_open_transaction(self._servers, TOPIC, range(PARTITIONS), SETTLE_SECONDS)
+        ends = await_no_open_transaction(self._servers, self.topic, range(PARTITIONS), SETTLE_SECONDS)
         final = self._feeder.expected()
         for record in iterate_topic(
             self._servers,
-            TOPIC,
+            self.topic,
             next_offsets=ends,
             timeout_seconds=SETTLE_SECONDS,
             isolation_level=self._isolation_level,
@@ -211,7 +213,9 @@ class ExactlyOnceQuery:
         return "read_uncommitted" if self._breakage == "isolation" else "read_committed"
 
     def _write_settings(self, master: str) -> None:
-        options = {"kafka.bootstrap.servers": self._servers, "topic": TOPIC, "summary": "job"}
+        options = {"kafka.bootstrap.servers": self._servers, "topic": self.topic, "summary": "job"}
+        # Several batches for each partition: a task without a transaction would be seen in parts.
+        options["kafka.batch.size"] = "2000"
         if self._breakage != "delivery":
             # So that readers do not wait long for what a zombie leaves behind, which no driver ends any more.
             options |= {"delivery": "exactly-once", "kafka.transaction.timeout.ms": "60000"}
