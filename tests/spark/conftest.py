@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.kafka_fixtures import skip_or_fail
-from tests.support.maven_artifacts import KafkaUnavailableError, java_command
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.kafka_fixtures import skip_or_fail, start_or_skip, versions_under_test
+from tests.support.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, java_command
 
 _JOB = Path(__file__).with_name("write_job.py")
 _JOB_TIMEOUT_SECONDS = 170
@@ -29,6 +30,18 @@ SMALL_SPARK = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Dlog4j2.level=ERROR",
 }
+
+
+#: Transactions of protocol 2, and the last 3.x, whose clusters have protocol 1.
+_PROTOCOLS = [each for each in (NEWEST_VERSION, "3.9.2") if each in versions_under_test()]
+
+
+@pytest.fixture(scope="session", params=_PROTOCOLS)
+def each_protocol(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """One node, that soon ends transactions which ran out of time."""
+    interval = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    with start_or_skip(request.param, properties=interval) as cluster:
+        yield cluster
 
 
 def require_java() -> None:

@@ -47,6 +47,7 @@ DRIVER_STEPS = [
     "decide",
     "commit_first",
     "commit_rest",
+    "confirm",
     "committed",
 ]
 

@@ -1,0 +1,158 @@
+"""The ports of exactly-once writes on Apache Kafka, without Spark: tasks and driver as it calls them."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+
+from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
+from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
+from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
+from kproducer.spark.exactly_once.kafka_ports import DriverSession, KafkaDriver, KafkaTask, TransactionalPair
+from kproducer.spark.exactly_once.spark_write import SparkWrite
+from kproducer.spark.exactly_once.task_messages import PreparedTask, RepeatedTask
+from kproducer.spark.exactly_once.task_protocol import TaskProtocol
+from kproducer.spark.producer_cache import ProducerCache
+from kproducer.spark.write_columns import WriteColumns
+from kproducer.spark.write_options import WriteOptions
+from tests.support.committed_records import read_committed
+from tests.support.topics import create_topic
+
+pytestmark = pytest.mark.kafka
+
+_names = (f"exactly-once-{number}" for number in itertools.count())
+
+
+class Write:
+    """One query's tasks and driver, with caches of their own."""
+
+    def __init__(self, cluster, **options) -> None:
+        self.cluster = cluster
+        self.topic = next(_names)
+        create_topic(cluster.bootstrap_servers, self.topic, 2)
+        self.identity = WriteIdentity(WriteKind.STREAM, self.topic, "k")
+        given = {
+            "kafka.bootstrap.servers": cluster.bootstrap_servers,
+            "topic": self.topic,
+            "delivery": "exactly-once",
+            "transactionalIdPrefix": "k",
+            **options,
+        }
+        self.options = WriteOptions.parse(given, is_stream=True)
+        self.columns = WriteColumns(value=0, topic_option=self.topic)
+        self.pairs = ProducerCache(TransactionalPair, exclusive=True)
+        self.sessions = ProducerCache(DriverSession, exclusive=True)
+
+    def close(self) -> None:
+        self.pairs.close_idle()
+        self.sessions.close_idle()
+
+    def task(self, task, rows, number=0, run="run-1", on_step=lambda step: None):
+        port = KafkaTask(self.columns, self.options, self.pairs)
+        checksum = SparkWrite(self.columns, self.options, None)._new_checksum
+        batch = pa.RecordBatch.from_arrays([pa.array(rows)], names=["value"])
+        try:
+            message = TaskProtocol(port, checksum, on_step).write(
+                TaskPlace(self.identity, number, run, task), iter([batch])
+            )
+        finally:
+            port.release()
+        return message
+
+    def tasks(self, partitions, number=0, run="run-1"):
+        return [self.task(task, rows, number, run) for task, rows in enumerate(partitions)]
+
+    def commit(self, messages, number=0):
+        port = KafkaDriver(self.options, self.sessions)
+        try:
+            DriverProtocol(port).commit(messages, number)
+        finally:
+            port.release()
+
+    def abort(self, messages):
+        port = KafkaDriver(self.options, self.sessions)
+        DriverProtocol(port).abort(messages)
+        port.release()
+
+    def visible(self):
+        return sorted(
+            value.decode()
+            for values in read_committed(self.cluster.bootstrap_servers, self.topic, 2)
+            for value in values
+        )
+
+
+@pytest.fixture
+def write(request, each_protocol):
+    made = Write(each_protocol, **getattr(request, "param", {}))
+    yield made
+    made.close()
+
+
+def test_several_batches_with_the_same_producers_and_session(write):
+    for number in range(3):
+        write.commit(write.tasks([[f"a{number}", f"b{number}"], [f"c{number}"]], number), number)
+    assert len(write.pairs) == len(write.sessions) == 1
+    assert write.visible() == sorted(f"{letter}{number}" for letter in "abc" for number in range(3))
+
+
+def test_a_replay_recognises_what_is_committed_and_fences_the_rest(write):
+    first = write.tasks([["a"], ["b"], ["c"]])
+    port = KafkaDriver(write.options, write.sessions)
+
+    def stop(step):
+        if step == "commit_rest":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        DriverProtocol(port, on_step=stop).commit(first, 0)
+    again = write.tasks([["a"], ["b"], ["c"]], run="run-2")
+    assert [type(each) for each in again] == [RepeatedTask, PreparedTask, PreparedTask]
+    write.commit(again)
+    assert write.visible() == ["a", "b", "c"]
+    # The first driver wakes up, and its tasks' transactions are not its own any more.
+    errors = port.commit([each.transaction for each in first[1:]])
+    assert all(error is not None for error in errors)
+    port.release()
+    write.commit(write.tasks([["d"]], 1, "run-2"), 1)
+    assert write.visible() == ["a", "b", "c", "d"]
+
+
+def test_aborted_tasks_are_never_seen_and_readers_do_not_wait(write):
+    write.abort([*write.tasks([["a"], ["b"]]), None])
+    assert write.visible() == []
+    write.commit(write.tasks([["a"], ["b"]], run="run-2"))
+    assert write.visible() == ["a", "b"]
+
+
+def test_two_tasks_at_a_time_have_two_producers(write):
+    def other(step):
+        if step == "send":
+            messages.append(write.task(1, ["b"]))
+
+    messages = []
+    messages.insert(0, write.task(0, ["a"], on_step=other))
+    assert len(write.pairs) == 2
+    write.commit(messages)
+    assert write.visible() == ["a", "b"]
+
+
+@pytest.mark.parametrize("write", [{"kafka.transaction.timeout.ms": "900001"}], indirect=True)
+def test_more_time_than_brokers_give_is_refused_with_both_settings(write):
+    with pytest.raises(ExactlyOnceError, match=r"transaction\.max\.timeout\.ms") as caught:
+        write.task(0, ["a"])
+    assert "'kafka.transaction.timeout.ms'" in str(caught.value)
+    assert len(write.pairs) == 0
+
+
+@pytest.mark.parametrize("write", [{"kafka.transaction.timeout.ms": "1000"}], indirect=True)
+def test_a_batch_that_takes_longer_than_its_transactions_names_the_setting(write):
+    messages = write.tasks([["a"]])
+    # Readers wait until the cluster has ended it.
+    assert write.visible() == []
+    with pytest.raises(CommitFailedError, match=r"kafka\.transaction\.timeout\.ms"):
+        write.commit(messages)
+    write.commit(write.tasks([["a"]], run="run-2"))
+    assert write.visible() == ["a"]
