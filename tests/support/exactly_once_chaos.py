@@ -39,10 +39,11 @@ CHAOS_PROPERTIES = {
 TOPIC = "exactly-once"
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 SETTLE_SECONDS = 180.0
-#: Steps in a task and in the driver's commit. At each the process that comes there is killed, and another
-#: time everything.
+#: Steps in a task and in the driver's commit: at each, the process that comes there is killed.
 TASK_STEPS = ("marker", "send", "add_marker", "prepare", "prepared")
-DRIVER_STEPS = ("fence_driver", "decide", "commit_first", "commit_rest", "committed")
+DRIVER_STEPS = ("fence_driver", "decide", "commit_first", "commit_rest", "confirm", "committed")
+#: At each of these everything is killed, another time.
+LAST_STEPS = ("prepare", "prepared", *DRIVER_STEPS)
 #: Where a driver stands still until another has taken over, and then goes on.
 ZOMBIE_STEPS = ("prepare", "decide", "commit_first", "commit_rest")
 #: A step of a task comes several times in a batch: not always the first of them.
@@ -91,10 +92,10 @@ class ExactlyOnceChaos:
 
     def _plan(self, kills: int) -> list[Fault]:
         """Every named step, random kills up to the number, and brokers in between."""
-        named: list[Fault] = []
-        for step in self._query.steps_of(*TASK_STEPS, *DRIVER_STEPS):
-            named += [partial(self.kill_one_at, step), partial(self.kill_all_at, step)]
-        zombies: list[Fault] = [partial(self.revive_at, step) for step in self._query.steps_of(*ZOMBIE_STEPS)]
+        steps = self._query.steps_of
+        named: list[Fault] = [partial(self.kill_one_at, step) for step in steps(*TASK_STEPS, *DRIVER_STEPS)]
+        named += [partial(self.kill_all_at, step) for step in steps(*LAST_STEPS)]
+        zombies: list[Fault] = [partial(self.revive_at, step) for step in steps(*ZOMBIE_STEPS)]
         anywhere = [
             self._kill_worker,
             self._kill_executor,
