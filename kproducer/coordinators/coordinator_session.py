@@ -116,10 +116,10 @@ class CoordinatorSession:
         manager = producer.manager
         manager.begin_transaction()
         self._loop.drive([producer.wait_for(manager.send_offsets(offsets, group_metadata))], deadline_ms)
-        error = self._end_of("write_offsets (nothing is committed)", producer, timeout_s)
+        error = self._end_of("write_offsets (nothing is committed)", producer, timeout_s, group)
         if error is None:
             self._loop.drive([producer.wait_for(manager.begin_commit())], deadline_ms)
-            error = self._end_of("write_offsets (which may be committed)", producer, timeout_s)
+            error = self._end_of("write_offsets (which may be committed)", producer, timeout_s, group)
         if manager.state is TransactionState.ABORTABLE_ERROR:
             # Nothing of it is there in any case; this is for the next transaction.
             self._loop.drive([producer.wait_for(manager.begin_abort())], deadline_ms)
@@ -210,9 +210,12 @@ class CoordinatorSession:
             self._loop.drive([self._loop.link(lookup)], deadline_ms)
             self._looks_up_several = not lookup.is_unsupported
 
-    def _end_of(self, call: str, producer: RemoteProducer, timeout_s: float) -> KafkaError | None:
+    def _end_of(
+        self, call: str, producer: RemoteProducer, timeout_s: float, group: str | None = None
+    ) -> KafkaError | None:
         """How the producer's step has ended; if it has not, that is an error too."""
-        of_whom = f"transactional id {producer.transactional_id!r}"
+        of_group = "" if group is None else f", group {group!r}"
+        of_whom = f"transactional id {producer.transactional_id!r}{of_group}"
         if not producer.has_ended:
             return self._timeout(call, f"{of_whom}: {producer.waits_for}", timeout_s)
         producer.acknowledge()

@@ -7,10 +7,13 @@ effect at the broker; "after" that it has, and only the answer goes astray.
 from __future__ import annotations
 
 import attrs
+from kproducer_messages import RESPONSES, find_coordinator_response, txn_offset_commit_response
 
 from tests.fakebroker.actions import Action, Close, Gate, Handler, Hold, Reply, Silence, Stall
 from tests.fakebroker.connection import RequestContext
 from tests.fakebroker.key00_produce import Refusal
+
+_OFFSET_FETCH, _FIND_COORDINATOR, _INIT_PRODUCER_ID, _TXN_OFFSET_COMMIT = 9, 10, 22, 28
 
 
 def refuse_produce(
@@ -105,3 +108,46 @@ def fragmented(size: int = 1) -> Handler:
 def silence() -> Handler:
     """Neither apply nor answer; later requests are served (their answers then seem to be this one's)."""
     return lambda context: Silence()
+
+
+def refuse_coordination(code: int, *, whole: bool = True) -> Handler:
+    """Refuse a request to a coordinator, or the look-up of one: no effect, and this error code.
+
+    Args:
+        code: of the request, or of each thing that it asks for where the answer has no code of its own.
+        whole: false: offsets are refused for their partitions, and not for their group.
+    """
+
+    def handler(context: RequestContext) -> Action:
+        message, key = context.message, context.api_key
+        answer = RESPONSES[key](throttle_time_ms=context.broker.throttle_time_ms)
+        if key == _FIND_COORDINATOR and context.api_version >= 4:
+            found = find_coordinator_response.Coordinator
+            answer.coordinators = [
+                found(key=name, node_id=-1, host="", port=-1, error_code=code)
+                for name in message.coordinator_keys
+            ]
+        elif key == _OFFSET_FETCH:
+            answer = context.apply()
+            for group in answer.groups or [answer]:
+                if whole:
+                    group.error_code, group.topics = code, []
+                for topic in group.topics:
+                    for partition in topic.partitions:
+                        partition.error_code, partition.committed_offset = code, -1
+        elif key == _TXN_OFFSET_COMMIT:
+            of_topic = txn_offset_commit_response.TxnOffsetCommitResponseTopic
+            of_partition = txn_offset_commit_response.TxnOffsetCommitResponsePartition
+            for topic in message.topics:
+                refused = [
+                    of_partition(partition_index=asked.partition_index, error_code=code)
+                    for asked in topic.partitions
+                ]
+                answer.topics.append(of_topic(name=topic.name, partitions=refused))
+        else:
+            answer.error_code = code
+            if key == _INIT_PRODUCER_ID:
+                answer.producer_id, answer.producer_epoch = -1, -1
+        return Reply(answer)
+
+    return handler

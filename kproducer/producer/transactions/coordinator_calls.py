@@ -166,6 +166,8 @@ class CoordinatorCalls:
         request = self.in_flight or self._request
         if request is None:
             return ""
+        if request.coordinator is not None and request.coordinator not in self._nodes:
+            request = FindCoordinator(request.coordinator)
         node = self.node_for(request)
         return (
             f"waiting for {request}"
