@@ -48,7 +48,7 @@ transaction-chaos: setup ## transactions under random faults (SECONDS=600, KAFKA
 	@$(PY) -m tests.support.transaction_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
-exactly-once-chaos: native ## a Spark query killed at every step, and what a reader saw (BATCHES=200, KILLS=36, SECONDS=, KAFKA=4.4.0, CHAOS_ARGS=)
+exactly-once-chaos: native ## a Spark query killed at every step, and what a reader saw (BATCHES=200, KILLS=32, SECONDS=, KAFKA=4.4.0, CHAOS_ARGS=)
 	@$(PY) -m tests.support.exactly_once_chaos $(if $(BATCHES),--batches $(BATCHES)) $(if $(KILLS),--kills $(KILLS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
