@@ -2,6 +2,8 @@
 
 ``three``: commits the transaction "one" with an offset, aborts "two", commits "three"; each writes to both
 partitions of TOPIC. ``prepare``: writes "handed over", prepares, prints the result, hangs until it is killed.
+``tasks``: for each line on standard input a micro-batch: transactions of TASKS transactional ids, one after
+the other, each with a record and an offset of the group of its name; prints each when it is prepared.
 ``copy``: consumes TOPIC to its end, and produces to TOPIC-copy, the positions as part of the transactions.
 """
 
@@ -17,6 +19,8 @@ RECORDS = 20
 OFFSET = 10
 #: So many records the script "copy" puts into a transaction.
 COPY_SIZE = 10
+#: So many transactional ids the script "tasks" writes under.
+TASKS = 5
 
 
 def values_of(name: str) -> list[bytes]:
@@ -51,6 +55,19 @@ def prepare(producer: KafkaProducer, topic: str, group: str, servers: str) -> No
     threading.Event().wait(60)
 
 
+def tasks(producer: KafkaProducer, topic: str, group: str, servers: str) -> None:
+    for batch, _ in enumerate(sys.stdin):
+        for task in range(TASKS):
+            name = f"{topic}-{task}"
+            producer.change_transactional_id(name)
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send(topic, b"%d-%d" % (batch, task), partition=task % 2)
+            mark = {TopicPartition(topic, 0): OffsetAndMetadata(batch, metadata=f"task {task}")}
+            producer.send_offsets_to_transaction(mark, ConsumerGroupMetadata(name))
+            print(pickle.dumps(producer.prepare()).hex(), flush=True)
+
+
 def copy(producer: KafkaProducer, topic: str, group: str, servers: str) -> None:
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as Place
@@ -81,14 +98,15 @@ def copy(producer: KafkaProducer, topic: str, group: str, servers: str) -> None:
 
 def main() -> None:
     script, servers, transactional_id, topic, group = sys.argv[1:]
-    scripts = {"three": three, "prepare": prepare, "copy": copy}
+    scripts = {"three": three, "prepare": prepare, "tasks": tasks, "copy": copy}
     with KafkaProducer(
         bootstrap_servers=servers,
         enable_idempotence=True,
         transactional_id=transactional_id,
         linger_ms=0,
     ) as producer:
-        producer.init_transactions()
+        if script != "tasks":
+            producer.init_transactions()
         scripts[script](producer, topic, group, servers)
 
 

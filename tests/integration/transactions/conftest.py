@@ -72,6 +72,7 @@ def start_script(three_nodes: KafkaCluster) -> Iterator[Callable[..., subprocess
         command = [sys.executable, "-W", "error", "-m", "tests.support.scripted_transactions"]
         child = subprocess.Popen(
             [*command, script, servers, transactional_id, topic, f"{topic}-group"],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
