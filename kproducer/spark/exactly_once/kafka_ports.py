@@ -134,7 +134,7 @@ class KafkaTask:
 
     def add_marker(self, group: str, offset: OffsetAndMetadata) -> None:
         """As the port says."""
-        with _explained():
+        with _explained(f"marker of group '{group}'"):
             self._pair.producer.send_offsets_to_transaction(
                 {_marker_partition(self._options): offset}, ConsumerGroupMetadata(group)
             )
@@ -243,15 +243,15 @@ def _patience_s(config: ProducerConfig) -> float:
 
 
 @contextlib.contextmanager
-def _explained(*, fenced: bool = True) -> Iterator[None]:
-    """Say what helps, where something does."""
+def _explained(subject: str = "", *, fenced: bool = True) -> Iterator[None]:
+    """Say what helps, where something does; and what it is about, where the error does not."""
     try:
         yield
     except KafkaError as error:
         cure = _cure(error)
         if cure is None or (isinstance(error, FencedError) and not fenced):
             raise
-        explained = ExactlyOnceError(f"{error}: {cure}")
+        explained = ExactlyOnceError(f"{subject}{': ' if subject else ''}{error}: {cure}")
         if error.outcome is not None:
             explained.outcome = error.outcome
         raise explained from error

@@ -1,0 +1,132 @@
+"""What brokers refuse in exactly-once writes, and what the error says: on a fake broker, without Spark."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from kproducer.errors import KafkaError
+from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
+from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
+from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
+from kproducer.spark.exactly_once.kafka_ports import DriverSession, KafkaDriver, KafkaTask, TransactionalPair
+from kproducer.spark.exactly_once.task_protocol import TaskProtocol
+from kproducer.spark.producer_cache import ProducerCache
+from kproducer.spark.write_columns import WriteColumns
+from kproducer.spark.write_options import WriteOptions
+from tests.fakebroker import FakeCluster, faults
+from tests.spark.memory_kafka import SumOfRows
+
+PRODUCE, OFFSET_FETCH, INIT, END, COMMIT_OFFSETS = 0, 9, 22, 26, 28
+TOPIC_REFUSED, GROUP_REFUSED, INVALID_TIMEOUT, ID_REFUSED = 29, 30, 50, 53
+PLACE = TaskPlace(WriteIdentity(WriteKind.STREAM, "query", "k"), 0, "run", 0)
+
+
+class NoSum(SumOfRows):
+    def update(self, batch):
+        self.rows += batch.num_rows
+
+
+class Bench:
+    def __init__(self, cluster) -> None:
+        self.cluster = cluster
+        self.options = WriteOptions.parse(
+            {
+                "kafka.bootstrap.servers": ",".join(cluster.bootstrap_servers),
+                "topic": "t",
+                "delivery": "exactly-once",
+                "kafka.linger.ms": "0",
+                "kafka.retry.backoff.ms": "10",
+            },
+            is_stream=True,
+        )
+        self.pairs = ProducerCache(TransactionalPair, exclusive=True)
+        self.sessions = ProducerCache(DriverSession, exclusive=True)
+
+    def task(self):
+        port = KafkaTask(WriteColumns(value=0, topic_option="t"), self.options, self.pairs)
+        rows = pa.RecordBatch.from_arrays([pa.array(["a"])], names=["value"])
+        try:
+            return TaskProtocol(port, NoSum).write(PLACE, iter([rows]))
+        finally:
+            port.release()
+
+    def commit(self, *messages):
+        port = KafkaDriver(self.options, self.sessions)
+        try:
+            DriverProtocol(port).commit(messages, 0)
+        finally:
+            port.release()
+
+    def refuse(self, api_key, code, **how):
+        return self.cluster.control(api_key, faults.refuse_coordination(code, **how), times=None)
+
+
+@pytest.fixture(params=[1, 2])
+def bench(request):
+    with FakeCluster(1) as cluster:
+        cluster.create_topic("t", 1)
+        cluster.transaction_version = request.param
+        made = Bench(cluster)
+        yield made
+        made.pairs.close_idle()
+        made.sessions.close_idle()
+
+
+@pytest.mark.parametrize(
+    ("api_key", "code", "whole", "said"),
+    [
+        (INIT, ID_REFUSED, True, "k-query-0"),
+        (OFFSET_FETCH, GROUP_REFUSED, True, "k-query-driver"),
+        (OFFSET_FETCH, TOPIC_REFUSED, False, "t-0"),
+        (COMMIT_OFFSETS, GROUP_REFUSED, True, "k-query-0"),
+        (COMMIT_OFFSETS, TOPIC_REFUSED, True, "t-0"),
+    ],
+)
+def test_a_missing_permission_of_a_task_is_named_with_the_options_that_it_follows_from(
+    bench, api_key, code, whole, said
+):
+    bench.refuse(api_key, code, whole=whole)
+    with pytest.raises(ExactlyOnceError) as caught:
+        bench.task()
+    assert said in str(caught.value)
+    assert "'transactionalIdPrefix'" in str(caught.value)
+    assert "'markerTopic'" in str(caught.value)
+    assert len(bench.pairs) == 0
+
+
+def test_a_missing_permission_of_the_driver_is_named_and_nothing_is_committed(bench):
+    message = bench.task()
+    fault = bench.refuse(INIT, ID_REFUSED)
+    with pytest.raises(ExactlyOnceError, match="k-query-driver"):
+        bench.commit(message)
+    fault.remove()
+    bench.commit(message)
+
+
+def test_a_timeout_that_brokers_do_not_take_is_named_with_both_settings(bench):
+    bench.refuse(INIT, INVALID_TIMEOUT)
+    with pytest.raises(ExactlyOnceError, match=r"transaction\.max\.timeout\.ms") as caught:
+        bench.task()
+    assert "'kafka.transaction.timeout.ms'" in str(caught.value)
+
+
+def test_a_commit_that_is_refused_fails_with_the_task_and_the_reason(bench):
+    message = bench.task()
+
+    def refuse_task(context):
+        is_task = context.message.transactional_id == "k-query-0"
+        return faults.refuse_coordination(ID_REFUSED)(context) if is_task else None
+
+    bench.cluster.control(END, refuse_task, times=None)
+    with pytest.raises(
+        CommitFailedError, match="1 of 1 tasks could not be committed; the first is 'k-query-0'"
+    ):
+        bench.commit(message)
+
+
+def test_a_task_whose_rows_are_refused_aborts_and_says_which_topic(bench):
+    bench.cluster.control(PRODUCE, faults.refuse_produce(87), times=None)
+    with pytest.raises(KafkaError, match="topic 't', partition 0"):
+        bench.task()
+    assert len(bench.pairs) == 0
