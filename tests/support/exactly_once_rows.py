@@ -53,9 +53,9 @@ class Verdict:
 class SeenRows:
     """What one reader has seen of the files that are known. Thread-safe.
 
-    A task's transaction becomes visible in each partition at once, though not in all partitions at the same
-    time. So whenever the reader is at the end of a partition (``at_end``), it has seen all of a file's
-    rows there or none.
+    Readers of a partition stop before the first row of an open transaction; behind it may be rows of a committed
+    one. And partitions come one after the other. So a task is looked at where no transaction is open: whenever
+    the reader is at such an end of a partition (``at_end``), it has seen all of a file's rows there, or none.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class SeenRows:
                 self._verdict.note(f"row {line} of file {number} again in partition {partition}")
 
     def at_end(self, partition: int) -> None:
-        """The reader has seen all that is visible of a partition now."""
+        """The reader has seen all that there is in a partition now, and nothing is open there."""
         with self._lock:
             for number in self._unchecked[partition]:
                 expected = range(partition, self._files[number], PARTITIONS)

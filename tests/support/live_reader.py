@@ -9,13 +9,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 
 class LiveReader:
-    """Calls back for every record, and each time it has seen all that is visible of a partition.
+    """Calls back for every record, and each time it has seen all there is of a partition.
 
     Callbacks come from its thread. Brokers may go and come back: it waits for them.
 
     Args:
         on_record: with partition and value.
-        on_end: with the partition whose end, for readers of this isolation level, was reached.
+        on_end: with the partition whose end was reached, while no transaction is open in it.
     """
 
     def __init__(
@@ -73,6 +73,9 @@ class LiveReader:
         if error is None:
             self._on_record(message.partition(), message.value())
         elif error.code() == KafkaError._PARTITION_EOF:
-            self._on_end(message.partition())
+            # Else it is the end for readers of committed records alone: a transaction is open.
+            place = TopicPartition(message.topic(), message.partition())
+            if message.offset() == self._consumer.get_watermark_offsets(place, cached=True)[1]:
+                self._on_end(message.partition())
         elif error.code() >= 0 and not error.retriable():
             raise KafkaException(error)
