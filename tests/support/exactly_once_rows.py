@@ -53,9 +53,10 @@ class Verdict:
 class SeenRows:
     """What one reader has seen of the files that are known. Thread-safe.
 
-    Readers of a partition stop before the first row of an open transaction; behind it may be rows of a committed
-    one. And partitions come one after the other. So a task is looked at where no transaction is open: whenever
-    the reader is at such an end of a partition (``at_end``), it has seen all of a file's rows there, or none.
+    Readers of a partition stop before the first row of an open transaction, and behind it may be rows of a
+    committed one. And partitions come one after the other. So a task is looked at where no transaction is
+    open: whenever the reader is at such an end of a partition (``at_end``), it has seen all rows of a file
+    there, or none.
     """
 
     def __init__(self) -> None:
