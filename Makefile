@@ -52,6 +52,9 @@ exactly-once-chaos: native ## a Spark query killed at every step, and what a rea
 	@$(PY) -m tests.support.exactly_once_chaos $(if $(BATCHES),--batches $(BATCHES)) $(if $(KILLS),--kills $(KILLS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
+exactly-once-model: setup ## every order of events in a model of Kafka and Spark, with the real protocols (MODEL_ARGS=)
+	@$(PY) -m tests.spark.exactly_once_model $(MODEL_ARGS)
+
 demo: setup ## a million events through an embedded broker and back (KAFKA=4.4.0, BOOTSTRAP=host:port, COUNT=, INPUT=)
 	@$(PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) \
 		$(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) --spark $(DEMO_ARGS)
