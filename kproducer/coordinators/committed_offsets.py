@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _MOST_GROUPS: Final = 100
 #: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 _MOVED: Final = (15, 16)
+#: UNSTABLE_OFFSET_COMMIT: after the answer to a commit, until its markers are written: some milliseconds.
+_UNSTABLE: Final = 88
+_FIRST_UNSTABLE_PAUSE_MS: Final = 10
 #: GROUP_ID_NOT_FOUND: who has never committed anything need not exist.
 _NO_GROUP: Final = 69
 
@@ -186,14 +189,17 @@ class CommittedOffsets:
             return
         error = error_for_code(answer.code, None, f"group {name!r}, {self._topic_partition}")
         if error.retriable:
-            self._again(name, str(error), now_ms, moved=answer.code in _MOVED)
+            unstable = answer.code == _UNSTABLE
+            self._again(name, str(error), now_ms, moved=answer.code in _MOVED, unstable=unstable)
         else:
             self._failed(name, error)
 
-    def _again(self, name: str, trouble: str, now_ms: int, *, moved: bool = False) -> None:
+    def _again(
+        self, name: str, trouble: str, now_ms: int, *, moved: bool = False, unstable: bool = False
+    ) -> None:
         group = self._open[name]
         group.trouble = trouble
-        group.attempts.failed(now_ms)
+        group.attempts.failed(now_ms, first_ms=_FIRST_UNSTABLE_PAUSE_MS if unstable else None)
         if moved:
             self._known.forget(group.coordinator)
 

@@ -19,6 +19,7 @@ from kproducer.types import Node
 
 #: A producer that changes its transactional id with each piece of work meets more and more of them.
 _MOST_COORDINATORS: Final = 10_000
+_MOST_DOUBLINGS: Final = 16
 
 
 class Attempts:
@@ -35,10 +36,20 @@ class Attempts:
         self.failures = 0
         self.not_before_ms = 0
 
-    def failed(self, now_ms: int, longest_ms: int | None = None) -> None:
-        """Wait longer than the last time, ``longest_ms`` at most."""
+    def failed(self, now_ms: int, longest_ms: int | None = None, first_ms: int | None = None) -> None:
+        """Wait longer than the last time.
+
+        Args:
+            now_ms: monotonic.
+            longest_ms: so long at most, every time.
+            first_ms: so long at most the first time, then twice as long, and so on: it will be over soon.
+        """
         pause_ms = self._backoff.backoff_ms(self.failures)
-        self.not_before_ms = now_ms + (pause_ms if longest_ms is None else min(pause_ms, longest_ms))
+        if longest_ms is not None:
+            pause_ms = min(pause_ms, longest_ms)
+        if first_ms is not None:
+            pause_ms = min(pause_ms, first_ms << min(self.failures, _MOST_DOUBLINGS))
+        self.not_before_ms = now_ms + pause_ms
         self.failures += 1
 
 
@@ -141,9 +152,9 @@ class CoordinatorCalls:
         """A look-up has to be made again."""
         self._lookup_attempts.failed(now_ms)
 
-    def again(self, now_ms: int, longest_ms: int | None = None) -> None:
-        """The request has to be sent again after a pause, of ``longest_ms`` at most."""
-        self._request_attempts.failed(now_ms, longest_ms)
+    def again(self, now_ms: int, longest_ms: int | None = None, first_ms: int | None = None) -> None:
+        """The request has to be sent again after a pause; see ``Attempts.failed``."""
+        self._request_attempts.failed(now_ms, longest_ms, first_ms)
 
     def forget(self, coordinator: Coordinator | None) -> None:
         """That broker is not the coordinator, or does not answer: look it up before the next request."""

@@ -43,6 +43,7 @@ _S = TransactionState
 
 #: The markers of the last transaction take a moment; who begins the next at once would wait a whole backoff.
 _FIRST_PARTITIONS_PAUSE_MS: Final = 20
+_FIRST_BUSY_PAUSE_MS: Final = 20
 _CONCURRENT_TRANSACTIONS: Final = 51
 _INVALID_TXN_STATE: Final = 48
 #: UNKNOWN_PRODUCER_ID, INVALID_PRODUCER_ID_MAPPING
@@ -306,8 +307,12 @@ class CoordinatorDialogue:
         is_first = (
             isinstance(request, AddPartitionsToTxn) and transaction is not None and not transaction.partitions
         )
-        is_short = is_first and code == _CONCURRENT_TRANSACTIONS
-        calls.again(now_ms, _FIRST_PARTITIONS_PAUSE_MS if is_short else None)
+        is_busy = code == _CONCURRENT_TRANSACTIONS
+        calls.again(
+            now_ms,
+            _FIRST_PARTITIONS_PAUSE_MS if is_busy and is_first else None,
+            _FIRST_BUSY_PAUSE_MS if is_busy else None,
+        )
 
     def _note_partial_success(self, request: TransactionRequest, answer: Answer) -> None:
         transaction = self._life.transaction
