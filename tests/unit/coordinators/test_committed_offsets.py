@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kproducer_messages import RESPONSES
 from kproducer_messages.find_coordinator_response import Coordinator as Found
@@ -245,6 +245,7 @@ _ENDINGS = st.tuples(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(_ENDINGS, max_size=40), st.sampled_from([7, 9]))
 def test_whatever_happens_each_group_gets_its_answer(endings: list[Any], newest: int) -> None:
     groups = Groups(most=newest)
