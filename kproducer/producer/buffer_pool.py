@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from kproducer.clock import Clock
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
-from kproducer.records.record_batch_builder import FIRST_BUFFER_BYTES, GROWTH_FACTOR
+from kproducer.records.record_batch_builder import buffer_sizes
 
 
 class _Waiter:
@@ -60,19 +60,14 @@ class BufferPool:
     def __init__(self, total_bytes: int, largest_bytes: int, clock: Clock) -> None:
         # Fixed after construction.
         self.total_bytes = total_bytes
-        self.first_bytes = min(FIRST_BUFFER_BYTES, largest_bytes)
         self._clock = clock
         self._lock = threading.Lock()
         # Guarded by _lock.
         #: Buffers to be had again, by size; the sizes are fixed, largest first.
-        self._free: dict[int, list[bytearray]] = {}
-        size = self.first_bytes
-        while size < largest_bytes:
-            self._free[size] = []
-            size *= GROWTH_FACTOR
-        self._free[largest_bytes] = []
-        self._free = dict(sorted(self._free.items(), reverse=True))
-        self.large_bytes = tuple(size for size in self._free if size > self.first_bytes)
+        sizes = buffer_sizes(largest_bytes)
+        self._free: dict[int, list[bytearray]] = {size: [] for size in reversed(sizes)}
+        self.first_bytes = sizes[0]
+        self.large_bytes = sizes[:0:-1]
         self._free_bytes = 0
         self._unpooled_bytes = total_bytes
         #: Head first. Only the head gathers memory, so a large wish cannot be starved by small ones.
@@ -170,7 +165,7 @@ class BufferPool:
         """
         size_bytes = len(buffer)
         with self._lock:
-            available = self._available_locked()
+            available = self._unpooled_bytes + self._free_bytes
             if available + size_bytes > self.total_bytes:
                 raise IllegalStateError(
                     f"A buffer of {size_bytes} bytes was returned twice, or never taken: {available} of"

@@ -7,6 +7,7 @@ Source: KIP-91; Kafka's ``Sender.inFlightBatches``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,12 +34,15 @@ class InFlightBatches:
         """A time (monotonic) before which nothing here expires."""
         return self._earliest_expiry_ms
 
-    def add(self, batch: ProducerBatch, node_id: int) -> None:
-        """Note that ``batch`` is on its way to a node."""
-        self._node_of_batch[batch] = node_id
-        expiry_ms = batch.created_ms + self._delivery_timeout_ms
-        if expiry_ms < self._earliest_expiry_ms:
-            self._earliest_expiry_ms = expiry_ms
+    def add_all(self, batches: Sequence[ProducerBatch], node_id: int) -> None:
+        """Note that batches are on their way to a node."""
+        node_of_batch = self._node_of_batch
+        earliest_ms = self._earliest_expiry_ms - self._delivery_timeout_ms
+        for batch in batches:
+            node_of_batch[batch] = node_id
+            if batch.created_ms < earliest_ms:
+                earliest_ms = batch.created_ms
+                self._earliest_expiry_ms = earliest_ms + self._delivery_timeout_ms
 
     def remove(self, batch: ProducerBatch) -> None:
         """Note that the request's fate is known. The earliest expiry may now be too early: never too late."""

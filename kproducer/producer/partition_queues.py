@@ -94,7 +94,7 @@ class PartitionQueue(Lane):
         """Take out the first batch; it takes no more records."""
         batch = self.batches.popleft()
         if batch is self.open_batch:
-            if batch.is_mostly_empty:
+            if self.fills_batches and batch.is_mostly_empty:
                 self.fills_batches = False
             self.close_lane_locked()
         return batch

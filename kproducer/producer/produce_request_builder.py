@@ -70,7 +70,7 @@ class ProduceRequestBuilder:
                 self.oldest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS
             else:
                 self.latest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS - 1
-        if not all(batch.topic_partition.topic in topic_ids for batch in batches):
+        if not {batch.topic_partition.topic for batch in batches} <= topic_ids.keys():
             # The leader may speak topic ids while the broker that gave us metadata did not.
             self.latest_version = min(self.latest_version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 

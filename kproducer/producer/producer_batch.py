@@ -53,7 +53,6 @@ class ProducerBatch:
         result: the outcome shared with the futures.
         appender: takes records in; ``None`` once the memory was given back.
         is_open: whether records may still be appended.
-        record_count_when_not_full: what ``record_count`` was when a look found room left.
         attempts: how often it was put back to be sent again.
         send_count: how often it was handed to the network.
         in_flight: a request may be reading its buffer: the buffer must not go back to the pool.
@@ -83,7 +82,6 @@ class ProducerBatch:
         "order",
         "producer_epoch",
         "producer_id",
-        "record_count_when_not_full",
         "release_pending",
         "result",
         "retry_at_ms",
@@ -110,7 +108,6 @@ class ProducerBatch:
         self.appender: RecordAppender | None = RecordAppender(builder.writer, self.result)
         self.is_open = True
         self._final_record_count = 0
-        self.record_count_when_not_full = 0
         self._deliveries = self.appender.deliveries
         # I/O thread only.
         self._records: memoryview | None = None

@@ -258,9 +258,9 @@ class Sender:
         ready_nodes, not_ready_delay_ms = self._sendable_nodes(result.ready_nodes, now_ms)
         batches_by_node = accumulator.drain(snapshot, ready_nodes, self._max_request_size, now_ms)
         for node_id, batches in batches_by_node.items():
-            for batch in batches:
-                self.in_flight.add(batch, node_id)
-                if self._guarantee_order:
+            self.in_flight.add_all(batches, node_id)
+            if self._guarantee_order:
+                for batch in batches:
                     accumulator.mute_partition(batch.topic_partition)
         if self._send_requests(batches_by_node, snapshot, now_ms):
             return None

@@ -11,6 +11,7 @@ Knows nothing of partitions, brokers, retries or memory accounting. Source: Kafk
 from __future__ import annotations
 
 import enum
+from functools import lru_cache
 from typing import Final, Protocol
 
 from kproducer.errors import IllegalStateError, LocalProtocolError
@@ -41,6 +42,16 @@ FIRST_BUFFER_BYTES: Final = 16384
 #: How much larger the next buffer is. Few sizes, and few copies: a third of the bytes is copied once more.
 GROWTH_FACTOR: Final = 4
 
+
+@lru_cache(maxsize=64)
+def buffer_sizes(largest_bytes: int) -> tuple[int, ...]:
+    """The sizes that the buffers of batches have while they grow up to ``largest_bytes``, smallest first."""
+    sizes = [min(FIRST_BUFFER_BYTES, largest_bytes)]
+    while sizes[-1] < largest_bytes:
+        sizes.append(min(sizes[-1] * GROWTH_FACTOR, largest_bytes))
+    return tuple(sizes)
+
+
 #: Safety on top of the estimated ratio.
 ESTIMATION_FACTOR: Final = 1.05
 
@@ -63,6 +74,9 @@ class BuilderState(enum.Enum):
     CLOSED = "closed"
     REOPENED = "reopened to rewrite its header"
     ABORTED = "aborted"
+
+    # Members are their own only equals. Enum hashes names, in Python, for each look into the table below.
+    __hash__ = object.__hash__
 
 
 _TRANSITIONS: Final[dict[BuilderState, frozenset[BuilderState]]] = {
@@ -140,7 +154,8 @@ class RecordBatchBuilder:
         #: Plain bytes that went through the stream already.
         self._flushed_bytes = 0
         self._stream: CompressionStream | None = None
-        self._compressed_pieces: list[bytes] = []
+        #: What the stream has given out so far; usually there is no stream.
+        self._compressed_pieces: list[bytes] | None = None
         #: Compression has begun and not come to its end: something was raised in between, by a signal handler
         #: or for want of memory, and records may be in the stream twice.
         self._is_broken = False
@@ -291,10 +306,8 @@ class RecordBatchBuilder:
         if self._buffers is None or len(old) >= largest:
             return False
         wanted = max(writer.position + record_bytes, 2 * len(old))
-        size = FIRST_BUFFER_BYTES
-        while size < wanted:
-            size *= GROWTH_FACTOR
-        larger = self._buffers.try_allocate(min(size, largest))
+        size = next((size for size in buffer_sizes(largest) if size >= wanted), largest)
+        larger = self._buffers.try_allocate(size)
         if larger is None:
             return False
         try:
@@ -327,9 +340,10 @@ class RecordBatchBuilder:
         writer = self._writer
         if self._stream is None:
             self._stream = self.compression.stream()
+            self._compressed_pieces = []
         with memoryview(writer.buffer) as view:
             compressed = self._stream.compress(view[RECORD_BATCH_OVERHEAD : writer.position])
-        if compressed:
+        if compressed and self._compressed_pieces is not None:
             self._compressed_pieces.append(compressed)
         self._flushed_bytes += writer.position - RECORD_BATCH_OVERHEAD
         writer.rewind()
@@ -450,10 +464,10 @@ class RecordBatchBuilder:
                 compressed = self.compression.compress(view[RECORD_BATCH_OVERHEAD : writer.position])
         else:
             self._compress_chunk()
-            self._compressed_pieces.append(self._stream.flush())
-            compressed = b"".join(self._compressed_pieces)
+            pieces = [*(self._compressed_pieces or ()), self._stream.flush()]
+            compressed = b"".join(pieces)
             self._stream = None
-            self._compressed_pieces.clear()
+            self._compressed_pieces = None
         end = RECORD_BATCH_OVERHEAD + len(compressed)
         if end > len(writer.buffer):
             self._wire_buffer = bytearray(end)
@@ -470,7 +484,7 @@ class RecordBatchBuilder:
         self._writer.limit = 0
         self._writer.rewind()
         self._stream = None
-        self._compressed_pieces.clear()
+        self._compressed_pieces = None
         self._closed_view = None
 
     def records(self) -> list[RawRecord]:
