@@ -70,9 +70,9 @@ class UncertainReplayError(ExactlyOnceError):
             "committed. Nothing was committed now. Either the query wrote at-least-once until now; or its "
             "options markerTopic, topic or transactionalIdPrefix were changed; or its markers are gone: the "
             "topic or the group was deleted, or the query stood still for longer than the brokers' "
-            "offsets.retention.minutes. If the last micro-batch before this start was committed wholly "
-            "or not at all by intent, set the option onUncertainReplay=write for this start: it goes on, and "
-            "what is committed of this one micro-batch comes again"
+            "offsets.retention.minutes. To go on, start it once with the option onUncertainReplay=write: if "
+            "nothing of this one micro-batch is committed, as after a clean stop, no row comes twice; else "
+            "what is comes again"
         )
 
 
@@ -80,9 +80,16 @@ class CommitFailedError(ExactlyOnceError):
     """Not everything is known to be committed; a repetition of the write completes it, without duplicates."""
 
     @classmethod
-    def of(cls, subject: str, failed: Sequence[tuple[str, KafkaError]], count: int) -> CommitFailedError:
+    def of(
+        cls, subject: str, failed: Sequence[tuple[str, KafkaError]], count: int, *, can_repeat: bool
+    ) -> CommitFailedError:
         """``failed``: transactional id and reason of each of ``count`` tasks that failed."""
         name, error = failed[0]
+        mending = (
+            "A restart of the query (or the same writeId again) completes it, without duplicates"
+            if can_repeat
+            else "Without the option 'writeId' it cannot be completed: a repetition writes those once more"
+        )
         hint = ""
         if any(isinstance(each, (TransactionAbortedError, FencedError)) for _, each in failed):
             hint = (
@@ -93,6 +100,5 @@ class CommitFailedError(ExactlyOnceError):
             )
         return cls(
             f"{subject}: {len(failed)} of {count} tasks could not be committed; the first is "
-            f"'{name}': {type(error).__name__}: {error}. The others are committed. A restart of the query "
-            f"(or the same writeId again) completes it, without duplicates{hint}"
+            f"'{name}': {type(error).__name__}: {error}. The others are committed. {mending}{hint}"
         )

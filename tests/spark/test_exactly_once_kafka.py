@@ -7,10 +7,12 @@ import itertools
 import pyarrow as pa
 import pytest
 
+from kproducer import ConsumerGroupMetadata, KafkaProducer, TopicPartition
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
 from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
 from kproducer.spark.exactly_once.kafka_ports import DriverSession, KafkaDriver, KafkaTask, TransactionalPair
+from kproducer.spark.exactly_once.marker import Decision
 from kproducer.spark.exactly_once.spark_write import SparkWrite
 from kproducer.spark.exactly_once.task_messages import PreparedTask, RepeatedTask
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
@@ -124,6 +126,29 @@ def test_aborted_tasks_are_never_seen_and_readers_do_not_wait(write):
     write.abort([*write.tasks([["a"], ["b"]]), None])
     assert write.visible() == []
     write.commit(write.tasks([["a"], ["b"]], run="run-2"))
+    assert write.visible() == ["a", "b"]
+
+
+def test_a_driver_that_died_before_its_decision_is_not_waited_for(write):
+    driver = write.identity.driver
+    with KafkaProducer(
+        bootstrap_servers=write.cluster.bootstrap_servers, transactional_id=driver, enable_idempotence=True
+    ) as died:
+        died.init_transactions()
+        died.begin_transaction()
+        decision = Decision(0, 1, 0, "nonce", "run-1").to_offset()
+        died.send_offsets_to_transaction(
+            {TopicPartition(write.topic, 0): decision}, ConsumerGroupMetadata(driver)
+        )
+        write.commit(write.tasks([["a"]], run="run-2"))
+        assert write.visible() == ["a"]
+
+
+@pytest.mark.parametrize("write", [{"producerIdleTimeoutMs": "0"}], indirect=True)
+def test_a_worker_that_closes_its_producer_leaves_the_prepared_transaction_to_the_driver(write):
+    messages = write.tasks([["a"], ["b"]])
+    assert len(write.pairs) == 0
+    write.commit(messages)
     assert write.visible() == ["a", "b"]
 
 

@@ -240,6 +240,14 @@ def test_an_unnamed_batch_has_neither_markers_nor_a_decision():
     assert world.kafka.calls == []
 
 
+def test_an_unnamed_batch_that_failed_halfway_says_that_it_cannot_be_completed():
+    world = World(UNNAMED)
+    messages = world.tasks([["a"], ["b"]])
+    world.kafka.time_out(UNNAMED.task(1))
+    with pytest.raises(CommitFailedError, match="cannot be completed"):
+        world.commit(messages)
+
+
 def test_a_driver_that_was_overtaken_commits_nothing(world):
     messages = world.tasks([["a"]])
 

@@ -21,7 +21,7 @@ from kproducer.spark.errors import (
     StaleReplayError,
     UncertainReplayError,
 )
-from kproducer.spark.exactly_once.identity import WriteIdentity, WriteKind, numbered
+from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind, numbered
 from kproducer.spark.exactly_once.marker import Decision, Marker
 from kproducer.spark.exactly_once.ports import DriverKafka, OnStep, unobserved
 from kproducer.spark.exactly_once.task_messages import InitializedTask, PreparedTask, TaskMessage
@@ -73,7 +73,7 @@ class DriverProtocol:
         place = tasks[0].place
         if place.identity.is_remembered:
             self._decide(place.identity, place.number, place.run, tasks, len(messages))
-        self._commit(numbered(place.identity, place.number), _prepared(tasks))
+        self._commit(place, _prepared(tasks))
         if place.identity.is_remembered:
             # A commit is answered before its offsets are there. The tasks of the next number look without
             # waiting, and have to see this decision.
@@ -168,7 +168,7 @@ class DriverProtocol:
         markers = {task: Marker.from_offset(group, found[group]) for task, group in groups.items()}
         return {task: marker for task, marker in markers.items() if marker is not None}
 
-    def _commit(self, subject: str, prepared: Sequence[PreparedTransaction]) -> None:
+    def _commit(self, place: TaskPlace, prepared: Sequence[PreparedTransaction]) -> None:
         outcomes: list[KafkaError | None] = []
         if prepared:
             self._on_step("commit_first")
@@ -185,7 +185,11 @@ class DriverProtocol:
             if error is not None
         ]
         if failed:
-            raise CommitFailedError.of(subject, failed, len(prepared)) from failed[0][1]
+            subject = numbered(place.identity, place.number)
+            can_repeat = place.identity.is_remembered
+            raise CommitFailedError.of(subject, failed, len(prepared), can_repeat=can_repeat) from failed[0][
+                1
+            ]
 
 
 def _task_messages(messages: Sequence[object], number: int | None) -> list[TaskMessage]:

@@ -38,6 +38,9 @@ from kproducer.types import TopicPartition
 #: How long what is only a courtesy may take.
 _COURTESY_S = 5.0
 
+#: How soon an offset whose commit was answered can be read, at the latest; it takes milliseconds.
+_SETTLING_S = 2.0
+
 #: INVALID_TRANSACTION_TIMEOUT.
 _INVALID_TIMEOUT_CODE = 50
 
@@ -99,8 +102,16 @@ class KafkaTask:
         self._before = (0, 0, 0)
 
     def decision(self, group: str) -> OffsetAndMetadata | None:
-        """As the port says."""
-        return self._committed(group, stable=False)
+        """As the port says, but for a moment.
+
+        A commit is answered before its offsets are there: after a crash the last decision may be about to
+        show, and a driver that finds another one than its tasks refuses. Whoever died before the commit is
+        not waited for: that takes until the transaction's time is over.
+        """
+        try:
+            return self._committed(group, _SETTLING_S, stable=True)
+        except KafkaTimeoutError:
+            return self._committed(group, self._patience_s, stable=False)
 
     def initialize(self, transactional_id: str) -> None:
         """As the port says."""
@@ -111,7 +122,7 @@ class KafkaTask:
 
     def marker(self, group: str) -> OffsetAndMetadata | None:
         """As the port says."""
-        return self._committed(group, stable=True)
+        return self._committed(group, self._patience_s, stable=True)
 
     def begin(self) -> None:
         """As the port says."""
@@ -174,12 +185,15 @@ class KafkaTask:
             )
         return self._lease.producer
 
-    def _committed(self, group: str, *, stable: bool) -> OffsetAndMetadata | None:
-        pair = self._pair
-        with _explained():
-            return pair.session.committed_offsets(
-                [group], _marker_partition(self._options), _patience_s(pair.producer.config), stable=stable
-            )[group]
+    @property
+    def _patience_s(self) -> float:
+        return _patience_s(self._pair.producer.config)
+
+    def _committed(self, group: str, timeout_s: float, *, stable: bool) -> OffsetAndMetadata | None:
+        session = self._pair.session
+        with _explained(keep=KafkaTimeoutError):
+            place = _marker_partition(self._options)
+            return session.committed_offsets([group], place, timeout_s, stable=stable)[group]
 
 
 class KafkaDriver:
@@ -206,7 +220,7 @@ class KafkaDriver:
     def decide(self, transactional_id: str, group: str, offset: OffsetAndMetadata) -> None:
         """As the port says."""
         offsets = {_marker_partition(self._options): offset}
-        with _explained(fenced=False):
+        with _explained(keep=FencedError):
             self._session.write_offsets(transactional_id, group, offsets, _patience_s(self._config))
 
     def commit(self, prepared: Sequence[PreparedTransaction]) -> list[KafkaError | None]:
@@ -243,13 +257,13 @@ def _patience_s(config: ProducerConfig) -> float:
 
 
 @contextlib.contextmanager
-def _explained(subject: str = "", *, fenced: bool = True) -> Iterator[None]:
-    """Say what helps, where something does; and what it is about, where the error does not."""
+def _explained(subject: str = "", *, keep: type[KafkaError] | tuple[()] = ()) -> Iterator[None]:
+    """Say what helps, where something does, but for errors to ``keep``; and what it is about."""
     try:
         yield
     except KafkaError as error:
         cure = _cure(error)
-        if cure is None or (isinstance(error, FencedError) and not fenced):
+        if cure is None or isinstance(error, keep):
             raise
         explained = ExactlyOnceError(f"{subject}{': ' if subject else ''}{error}: {cure}")
         if error.outcome is not None:
