@@ -1,6 +1,8 @@
-"""What brokers refuse in exactly-once writes, and what the error says: on a fake broker, without Spark."""
+"""What exactly-once writes ask of brokers, what these refuse and what the error says: on a fake broker."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import pyarrow as pa
 import pytest
@@ -17,9 +19,9 @@ from kproducer.spark.write_options import WriteOptions
 from tests.fakebroker import FakeCluster, faults
 from tests.spark.memory_kafka import SumOfRows
 
-PRODUCE, OFFSET_FETCH, INIT, END, COMMIT_OFFSETS = 0, 9, 22, 26, 28
+PRODUCE, OFFSET_FETCH, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 0, 9, 22, 24, 25, 26, 28
 TOPIC_REFUSED, GROUP_REFUSED, INVALID_TIMEOUT, ID_REFUSED = 29, 30, 50, 53
-PLACE = TaskPlace(WriteIdentity(WriteKind.STREAM, "query", "k"), 0, "run", 0)
+IDENTITY = WriteIdentity(WriteKind.STREAM, "query", "k")
 
 
 class NoSum(SumOfRows):
@@ -43,18 +45,18 @@ class Bench:
         self.pairs = ProducerCache(TransactionalPair, exclusive=True)
         self.sessions = ProducerCache(DriverSession, exclusive=True)
 
-    def task(self):
+    def task(self, number=0):
         port = KafkaTask(WriteColumns(value=0, topic_option="t"), self.options, self.pairs)
         rows = pa.RecordBatch.from_arrays([pa.array(["a"])], names=["value"])
         try:
-            return TaskProtocol(port, NoSum).write(PLACE, iter([rows]))
+            return TaskProtocol(port, NoSum).write(TaskPlace(IDENTITY, number, "run", 0), iter([rows]))
         finally:
             port.release()
 
-    def commit(self, *messages):
+    def commit(self, *messages, number=0):
         port = KafkaDriver(self.options, self.sessions)
         try:
-            DriverProtocol(port).commit(messages, 0)
+            DriverProtocol(port).commit(messages, number)
         finally:
             port.release()
 
@@ -71,6 +73,23 @@ def bench(request):
         yield made
         made.pairs.close_idle()
         made.sessions.close_idle()
+
+
+def test_a_later_batch_costs_one_request_for_each_step(bench):
+    bench.commit(bench.task())
+    before = len(bench.cluster.requests())
+    bench.commit(bench.task(1), number=1)
+    asked = Counter(request.api_key for request in bench.cluster.requests()[before:])
+    version_1 = bench.cluster.transaction_version == 1
+    # The task: decision, marker, id, rows, marker, end. The driver: id, decision (read, taken, ended, read).
+    assert asked == {
+        INIT: 2,
+        OFFSET_FETCH: 4,
+        PRODUCE: 1,
+        COMMIT_OFFSETS: 2,
+        END: 2,
+        **({ADD_PARTITIONS: 1, ADD_OFFSETS: 2} if version_1 else {}),
+    }
 
 
 @pytest.mark.parametrize(
