@@ -36,10 +36,10 @@ class HandTimer:
 
 
 class Workbench:
-    def __init__(self):
+    def __init__(self, exclusive=False):
         self.producers: list[FakeProducer] = []
         self.timers: list[HandTimer] = []
-        self.cache = ProducerCache(self._producer, self._timer)
+        self.cache = ProducerCache(self._producer, self._timer, exclusive=exclusive)
 
     def _producer(self, given):
         self.producers.append(FakeProducer(given))
@@ -73,6 +73,21 @@ def test_the_next_task_gets_the_producer_of_the_last_one(bench):
     assert second.producer is first.producer
     assert bench.timers[0].cancelled
     assert not bench.producers[0].closed_with
+
+
+def test_where_producers_serve_one_at_a_time_two_tasks_get_two_and_a_third_gets_the_one_that_is_free():
+    bench = Workbench(exclusive=True)
+    first, second = bench.cache.acquire(ONE, 1000), bench.cache.acquire(ONE, 1000)
+    assert first.producer is not second.producer
+    second.release()
+    third = bench.cache.acquire(ONE, 1000)
+    assert third.producer is second.producer
+    assert len(bench.producers) == 2
+    first.release(discard=True)
+    assert len(bench.cache) == 1
+    third.release()
+    bench.cache.close_idle()
+    assert [len(producer.closed_with) for producer in bench.producers] == [1, 1]
 
 
 def test_an_idle_producer_is_closed_after_its_time(bench):
@@ -210,9 +225,11 @@ def test_tasks_of_many_threads_never_hold_a_closed_producer():
 class CacheMachine(RuleBasedStateMachine):
     """Any order of acquire, release, discard and timers keeps used producers open and closes each once."""
 
+    exclusive = False
+
     def __init__(self):
         super().__init__()
-        self.bench = Workbench()
+        self.bench = Workbench(self.exclusive)
         self.leases = []
 
     @rule(key=st.sampled_from([ONE, TWO]), idle_ms=st.sampled_from([0, 1000]))
@@ -236,6 +253,11 @@ class CacheMachine(RuleBasedStateMachine):
         assert all(not lease.producer.closed_with for lease in self.leases)
 
     @invariant()
+    def exclusive_ones_have_one_user(self):
+        used = {id(lease.producer) for lease in self.leases}
+        assert not self.exclusive or len(used) == len(self.leases)
+
+    @invariant()
     def none_is_closed_twice(self):
         assert all(len(producer.closed_with) <= 1 for producer in self.bench.producers)
 
@@ -248,3 +270,13 @@ class CacheMachine(RuleBasedStateMachine):
 
 TestCacheMachine = CacheMachine.TestCase
 TestCacheMachine.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+
+
+class ExclusiveCacheMachine(CacheMachine):
+    """The same, and nobody shares."""
+
+    exclusive = True
+
+
+TestExclusiveCacheMachine = ExclusiveCacheMachine.TestCase
+TestExclusiveCacheMachine.settings = TestCacheMachine.settings
