@@ -66,7 +66,8 @@ def test_rows_are_there_once_whatever_is_killed(kafka: KafkaCluster, new_query: 
     query.finish()
     judgement = query.judge()
     assert judgement.is_good, judgement
-    assert query.runs >= 3
+    assert query.runs == 2
+    assert query.failures.total() >= 1
 
 
 def test_without_markers_rows_are_doubled(kafka: KafkaCluster, new_query: NewQuery) -> None:

@@ -1,7 +1,8 @@
 """The query of ``exactly_once_chaos``, as a driver made to be killed: ``... exactly_once_job FOLDER``.
 
 Reads FOLDER/job.json; goes on from FOLDER/checkpoint; ends when FOLDER/stop is there and everything is
-written. When the query fails, the last line printed says why, and the exit code is 1.
+written. When the query fails, a line says why, and it is started again as long as FOLDER/driver names this
+process: another driver may have replaced this one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from tests.support.exactly_once_rows import PARTITIONS, SKIPPED
 from tests.support.exactly_once_source import TrappedSource
+from tests.support.spark_driver import RUN_NAME
 
 FAILED = "QUERY FAILED: "
 #: A file for each task, whatever the number of cores that are there: a file costs as much as a task may hold.
@@ -50,7 +52,6 @@ def make_session(master: str) -> Any:
 
 def start(spark: Any, folder: Path, settings: dict[str, Any]) -> Any:
     """The query: what each line says goes to the partition that its number says."""
-    spark.dataSource.register(TrappedSource)
     lines = spark.readStream.format("text").option("maxFilesPerTrigger", settings["files"])
     rows = (
         lines.load(str(folder / "source"))
@@ -71,20 +72,28 @@ def reason_of(text: str) -> str:
     return said.split(" === Streaming Query === ")[0][:400]
 
 
-def main() -> None:
-    folder = Path(sys.argv[1])
-    settings = json.loads((folder / "job.json").read_text())
-    spark = make_session(settings["master"])
+def run(spark: Any, folder: Path, settings: dict[str, Any]) -> bool:
+    """Until everything is written, or the query fails: then it is told why, and the answer is no."""
     try:
         query = start(spark, folder, settings)
         while not query.awaitTermination(0.2):
             if (folder / "stop").exists():
                 query.processAllAvailable()
                 query.stop()
-                break
+                return True
     except Exception as error:
         print(f"{error}\n{FAILED}{reason_of(str(error))}", flush=True)
-        os._exit(1)  # whoever started this kills the rest of it
+    return False
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    settings = json.loads((folder / "job.json").read_text())
+    spark = make_session(settings["master"])
+    spark.dataSource.register(TrappedSource)
+    while not run(spark, folder, settings):
+        if (folder / "driver").read_text() != os.environ[RUN_NAME] or spark._jsc.sc().isStopped():
+            os._exit(1)  # whoever started this kills the rest of it
     spark.stop()
 
 

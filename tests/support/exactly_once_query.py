@@ -92,7 +92,8 @@ class ExactlyOnceQuery:
             servers, topic, PARTITIONS, self._seen.see, self._seen.at_end, self._isolation_level
         )
         self._drivers: list[SparkDriver] = []
-        #: Why drivers ended by themselves, those that were still in charge.
+        self._failures_told = self._log_bytes = 0
+        #: Why queries failed, those of drivers in charge.
         self.failures: Counter[str] = Counter()
         self._refusals: list[str] = []
 
@@ -127,31 +128,39 @@ class ExactlyOnceQuery:
 
     def start_driver(self) -> None:
         """A new one, that goes on from the checkpoint; the last one is left as it is."""
-        number = len(self._drivers)
+        name = f"{self.folder.name}-{len(self._drivers)}"
+        # Renamed into place: whoever is not named there any more must not go on.
+        (self.folder / "driver.part").write_text(name)
+        (self.folder / "driver.part").rename(self.folder / "driver")
+        self._failures_told = self._log_bytes = 0
         self._drivers.append(
             SparkDriver(
-                f"{self.folder.name}-{number}",
+                name,
                 "tests.support.exactly_once_job",
                 [str(self.folder)],
                 self._home,
-                self.folder / f"driver-{number:03}.log",
+                self.folder / f"{name}.log",
                 self._lifetime_seconds,
                 {FOLDER: str(self.folder), BREAKAGE: self._breakage or ""},
             )
         )
 
-    def replace_ended_driver(self) -> bool:
-        """If the driver has ended by itself, note why, kill what is left of it and start another."""
-        if self.driver.exit_code() is None:
-            return False
-        self.driver.kill()
-        reason = failure_of(self.driver)
-        self.tell(f"the query failed, and is started again: {reason[:300]}")
-        self.failures[_kind_of(reason)] += 1
-        if _REFUSAL.search(reason):
-            self._refusals.append(reason)
-        self.start_driver()
-        return True
+    def follow_driver(self) -> None:
+        """Note why its query has failed, if it has; start another driver if it has ended."""
+        has_ended = self.driver.exit_code() not in (None, 0)
+        size = self.driver.log_path.stat().st_size
+        news = failures_of(self.driver)[self._failures_told :] if size != self._log_bytes else []
+        self._log_bytes = size
+        for reason in news:
+            self._failures_told += 1
+            self.tell(f"the query failed, and is started again: {reason[:300]}")
+            self.failures[_kind_of(reason)] += 1
+            if _REFUSAL.search(reason):
+                self._refusals.append(reason)
+        if has_ended:
+            self.tell(f"the driver ended, see {self.driver.log_path}; another one is started")
+            self.driver.kill()
+            self.start_driver()
 
     def await_batch(self, number: int) -> None:
         """Until Spark's commit log has it, with as many drivers as that takes."""
@@ -161,10 +170,10 @@ class ExactlyOnceQuery:
         """Until the condition holds, with as many drivers as that takes."""
         deadline = time.monotonic() + seconds
         while not condition():
-            self.replace_ended_driver()
+            self.follow_driver()
             if time.monotonic() > deadline:
                 raise RuntimeError(f"waited {seconds:.0f} s in vain for {what}, see {self.folder}")
-            time.sleep(0.01)
+            time.sleep(0.02)
 
     # -- the end ---------------------------------------------------------------------------------------
 
@@ -223,11 +232,10 @@ class ExactlyOnceQuery:
         (self.folder / "job.json").write_text(json.dumps(settings))
 
 
-def failure_of(driver: SparkDriver) -> str:
-    """Why a driver has ended, in its own words or, where it has none, with its exit code."""
-    lines = driver.log_path.read_text(errors="replace").splitlines()
-    said = [line.removeprefix(FAILED) for line in lines if line.startswith(FAILED)]
-    return said[-1] if said else f"exit code {driver.exit_code()}, see {driver.log_path}"
+def failures_of(driver: SparkDriver) -> list[str]:
+    """Why its queries have failed, in its own words."""
+    with driver.log_path.open(errors="replace") as lines:
+        return [line.removeprefix(FAILED).rstrip() for line in lines if line.startswith(FAILED)]
 
 
 def _kind_of(reason: str) -> str:

@@ -18,7 +18,8 @@ import pyspark
 
 _BOUNDED_EXEC = Path(__file__).with_name("bounded_exec.py")
 _ROOT = Path(__file__).parents[2]
-_NAME = "SPARK_DRIVER_RUN"
+#: In the environment of every process: which run it belongs to.
+RUN_NAME = "SPARK_DRIVER_RUN"
 _KILL_SECONDS = 30.0
 
 WORKER = "pyspark.worker"
@@ -59,7 +60,7 @@ class SparkDriver:
         environment: dict[str, str] | None = None,
     ) -> None:
         self.log_path = log_path
-        self._mark = f"{_NAME}={name}\0".encode()
+        self._mark = f"{RUN_NAME}={name}\0".encode()
         command = [sys.executable, str(_BOUNDED_EXEC), str(lifetime_seconds)]
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(
@@ -70,7 +71,7 @@ class SparkDriver:
                 stderr=subprocess.STDOUT,
                 env={
                     **os.environ,
-                    _NAME: name,
+                    RUN_NAME: name,
                     "SPARK_HOME": str(home),
                     "SPARK_LOCAL_IP": "127.0.0.1",
                     "PYSPARK_PYTHON": sys.executable,
