@@ -152,7 +152,12 @@ class CommittedOffsets:
     def unreachable(self, request: _Request, now_ms: int) -> None:
         """Perhaps another broker coordinates by now."""
         for name in self._landed(request):
-            self._again(name, "no connection", now_ms, moved=True)
+            node = (
+                None
+                if isinstance(request, FindCoordinator)
+                else self._known.get(self._open[name].coordinator)
+            )
+            self._again(name, f"no connection to {node or 'any broker'}", now_ms, moved=True)
 
     def _landed(self, request: _Request) -> Sequence[str]:
         names = (request.wanted.key,) if isinstance(request, FindCoordinator) else request.groups

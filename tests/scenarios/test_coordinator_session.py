@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -520,3 +521,45 @@ def test_a_producer_can_be_fenced_in_the_middle_of_a_commit_of_the_session(
     with pytest.raises((FencedError, AbortTransactionError)):
         worker.kafka.commit_transaction()
     assert committed(three) == []
+
+
+# -- everything at random --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_told_is_true_whatever_happens(
+    three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession, sessions: Sessions, seed: int
+) -> None:
+    """Rounds of tasks, a decision and commits, with random faults: nobody is told what did not happen."""
+    chance = random.Random(seed)
+    rival = open_session(sessions, three)
+    faulty = [
+        lambda: faults.close_before(),
+        lambda: faults.close_after(),
+        lambda: faults.refuse_coordination(chance.choice([14, 15, 16])),
+    ]
+    expected: list[str] = []
+    session.fence(["driver"], PATIENCE_S)
+    for number in range(8):
+        prepared = hand_over(worker, range(4))
+        lost = set()
+        for task in range(4):
+            if chance.random() < 0.2:
+                lost.add(task)
+                rival.fence([f"task-{task}"], PATIENCE_S)
+        for _ in range(chance.randrange(4)):
+            three.control(
+                chance.choice([OFFSET_FETCH, FIND, INIT, END, COMMIT_OFFSETS]), chance.choice(faulty)()
+            )
+        if chance.random() < 0.3:
+            with three.log.changed:
+                three.coordination.moved[1, f"task-{chance.randrange(4)}"] = chance.choice([1, 2, 3])
+        if chance.random() < 0.3:
+            three.drop_connections(chance.choice([1, 2, 3]))
+        session.write_offsets("driver", "driver", mark(number), PATIENCE_S)
+        results = session.end(prepared, True, PATIENCE_S)
+        assert kinds(results) == [FencedError if task in lost else None for task in range(4)]
+        expected += [f"task-{task}" for task in range(4) if task not in lost]
+        assert session.committed_offsets(["driver"], PLACE, PATIENCE_S)["driver"] == mark(number)[PLACE]
+        session.fence(names(range(4)), PATIENCE_S)
+    assert committed(three) == expected

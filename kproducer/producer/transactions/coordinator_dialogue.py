@@ -293,8 +293,9 @@ class CoordinatorDialogue:
 
     def try_again(self, request: TransactionRequest, now_ms: int) -> None:
         """It could not be sent: perhaps another broker coordinates by now."""
+        node = self._calls.node_for(request)
         self._retry(request, Reaction.RELOCATE, 0, now_ms)
-        self._calls.trouble = "no connection"
+        self._calls.trouble = f"no connection to {node or 'any broker'}"
 
     def _retry(self, request: TransactionRequest, reaction: Reaction, code: int, now_ms: int) -> None:
         calls = self._calls
