@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native generate generate-check lint types test test-native test-pure transaction-chaos exactly-once-chaos demo broker bench performance wheel sanitize clean
+.PHONY: help setup native generate generate-check lint types test test-native test-pure transaction-chaos exactly-once-chaos exactly-once-model demo broker bench performance wheel sanitize clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'

@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import attrs
+
 from kproducer import errors
 from kproducer.errors import KafkaError
 from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
@@ -224,7 +226,9 @@ class Actors:
     Args:
         task_port, driver_port, new_checksum: the parts that a scenario may spoil.
         write_when_uncertain: option ``onUncertainReplay=write``.
-        anonymous: runs have no names, and decisions no nonces.
+        kind: of the write.
+        has_run_names: whether Spark tells runs apart, as it does for streams.
+        has_nonces: whether decisions have one.
     """
 
     def __init__(
@@ -234,9 +238,13 @@ class Actors:
         new_checksum: Callable[[], Any] = Checksum,
         *,
         write_when_uncertain: bool = False,
-        anonymous: bool = False,
+        kind: WriteKind = WriteKind.STREAM,
+        has_run_names: bool = True,
+        has_nonces: bool = True,
     ) -> None:
-        self._anonymous = anonymous
+        self._identity = attrs.evolve(IDENTITY, kind=kind)
+        self._has_run_names = has_run_names
+        self._has_nonces = has_nonces
         self._task_port = task_port
         self._driver_port = driver_port
         self._new_checksum = new_checksum
@@ -275,7 +283,8 @@ class Actors:
         return Outcome()
 
     def _run_task(self, spec: TaskSpec, answers: _Answers) -> TaskMessage:
-        place = TaskPlace(IDENTITY, spec.number, self._name(spec), spec.task)
+        run = f"run{spec.run}" if self._has_run_names else ""
+        place = TaskPlace(self._identity, spec.number, run, spec.task)
         protocol = TaskProtocol(self._task_port(answers), self._new_checksum)
         return protocol.write(place, map(Rows, spec.chunks))
 
@@ -284,15 +293,12 @@ class Actors:
         protocol = DriverProtocol(
             self._driver_port(answers),
             write_when_uncertain=self._write_when_uncertain,
-            new_nonce=lambda: self._name(spec),
+            new_nonce=lambda: f"nonce{spec.run}" if self._has_nonces else "",
         )
         if spec.does_commit:
             protocol.commit(messages, spec.number)
         else:
             protocol.abort(messages)
-
-    def _name(self, spec: Spec) -> str:
-        return "" if self._anonymous else f"run{spec.run}"
 
 
 def chunked(rows: Iterable[Row], size: int) -> Iterator[tuple[Row, ...]]:

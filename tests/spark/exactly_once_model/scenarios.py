@@ -17,6 +17,7 @@ from kproducer.errors import KafkaError
 from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
 from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.spark.exactly_once import driver_protocol, marker, task_protocol
+from kproducer.spark.exactly_once.identity import WriteKind
 from tests.spark.exactly_once_model.actors import IDENTITY, Actors, Checksum, DriverPort, Rows, TaskPort
 from tests.spark.exactly_once_model.explorer import Report, bounds_of, explore
 from tests.spark.exactly_once_model.kafka_model import KafkaModel
@@ -101,6 +102,11 @@ DEFAULT = [
     Scenario(
         name="a second driver, an answer is lost",
         bounds=bounds_of(_TWO_TASKS, _ONE_TASK, lost_answers=1),
+    ),
+    Scenario(
+        name="a batch with a writeId, started twice, divided otherwise",
+        bounds=bounds_of(_TWO_TASKS, _ONE_TASK),
+        actors={"kind": WriteKind.NAMED, "has_run_names": False},
     ),
     Scenario(
         name="epochs are used up, producer ids expire",
@@ -319,12 +325,12 @@ CONTROLS = [
         bounds=bounds_of(_TWO_TASKS, batches=2, runs=1),
         kafka={"slow_markers": True},
         actors={"driver_port": _NotConfirmed},
-        wrong="refused without need",
+        wrong="alone, ended in CommitFailedError",
     ),
     Scenario(
         name="a decision has no nonce",
         bounds=bounds_of(_TWO_TASKS, _EXCHANGED, runs=3),
-        actors={"anonymous": True},
+        actors={"has_nonces": False, "has_run_names": False},
         wrong=_TWICE,
     ),
     Scenario(

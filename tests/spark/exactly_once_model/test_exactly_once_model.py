@@ -68,10 +68,10 @@ _EVERYTHING = [
             task_failures=1,
             time_outs=3,
             lost_answers=3,
-            failed_calls=2,
-            expiries=1,
-            copies=1,
-            restores=1,
+            failed_calls=3,
+            expiries=3,
+            copies=3,
+            restores=3,
             rows_in_chunk=1,
             fine=True,
         ),
@@ -81,14 +81,22 @@ _EVERYTHING = [
 ]
 
 
+_LIMITS = ("attempts", "time_outs", "lost_answers", "failed_calls", "expiries", "copies", "restores")
+
+
 @pytest.mark.parametrize("scenario", _EVERYTHING, ids=_names)
 def test_walks_with_everything_at_once(scenario: Scenario) -> None:
     actors = scenario.new_actors()
 
     @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-    @given(choices=st.lists(st.integers(0, 1000), min_size=40, max_size=250))
-    def walks(choices: list[int]) -> None:
-        assert walk(scenario.world(actors), choices) is None
+    @given(
+        choices=st.lists(st.integers(0, 4000), min_size=40, max_size=300),
+        limits=st.fixed_dictionaries({name: st.integers(0, 3) for name in _LIMITS}),
+    )
+    def walks(choices: list[int], limits: dict[str, int]) -> None:
+        world = scenario.world(actors)
+        world.budgets.update(limits)
+        assert walk(world, choices) is None
 
     walks()
 
