@@ -114,6 +114,14 @@ def test_a_batch_without_a_name_in_foreach_batch_is_refused():
         task_place(parse(), "random", task("q-1", "17"), "")
 
 
+def test_a_named_batch_through_spark_connect_needs_a_version():
+    with pytest.raises(SparkOptionError, match="needs the option 'writeVersion' as well in Spark Connect"):
+        task_place(parse(writeId="nightly"), "x", task(), "", is_connect=True)
+    versioned = parse(writeId="nightly", writeVersion="5")
+    assert task_place(versioned, "x", task(), "", is_connect=True).number == 5
+    assert task_place(parse(is_stream=True), None, task("q-1", "17"), "", is_connect=True).number == 17
+
+
 @pytest.mark.parametrize("given", [task(), task("q-1"), task("", "1"), task("q-1", "1", -1)])
 def test_without_what_spark_has_to_tell_nothing_is_written(given):
     with pytest.raises(ExactlyOnceError):

@@ -26,6 +26,9 @@ from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import report
 
+#: Part of the tags of every job that Spark Connect starts.
+_CONNECT_TAG = "SparkConnect_OperationTag"
+
 
 @attrs.define
 class SparkWrite:
@@ -49,7 +52,13 @@ class SparkWrite:
         """What a task does; see ``TaskProtocol.write``."""
         started_ms = self.clock.monotonic_ms()
         task = TaskIdentity.current()
-        place = task_place(self.options, self.unnamed, task, _job_group())
+        place = task_place(
+            self.options,
+            self.unnamed,
+            task,
+            _local_property("spark.jobGroup.id"),
+            is_connect=_CONNECT_TAG in _local_property("spark.job.tags"),
+        )
         port = KafkaTask(self.columns, self.options, clock=self.clock)
         protocol = TaskProtocol(self.task_kafka(port), self._new_checksum, self.on_step)
         try:
@@ -97,8 +106,21 @@ class SparkWrite:
         return ArrowChecksum(named(self.columns), self.columns.topic_option)
 
 
-def task_place(options: WriteOptions, unnamed: str | None, task: TaskIdentity, job_group: str) -> TaskPlace:
+def task_place(
+    options: WriteOptions,
+    unnamed: str | None,
+    task: TaskIdentity,
+    job_group: str,
+    *,
+    is_connect: bool = False,
+) -> TaskPlace:
     """Which write the running task belongs to.
+
+    Args:
+        options, unnamed: see ``SparkWrite``.
+        task: as Spark tells it.
+        job_group: as Spark tells it; of a streaming query the id of the run.
+        is_connect: whether it was asked for through Spark Connect.
 
     Raises:
         SparkOptionError: a batch within ``foreachBatch`` that could not be recognised in a replay.
@@ -114,10 +136,7 @@ def task_place(options: WriteOptions, unnamed: str | None, task: TaskIdentity, j
         return TaskPlace(identity, int(task.batch_id), job_group, task.partition)
     if options.write_id is not None:
         identity = WriteIdentity(WriteKind.NAMED, options.write_id, prefix)
-        version = options.write_version
-        if version is None:
-            version = int(task.batch_id or 0)
-        return TaskPlace(identity, version, job_group, task.partition)
+        return TaskPlace(identity, _version(options, task, is_connect), job_group, task.partition)
     if task.batch_id:
         raise SparkOptionError(
             "a batch written with delivery=exactly-once within foreachBatch needs the option 'writeId': "
@@ -127,8 +146,20 @@ def task_place(options: WriteOptions, unnamed: str | None, task: TaskIdentity, j
     return TaskPlace(WriteIdentity(WriteKind.UNNAMED, unnamed, prefix), 0, job_group, task.partition)
 
 
-def _job_group() -> str:
+def _version(options: WriteOptions, task: TaskIdentity, is_connect: bool) -> int:
+    if options.write_version is not None:
+        return options.write_version
+    if is_connect and not task.batch_id:
+        # Within foreachBatch all micro-batches would be version 0, and one with the rows of the last left out.
+        raise SparkOptionError(
+            "option 'writeId' needs the option 'writeVersion' as well in Spark Connect, where a task cannot "
+            "see whether it runs within foreachBatch: the micro-batch's id there, 0 for a write of its own"
+        )
+    return int(task.batch_id or 0)
+
+
+def _local_property(name: str) -> str:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    return "" if context is None else context.getLocalProperty("spark.jobGroup.id") or ""
+    return "" if context is None else context.getLocalProperty(name) or ""
