@@ -98,13 +98,15 @@ class CoordinatorSession:
     ) -> None:
         """Commit offsets of a group in a transaction of their own, as the producer that ``fence`` made.
 
-        Returns when they are committed. Any error but a timeout says that they are not and will not be; then
-        it may be called again, unless it was FencedError.
+        Returns when they are committed. Where an error leaves open whether they are, since the answer to the
+        commit was lost, its text says so; ``fence`` settles it, then they can be read. Any other error says
+        that they are not and will not be.
 
         Raises:
             FencedError: the id was fenced by somebody else meanwhile.
-            IllegalStateError: ``fence`` was not called for this id, or the last call timed out or was fenced.
-            KafkaTimeoutError: they may be committed, or not. ``fence`` settles it; then read them.
+            IllegalStateError: ``fence`` has to be called first: for the first time, or since the last call
+                timed out or ended the producer.
+            KafkaTimeoutError: not done in time.
             AuthorizationError: id (Write), group (Read) or topic (Read) lacks a permission.
         """
         group_metadata = ConsumerGroupMetadata(group)
@@ -116,10 +118,13 @@ class CoordinatorSession:
         manager = producer.manager
         manager.begin_transaction()
         self._loop.drive([producer.wait_for(manager.send_offsets(offsets, group_metadata))], deadline_ms)
-        error = self._end_of("write_offsets (nothing is committed)", producer, timeout_s, group)
+        error = self._end_of("write_offsets", producer, timeout_s, group)
         if error is None:
             self._loop.drive([producer.wait_for(manager.begin_commit())], deadline_ms)
-            error = self._end_of("write_offsets (which may be committed)", producer, timeout_s, group)
+            error = self._end_of("write_offsets", producer, timeout_s, group)
+            if error is not None and manager.state is not TransactionState.ABORTABLE_ERROR:
+                # The answer to EndTxn may have been lost before a newer producer took over, for instance.
+                error.args = (f"{error} (the offsets may have been committed all the same)",)
         if manager.state is TransactionState.ABORTABLE_ERROR:
             # Nothing of it is there in any case; this is for the next transaction.
             self._loop.drive([producer.wait_for(manager.begin_abort())], deadline_ms)

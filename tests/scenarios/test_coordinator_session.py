@@ -25,8 +25,8 @@ from kproducer import (
     UnsupportedVersionError,
 )
 from kproducer.coordinators.coordinator_session import CoordinatorSession
-from tests.fakebroker import FakeCluster, RequestContext, faults
-from tests.fakebroker.transaction_coordinator import Producer
+from tests.fakebroker import Close, FakeCluster, RequestContext, faults
+from tests.fakebroker.transaction_coordinator import NO_PRODUCER, Producer
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S, WatchedProducer
 
@@ -358,7 +358,7 @@ def test_a_coordinator_that_keeps_silent_is_named_when_time_is_over(
         assert part in str(error)
     assert silent.taken == 1
     if call == "write_offsets":
-        assert "nothing is committed" in str(error)
+        assert "may have been committed" not in str(error)
         with pytest.raises(IllegalStateError, match="fence"):
             session.write_offsets("task-2", "task-2", mark(1), PATIENCE_S)
     # Another session is not impressed; this one goes on once the connection is given up.
@@ -379,13 +379,32 @@ def test_a_decision_whose_commit_was_not_answered_is_settled_by_fencing(
 ) -> None:
     session.fence(["driver"], PATIENCE_S)
     three.control(END, faults.stall_after())
-    with pytest.raises(KafkaTimeoutError, match="may be committed"):
+    with pytest.raises(KafkaTimeoutError, match="may have been committed"):
         session.write_offsets("driver", "driver", mark(8), 0.2)
     for broker_id in (1, 2, 3):
         three.drop_connections(broker_id)
     session.fence(["driver"], PATIENCE_S)
     assert session.committed_offsets(["driver"], PLACE, PATIENCE_S)["driver"] == mark(8)[PLACE]
     session.write_offsets("driver", "driver", mark(9), PATIENCE_S)
+
+
+def test_a_decision_whose_answer_was_lost_and_whose_driver_was_replaced_meanwhile(
+    three: FakeCluster, session: CoordinatorSession
+) -> None:
+    session.fence(["driver"], PATIENCE_S)
+
+    def commit_lose_and_replace(context: RequestContext) -> Any:
+        context.apply()
+        transactions = three.coordination.transactions
+        assert transactions.init_producer_id("driver", 60_000, NO_PRODUCER)[0] == 0
+        return Close()
+
+    three.control(END, commit_lose_and_replace)
+    with pytest.raises(FencedError, match="may have been committed"):
+        session.write_offsets("driver", "driver", mark(8), PATIENCE_S)
+    assert session.committed_offsets(["driver"], PLACE, PATIENCE_S)["driver"] == mark(8)[PLACE]
+    with pytest.raises(IllegalStateError, match="fence"):
+        session.write_offsets("driver", "driver", mark(9), PATIENCE_S)
 
 
 def test_an_open_transaction_keeps_its_groups_offset_from_being_read(
