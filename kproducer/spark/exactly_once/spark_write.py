@@ -150,7 +150,7 @@ def _version(options: WriteOptions, task: TaskIdentity, is_connect: bool) -> int
     if options.write_version is not None:
         return options.write_version
     if is_connect and not task.batch_id:
-        # Within foreachBatch all micro-batches would be version 0, and one with the rows of the last left out.
+        # Within foreachBatch each micro-batch would be version 0; one with the rows of the last is left out.
         raise SparkOptionError(
             "option 'writeId' needs the option 'writeVersion' as well in Spark Connect, where a task cannot "
             "see whether it runs within foreachBatch: the micro-batch's id there, 0 for a write of its own"
