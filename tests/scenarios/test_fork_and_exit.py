@@ -370,3 +370,24 @@ def test_pickling_a_producer_is_a_clear_error(stage: Stage, cluster: FakeCluster
         """,
     )
     assert "refused:" in output
+
+
+def test_a_child_goes_on_under_the_transactional_id_that_was_set_last(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    _run(
+        cluster,
+        """
+        p = producer(transactional_id="first")
+        p.change_transactional_id("second")
+        def child():
+            p.init_transactions()
+            with p.transaction():
+                p.send("t", b"child")
+            p.close()
+        assert in_child(child) == 0
+        p.close()
+        """,
+    )
+    assert list(cluster.coordination.transactions.transactions) == ["second"]
+    assert [record.value for record in cluster.committed_records("t", 0)] == [b"child"]
