@@ -37,18 +37,16 @@ class RecordPlaces:
 
     Attributes:
         owners: results of the batches, each once or more often, in the order in which they were met.
-        owner_numbers: ``array('i')``: for each row its place in ``owners``; ``NO_OWNER`` until it is known.
-        indexes: ``array('i')``: the record's index in its batch, before any split.
         timestamps_ms: ``array('q')``: as sent.
         key_sizes, value_sizes: ``array('i')``: bytes; ``NULL_SIZE`` for null.
     """
 
     __slots__ = (
+        "_indexes",
         "_numbers",
+        "_owner_numbers",
         "_row_count",
-        "indexes",
         "key_sizes",
-        "owner_numbers",
         "owners",
         "timestamps_ms",
         "topic",
@@ -66,9 +64,19 @@ class RecordPlaces:
     def __len__(self) -> int:
         return self._row_count
 
+    @property
+    def owner_numbers(self) -> array[int]:
+        """``array('i')``: for each row its place in ``owners``; ``NO_OWNER`` until it is known."""
+        return self._owner_numbers
+
+    @property
+    def indexes(self) -> array[int]:
+        """``array('i')``: for each row the record's index in its batch, before any split."""
+        return self._indexes
+
     def _make_columns(self, rows: int) -> None:
-        self.owner_numbers = array("i", [NO_OWNER]) * rows
-        self.indexes = array("i", [0]) * rows
+        self._owner_numbers = array("i", [NO_OWNER]) * rows
+        self._indexes = array("i", [0]) * rows
         self.timestamps_ms = array("q", [NO_TIMESTAMP]) * rows
         self.key_sizes = array("i", [NULL_SIZE]) * rows
         # Last: what interrupts this leaves no column that is thought to be longer than it is.
@@ -84,22 +92,24 @@ class RecordPlaces:
             # Made anew: extending copies each column once more.
             self._make_columns(row_count)
         elif missing > 0:
-            missing = max(missing, first // 2)
-            self.owner_numbers.extend(array("i", [NO_OWNER]) * missing)
-            self.indexes.extend(array("i", [0]) * missing)
-            self.timestamps_ms.extend(array("q", [NO_TIMESTAMP]) * missing)
-            self.key_sizes.extend(array("i", [NULL_SIZE]) * missing)
-            # Last: what interrupts this leaves no column that is thought to be longer than it is.
-            self.value_sizes.extend(array("i", [NULL_SIZE]) * missing)
+            self._extend_columns(max(missing, first // 2))
         self._row_count = first + row_count
         return first
+
+    def _extend_columns(self, missing: int) -> None:
+        self._owner_numbers.extend(array("i", [NO_OWNER]) * missing)
+        self._indexes.extend(array("i", [0]) * missing)
+        self.timestamps_ms.extend(array("q", [NO_TIMESTAMP]) * missing)
+        self.key_sizes.extend(array("i", [NULL_SIZE]) * missing)
+        # Last: what interrupts this leaves no column that is thought to be longer than it is.
+        self.value_sizes.extend(array("i", [NULL_SIZE]) * missing)
 
     def cut(self, row_count: int) -> None:
         """Keep the first ``row_count`` rows, and nothing in reserve."""
         self._row_count = row_count
-        if len(self.owner_numbers) != row_count:
-            self.owner_numbers = self.owner_numbers[:row_count]
-            self.indexes = self.indexes[:row_count]
+        if len(self._owner_numbers) != row_count:
+            self._owner_numbers = self._owner_numbers[:row_count]
+            self._indexes = self._indexes[:row_count]
             self.timestamps_ms = self.timestamps_ms[:row_count]
             self.key_sizes = self.key_sizes[:row_count]
             self.value_sizes = self.value_sizes[:row_count]

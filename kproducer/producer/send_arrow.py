@@ -30,8 +30,9 @@ from kproducer.errors import (
 )
 from kproducer.kernel.arrow import ArrowRows, ArrowSource
 from kproducer.producer.arrow_columns import ArrowColumns
+from kproducer.producer.arrow_places import ArrowPlaces
 from kproducer.producer.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
-from kproducer.producer.record_places import NO_OWNER, RecordPlaces
+from kproducer.producer.record_places import NO_OWNER
 from kproducer.producer.send_many import TRANSACTION_ERRORS
 from kproducer.producer.send_many_result import SendManyResult
 from kproducer.producer.topic_wait import MetadataSource, await_topic
@@ -130,6 +131,10 @@ class ArrowCall(ABC):
         """Start a chunk of so many rows."""
 
     @abstractmethod
+    def _planned(self, row: int, timestamp_ms: int) -> None:
+        """A block of rows from ``row`` on is sent next; ``timestamp_ms``: of those without one."""
+
+    @abstractmethod
     def _accepted(self, row: int, future: FutureRecordMetadata) -> None:
         """A row of the chunk was sent by ``send``."""
 
@@ -180,6 +185,7 @@ class ArrowCall(ABC):
         time = columns.timestamp if isinstance(columns.timestamp, int) else self._producer.wall_ms()
         partition = columns.partition if isinstance(columns.partition, int) else _NO_PARTITION
         end = rows.plan(first_row, time, partition)
+        self._planned(first_row, time)
         for refusal in rows.refusals:
             self._refuse(rows, *refusal)
         snapshot = self._producer.source.metadata.snapshot
@@ -287,7 +293,8 @@ class SendArrowCall(ArrowCall):
     def __init__(self, producer: ArrowProducer, columns: ArrowColumns, topic: str | None) -> None:
         super().__init__(producer, columns, topic)
         self._shown_topic = topic if topic is not None else f"(column {columns.topic!r})"
-        self._places = RecordPlaces(self._shown_topic)
+        has_timestamps = isinstance(columns.timestamp, str)
+        self._places = ArrowPlaces(self._shown_topic, columns.key is not None, has_timestamps)
         self._first_place = 0
 
     def run(self, data: Any) -> SendManyResult:
@@ -339,6 +346,9 @@ class SendArrowCall(ArrowCall):
     def _begin(self, rows: ArrowRows, count: int) -> None:
         self._first_place = self._places.grow(count)
         rows.start_chunk(self._places, self._first_place)
+
+    def _planned(self, row: int, timestamp_ms: int) -> None:
+        self._places.stamp(self._first_place + row, timestamp_ms)
 
     def _accepted(self, row: int, future: FutureRecordMetadata) -> None:
         self._places.put(self._first_place + row, future)
@@ -404,6 +414,9 @@ class ArrowSink(ArrowCall):
 
     def _begin(self, rows: ArrowRows, count: int) -> None:
         rows.start_chunk()
+
+    def _planned(self, row: int, timestamp_ms: int) -> None:
+        """Times are not kept."""
 
     def _accepted(self, row: int, future: FutureRecordMetadata) -> None:
         self._count(future._owner, 1)

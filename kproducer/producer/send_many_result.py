@@ -41,7 +41,7 @@ class SendManyResult:
 
     A sequence of futures, in the order of the call: ``result[i]`` is that of record ``i``, made on demand,
     with its ``RecordMetadata`` or error. For all records together there are ``wait``, ``result``,
-    ``failures``, the counts, ``add_done_callback`` and ``await``. Takes 24 bytes a record.
+    ``failures``, the counts, ``add_done_callback`` and ``await``. Takes up to 24 bytes a record.
 
     Args:
         topic: named in ``repr``.

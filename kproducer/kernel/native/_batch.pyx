@@ -16,22 +16,12 @@ from cpython.list cimport PyList_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memmove
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memmove
 
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.kernel.pure.batch_v2 import encode_headers
 from kproducer.kernel.record_arguments import as_bytes, check_buffer, refuse_buffer, refuse_length, refuse_timestamp
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define KP_BITS(value) (64 - __builtin_clzll((value) | 1))
-    #else
-    static int KP_BITS(unsigned long long value) { int n = 1; while (value >>= 1) n++; return n; }
-    #endif
-    """
-    int KP_BITS(uint64_t value) noexcept nogil
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
@@ -41,34 +31,8 @@ cdef enum:
     OVERHEAD = 61
     # Length, attributes, timestamp delta, offset delta, and the lengths of key, value and headers.
     LONGEST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 3 * 5
-    MAX_INT32 = 0x7FFFFFFF
 
 assert OVERHEAD == RECORD_BATCH_OVERHEAD
-
-
-# -- varints ---------------------------------------------------------------------------------------------------
-
-cdef inline Py_ssize_t varint_size(uint64_t zigzag) noexcept nogil:
-    return (KP_BITS(zigzag) + 6) // 7
-
-
-cdef inline char* put_varint(char* place, uint64_t zigzag) noexcept nogil:
-    while zigzag > 0x7F:
-        place[0] = <char>((zigzag & 0x7F) | 0x80)
-        place += 1
-        zigzag >>= 7
-    place[0] = <char>zigzag
-    return place + 1
-
-
-cdef inline char* put_bytes(char* place, const char* data, Py_ssize_t size) noexcept nogil:
-    """A length and as many bytes; -1 is null."""
-    if size < 0:
-        place[0] = 1
-        return place + 1
-    place = put_varint(place, <uint64_t>size << 1)
-    memcpy(place, data, size)
-    return place + size
 
 
 # -- records ---------------------------------------------------------------------------------------------------
@@ -172,34 +136,9 @@ cdef class BatchWriter:
     cdef int append_raw(self, long long timestamp_ms, const char* key, Py_ssize_t key_size,
                         const char* value, Py_ssize_t value_size,
                         const char* headers, Py_ssize_t headers_size) noexcept nogil:
-        cdef Py_ssize_t size
-        cdef Py_ssize_t end
-        cdef char* place
-        if self.record_count > MAX_INT32:
-            return 0
-        size = body_size(self, timestamp_ms, key_size, value_size, headers_size)
-        if size > MAX_INT32:
-            return 0
-        end = self.position + varint_size(<uint64_t>size << 1) + size
-        if end > self.limit or end > self._size:
-            return 0
-        place = put_varint(self._data + self.position, <uint64_t>size << 1)
-        place[0] = 0
-        place = put_varint(place + 1, timestamp_delta(self, timestamp_ms))
-        place = put_varint(place, <uint64_t>self.record_count << 1)
-        place = put_bytes(place, key, key_size)
-        place = put_bytes(place, value, value_size)
-        if headers is NULL:
-            place[0] = 0
-        else:
-            memcpy(place, headers, headers_size)
-        if timestamp_ms > self.max_timestamp_ms:
-            self.max_timestamp_ms = timestamp_ms
-        if self.record_count == 0:
-            self.base_timestamp_ms = timestamp_ms
-        self.position = end
-        self.record_count += 1
-        return 1
+        return put_record(
+            self, timestamp_ms, key, key_size, value, value_size, headers, headers_size
+        )
 
     def move_to(self, buffer):
         """Go on in another buffer, with a copy of what was written so far; ``limit`` is its size now.
@@ -225,27 +164,6 @@ cdef class BatchWriter:
     def rewind(self):
         """Start again behind the header; the records so far still count, their bytes are the caller's."""
         self.position = OVERHEAD
-
-
-cdef inline uint64_t timestamp_delta(BatchWriter writer, long long timestamp_ms) noexcept nogil:
-    """The difference to the first record, zigzag. Unsigned: that no input overflows is C's word for it."""
-    if writer.record_count == 0:
-        return 0
-    cdef uint64_t delta = <uint64_t>timestamp_ms - <uint64_t>writer.base_timestamp_ms
-    return (delta << 1) ^ (0 - (delta >> 63))
-
-
-cdef inline Py_ssize_t body_size(BatchWriter writer, long long timestamp_ms, Py_ssize_t key_size,
-                                 Py_ssize_t value_size, Py_ssize_t headers_size) noexcept nogil:
-    """Bytes of a record behind its length."""
-    return (
-        1
-        + varint_size(timestamp_delta(writer, timestamp_ms))
-        + varint_size(<uint64_t>writer.record_count << 1)
-        + (1 if key_size < 0 else varint_size(<uint64_t>key_size << 1) + key_size)
-        + (1 if value_size < 0 else varint_size(<uint64_t>value_size << 1) + value_size)
-        + (headers_size if headers_size > 0 else 1)
-    )
 
 
 cdef int check_record_size(BatchWriter writer, long long timestamp_ms, Py_ssize_t key_size,

@@ -206,7 +206,7 @@ class ArrowRows:
         """Read the source's chunk at hand.
 
         Args:
-            places: a ``RecordPlaces`` with a row for each of the chunk's; not to grow before ``end_chunk``.
+            places: an ``ArrowPlaces`` with a row for each of the chunk's; not to grow before ``end_chunk``.
             first_place: that of the chunk's first row.
 
         Raises:
@@ -346,13 +346,16 @@ class ArrowRows:
         self.content_bytes += len(key or b"") + len(value or b"")
 
     def _note_sizes(self, rows: int) -> None:
-        if self._places is None:
+        places = self._places
+        if places is None:
             return
         place = self._places_start + self._first
         for timestamp_ms, key, value, _ in islice(self._records, rows):
-            self._places.timestamps_ms[place] = timestamp_ms
-            self._places.key_sizes[place] = -1 if key is None else len(key)
-            self._places.value_sizes[place] = -1 if value is None else len(value)
+            if places.timestamps_ms is not None:
+                places.timestamps_ms[place] = timestamp_ms
+            if places.key_sizes is not None:
+                places.key_sizes[place] = -1 if key is None else len(key)
+            places.value_sizes[place] = -1 if value is None else len(value)
             place += 1
 
     def append_planned(self, snapshot: object) -> int:

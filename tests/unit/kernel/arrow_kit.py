@@ -161,6 +161,8 @@ class Places:
         self.key_sizes = array("i", [-1] * size)
         self.value_sizes = array("i", [-1] * size)
         self.owners: list[Any] = []
+        #: None: rows are noted one by one, in the columns.
+        self.runs: list[tuple[int, int, int, int]] | None = None
 
     def number_of(self, owner: Any) -> int:
         if owner not in self.owners:

@@ -1,0 +1,3 @@
+"""Encodes the headers of Arrow rows; for the compiled rooms beside it alone."""
+
+class HeaderBuffer: ...

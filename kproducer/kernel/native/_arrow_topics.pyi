@@ -1,0 +1,3 @@
+"""The topics that rows of Arrow data go to; for the compiled rooms beside it alone."""
+
+class TopicTable: ...
