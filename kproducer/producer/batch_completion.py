@@ -117,13 +117,19 @@ class BatchCompletion:
 
     def succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
         """The broker has the batch, or with acks=0 the socket took it."""
-        self._leave_flight(batch)
+        accumulator = self._accumulator
+        self._in_flight.remove(batch)
+        accumulator.request_done(batch)
         if self._transactions is not None:
             self._transactions.succeeded(batch, base_offset)
         # Hostile or odd numbers below zero mean "not known"; futures then say so.
-        batch.complete(max(base_offset, NO_OFFSET), max(log_append_time_ms, NO_TIMESTAMP))
-        self._accumulator.deallocate(batch)
-        self._unmute(batch)
+        batch.complete(
+            base_offset if base_offset >= 0 else NO_OFFSET,
+            log_append_time_ms if log_append_time_ms >= 0 else NO_TIMESTAMP,
+        )
+        accumulator.deallocate(batch)
+        if self._guarantee_order:
+            accumulator.unmute_partition(batch.topic_partition)
 
     def reject(
         self,

@@ -80,7 +80,7 @@ class BuilderState(enum.Enum):
 
 
 _TRANSITIONS: Final[dict[BuilderState, frozenset[BuilderState]]] = {
-    BuilderState.OPEN: frozenset({BuilderState.SEALED, BuilderState.ABORTED}),
+    BuilderState.OPEN: frozenset({BuilderState.SEALED, BuilderState.CLOSED, BuilderState.ABORTED}),
     BuilderState.SEALED: frozenset({BuilderState.CLOSED, BuilderState.ABORTED}),
     BuilderState.CLOSED: frozenset({BuilderState.REOPENED, BuilderState.ABORTED}),
     BuilderState.REOPENED: frozenset({BuilderState.REOPENED, BuilderState.CLOSED, BuilderState.ABORTED}),
@@ -428,14 +428,19 @@ class RecordBatchBuilder:
             return self._closed_view
         if not self._writer.record_count and self._state is not BuilderState.ABORTED:
             raise IllegalStateError("cannot close a batch without records")
-        self.close_for_appends()
-        if self._is_broken:
-            raise IllegalStateError("its compression was interrupted")
-        if self._state is BuilderState.SEALED and not self._record_bytes:
-            self._finish_records()
+        writer = self._writer
+        if self._state is BuilderState.OPEN and self.compression.type is CompressionType.NONE:
+            # Most batches: what the lines below do, without their calls.
+            writer.limit = 0
+            self._record_bytes = self._compressed_size_bytes = writer.position - RECORD_BATCH_OVERHEAD
+        else:
+            self.close_for_appends()
+            if self._is_broken:
+                raise IllegalStateError("its compression was interrupted")
+            if self._state is BuilderState.SEALED and not self._record_bytes:
+                self._finish_records()
         self._move_to(BuilderState.CLOSED)
         end = RECORD_BATCH_OVERHEAD + self._compressed_size_bytes
-        writer = self._writer
         write_batch_header(
             self._wire_buffer,
             end,
