@@ -37,15 +37,17 @@ class DeliveryTracker:
     def raise_if_failed(self) -> None:
         """Look at the batches. Raise ``SparkWriteError`` when a record is known to have failed."""
         ended = []
+        # Hundreds of batches are on their way, and this is done for each ten thousand rows: no call for one.
         for owner, rows in self._pending.items():
-            # A batch that was split has ended when its parts have.
-            parts = [owner] if owner.parts is None else owner.leaves()
-            for part in parts:
-                if part.done and part.error is not None:
-                    raise failure(_place(part.topic_partition), part.error) from part.error
-            if all(part.done for part in parts):
-                ended.append(owner)
-                self.acknowledged += rows
+            if owner.parts is None:
+                if not owner.done:
+                    continue
+                if owner.error is not None:
+                    raise failure(_place(owner.topic_partition), owner.error) from owner.error
+            elif not _parts_ended(owner):
+                continue
+            ended.append(owner)
+            self.acknowledged += rows
         for owner in ended:
             del self._pending[owner]
 
@@ -68,6 +70,15 @@ class DeliveryTracker:
                 f"{expected - self.acknowledged} of {expected} records were neither acknowledged nor refused "
                 f"within {timeout_s:.0f} s; they may have been written"
             )
+
+
+def _parts_ended(owner: ProduceRequestResult) -> bool:
+    """Whether all parts of a split batch have ended; raises ``SparkWriteError`` when one has failed."""
+    parts = owner.leaves()
+    for part in parts:
+        if part.done and part.error is not None:
+            raise failure(_place(part.topic_partition), part.error) from part.error
+    return all(part.done for part in parts)
 
 
 def _place(topic_partition: TopicPartition) -> str:
