@@ -5,13 +5,27 @@ Public names only, no logic.
 """
 
 from kproducer.spark.data_source import KafkaProducerDataSource
-from kproducer.spark.errors import SparkOptionError, SparkSchemaError, SparkWriteError
+from kproducer.spark.errors import (
+    CommitFailedError,
+    ExactlyOnceError,
+    ReplayMismatchError,
+    SparkOptionError,
+    SparkSchemaError,
+    SparkWriteError,
+    StaleReplayError,
+    UncertainReplayError,
+)
 from kproducer.spark.write_summary import WriteSummary
 
 __all__ = [
+    "CommitFailedError",
+    "ExactlyOnceError",
     "KafkaProducerDataSource",
+    "ReplayMismatchError",
     "SparkOptionError",
     "SparkSchemaError",
     "SparkWriteError",
+    "StaleReplayError",
+    "UncertainReplayError",
     "WriteSummary",
 ]
