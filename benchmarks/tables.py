@@ -140,12 +140,12 @@ def growth_table(results: dict[str, Any]) -> Table:
             f"{each['partitions']:,}",
             f"{each['cpu_us_per_record']:.2f}",
             f"{each['growth']:.2f}",
-            f"{each['records_per_batch']:,.0f}",
+            "-" if each["records_per_batch"] is None else f"{each['records_per_batch']:,.0f}",
         )
         for each in results["growth"]
     ]
     header = ("what grows", "brokers", "partitions", "CPU µs/record", "times the first", "records/batch")
-    return Table("kproducer send as the cluster grows", header, cells)
+    return Table("send as the cluster grows", header, cells)
 
 
 def import_table(results: dict[str, Any]) -> Table:
