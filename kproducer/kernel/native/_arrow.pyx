@@ -35,16 +35,20 @@ cdef extern from *:
     """
     #if defined(__GNUC__) || defined(__clang__)
     #define KP_PREFETCH(address) __builtin_prefetch(address)
+    #define KP_PREFETCH_TO_WRITE(address) __builtin_prefetch(address, 1)
     #else
     #define KP_PREFETCH(address) ((void)0)
+    #define KP_PREFETCH_TO_WRITE(address) ((void)0)
     #endif
     """
     void KP_PREFETCH(const void* address) noexcept nogil
+    void KP_PREFETCH_TO_WRITE(const void* address) noexcept nogil
 
 cdef enum:
     _STICKY_OVERHEAD = 9        # RecordAccumulator's estimate of a record's, for the sticky choice
     _LONG_RUN_BYTES = 256 * 1024  # a fraction of a millisecond; for less the interpreter lock is kept
     _AHEAD = 8                  # rows whose bytes are asked for before they are written
+    _AHEAD_BYTES = 1024         # likewise, of the buffer that they are written to
 
 assert len(REASONS) == STATUS_COUNT
 
@@ -434,6 +438,9 @@ cdef Py_ssize_t _write(BlockPlan plan, BatchWriter writer, StickyPartition stick
                 KP_PREFETCH(plan.values[row].data + 64)
                 KP_PREFETCH(plan.keys[row].data)
             row = plan.order[at]
+        # Buffers that come round again have left the caches. Beyond the end of one this does nothing.
+        KP_PREFETCH_TO_WRITE(writer._data + writer.position + _AHEAD_BYTES)
+        KP_PREFETCH_TO_WRITE(writer._data + writer.position + _AHEAD_BYTES + 64)
         value = &plan.values[row]
         key = &plan.keys[row]
         headers_size = plan.headers[row].size
