@@ -80,13 +80,10 @@ class SessionLoop:
         self.client.poll(0, now_ms)
         while now_ms < deadline_ms:
             delay_ms = min((errand.step(now_ms) for errand in open_errands), default=NEVER_MS)
-            still_open = [errand for errand in open_errands if not errand.has_ended]
-            if not still_open:
+            # Some need no broker, and have ended in their step.
+            open_errands = [errand for errand in open_errands if not errand.has_ended]
+            if not open_errands:
                 return
-            # One that ended in its step, without a broker, is no reason to wait.
-            if len(still_open) < len(open_errands):
-                delay_ms = 0
-            open_errands = still_open
             self.client.poll(min(delay_ms, deadline_ms - now_ms), now_ms)
             now_ms = self.clock.monotonic_ms()
             open_errands = [errand for errand in open_errands if not errand.has_ended]

@@ -203,6 +203,7 @@ def test_records_are_refused_until_the_next_transaction() -> None:
     kit.manager.prepare(False)
     kit.manager.change_transactional_id("second")
     assert opened == [True, False]
+    assert not kit.manager.uses_version_2
     with pytest.raises(IllegalStateError):
         kit.append()
     kit.do(kit.manager.begin_initialize())
