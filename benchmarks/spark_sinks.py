@@ -3,7 +3,9 @@
 One Spark session, one Apache Kafka, one cached frame for each workload; kproducer, Spark's own connector
 (``spark-sql-kafka-0-10``) and a sink that only counts its rows write it in turn, with the same settings. A
 run counts only when the topic's ends say that every row is there. CPU is that of the whole process tree: the
-JVM (which plans, and for one of the sinks also writes) and its Python workers; the broker's is not in it.
+JVM (which plans, and for one of the sinks also writes) and its Python workers. The broker's is told beside
+it, for it works on the same cores: ``possible`` is the rate of a sink that costs nothing itself, on this
+machine, with the counting sink's CPU and the broker's.
 """
 
 from __future__ import annotations
@@ -34,6 +36,16 @@ TASKS = 4
 PARTITIONS = 4
 WARM_UP_ROWS = 20_000
 
+#: Of a write so small that it shows what any write costs.
+SMALL_ROWS = 4
+SMALL_WRITES = 5
+
+#: Neither sink is given a setting: what each makes of its own defaults.
+OWN_DEFAULTS = "own defaults"
+
+#: Deleted topics give their memory back at once, or each write would pay for memory that nobody used before.
+BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "500"}
+
 #: The same for both sinks; both are idempotent, as is their default.
 SETTINGS = {
     "kafka.acks": "all",
@@ -60,9 +72,9 @@ class Workload(NamedTuple):
 def workloads(scale: float) -> list[Workload]:
     return [
         Workload(size, codec, has_key, int(rows * scale))
-        for size, rows in ((100, 600_000), (1000, 150_000))
-        for codec in ("none", "lz4")
+        for size, rows in ((100, 2_000_000), (1000, 400_000))
         for has_key in (False, True)
+        for codec in ("none", "lz4", *(() if has_key else (OWN_DEFAULTS,)))
     ]
 
 
@@ -124,17 +136,24 @@ def make_frame(spark: Any, workload: Workload) -> Any:
     return frame
 
 
-def tree_cpu_seconds() -> float:
-    """CPU of this process and all below it, ended children included."""
+def tree_cpu_seconds(pid: int | None = None, without: int | None = None) -> float:
+    """CPU of a process (this one) and all below it, ended children included; without that of one of them."""
     total = 0.0
-    me = psutil.Process()
-    for process in [me, *me.children(recursive=True)]:
+    root = psutil.Process(pid)
+    left_out = set() if without is None else _pids_of_tree(without)
+    for process in [root, *root.children(recursive=True)]:
+        if process.pid in left_out:
+            continue
         try:
             times = process.cpu_times()
         except psutil.NoSuchProcess:
             continue
         total += times.user + times.system + times.children_user + times.children_system
     return total
+
+
+def _pids_of_tree(pid: int) -> set[int]:
+    return {pid, *(process.pid for process in psutil.Process(pid).children(recursive=True))}
 
 
 def end_offsets(bootstrap: str, topic: str) -> int:
@@ -151,29 +170,53 @@ def end_offsets(bootstrap: str, topic: str) -> int:
 def write(frame: Any, sink: str, bootstrap: str, topic: str, codec: str) -> None:
     writer = frame.write.format(sink).mode("append")
     if sink != "counting":
-        writer = writer.options(**SETTINGS).option("kafka.compression.type", codec)
+        if codec != OWN_DEFAULTS:
+            writer = writer.options(**SETTINGS).option("kafka.compression.type", codec)
         writer = writer.option("kafka.bootstrap.servers", bootstrap).option("topic", topic)
     if sink == "kproducer":
         writer = writer.option("summary", "off")
     writer.save()
 
 
-def measure(run: Callable[[], None], rows: int) -> dict[str, float]:
-    cpu, started = tree_cpu_seconds(), time.perf_counter()
+def measure(run: Callable[[], None], rows: int, broker_pid: int) -> dict[str, float]:
+    def cpu_seconds() -> tuple[float, float]:
+        return tree_cpu_seconds(without=broker_pid), tree_cpu_seconds(broker_pid)
+
+    (cpu, broker_cpu), started = cpu_seconds(), time.perf_counter()
     run()
     elapsed = time.perf_counter() - started
-    return {"rows_per_second": rows / elapsed, "cpu_us_per_row": (tree_cpu_seconds() - cpu) / rows * 1e6}
+    cpu_after, broker_cpu_after = cpu_seconds()
+    return {
+        "rows_per_second": rows / elapsed,
+        "cpu_us_per_row": (cpu_after - cpu) / rows * 1e6,
+        "broker_cpu_us_per_row": (broker_cpu_after - broker_cpu) / rows * 1e6,
+    }
+
+
+def small_writes(spark: Any, bootstrap: str, sinks: list[str]) -> dict[str, float]:
+    """Milliseconds of a write of a few rows, for each sink."""
+    frame = make_frame(spark, Workload(100, "none", False, SMALL_ROWS))
+    seconds: dict[str, list[float]] = {sink: [] for sink in sinks}
+    for sink in sinks * SMALL_WRITES:
+        started = time.perf_counter()
+        write(frame, sink, bootstrap, "warm-up", "none")
+        seconds[sink].append(time.perf_counter() - started)
+    frame.unpersist()
+    return {sink: statistics.median(each) * 1000 for sink, each in seconds.items()}
 
 
 def run_workload(
-    spark: Any, bootstrap: str, workload: Workload, sinks: list[str], rounds: int
+    spark: Any, cluster: KafkaCluster, workload: Workload, sinks: list[str], rounds: int
 ) -> dict[str, list[dict[str, float]]]:
+    bootstrap, broker_pid = cluster.bootstrap_servers, cluster.nodes[1].pid
+    assert broker_pid is not None
     results: dict[str, list[dict[str, float]]] = {sink: [] for sink in sinks}
     frame = make_frame(spark, workload)
     for number in range(rounds):
         # The order rotates: the first of a round pays for caches that the others find warm.
         for sink in sinks[number % len(sinks) :] + sinks[: number % len(sinks)]:
-            topic = f"{sink}-{workload.value_bytes}-{workload.codec}-{workload.has_key}-{number}"
+            codec = workload.codec.replace(" ", "-")
+            topic = f"{sink}-{workload.value_bytes}-{codec}-{workload.has_key}-{number}"
             reaches_kafka = sink != "counting"
             if reaches_kafka:
                 create_topic(bootstrap, topic, PARTITIONS)
@@ -181,7 +224,7 @@ def run_workload(
             def run(sink: str = sink, topic: str = topic) -> None:
                 write(frame, sink, bootstrap, topic, workload.codec)
 
-            results[sink].append(measure(run, workload.rows))
+            results[sink].append(measure(run, workload.rows, broker_pid))
             if reaches_kafka:
                 there = end_offsets(bootstrap, topic)
                 if there != workload.rows:
@@ -193,10 +236,11 @@ def run_workload(
 
 def table_of(report: dict[str, Any]) -> Table:
     title = (
-        f"Spark {report['spark']}, local[2], Kafka {report['kafka']}; medians of {report['rounds']} rounds"
+        f"Spark {report['spark']}, local[2], Kafka {report['kafka']}; medians of {report['rounds']} rounds; "
+        "thousand rows/s, CPU us/row, + the broker's"
     )
     table = Table(title=title)
-    for column in ("workload", *report["sinks"], "of connector", "of counting"):
+    for column in ("workload", *report["sinks"], "possible", "of connector", "of counting", "of possible"):
         table.add_column(column, justify="left" if column == "workload" else "right")
     for label, results in report["results"].items():
         median = {
@@ -204,16 +248,27 @@ def table_of(report: dict[str, Any]) -> Table:
             for sink, runs in results.items()
         }
         cells = [
-            f"{each['rows_per_second']:,.0f} rows/s\n{each['cpu_us_per_row']:.1f} us CPU"
-            for each in median.values()
+            f"{each['rows_per_second'] / 1000:,.0f}k\n{each['cpu_us_per_row']:.2f}"
+            + ("" if sink == "counting" else f" + {each['broker_cpu_us_per_row']:.2f}")
+            for sink, each in median.items()
+        ]
+        possible = possible_rows_per_second(median["counting"], median["kproducer"])
+        others = [
+            median[sink]["rows_per_second"] if sink in median else None for sink in ("kafka", "counting")
         ]
         ours = median["kproducer"]["rows_per_second"]
-        shares = [
-            f"{ours / median[other]['rows_per_second']:.0%}" if other in median else "-"
-            for other in ("kafka", "counting")
-        ]
-        table.add_row(label, *cells, *shares)
+        shares = [f"{ours / other:.0%}" if other else "-" for other in (*others, possible)]
+        table.add_row(label, *cells, f"{possible / 1000:,.0f}k", *shares)
+    table.add_row(
+        f"a write of {SMALL_ROWS} rows", *(f"{each:.0f} ms" for each in report["small_write_ms"].values())
+    )
     return table
+
+
+def possible_rows_per_second(counting: dict[str, float], ours: dict[str, float]) -> float:
+    """The rate of a sink that adds no work of its own to Spark's and the broker's, on all cores."""
+    cpu_us = counting["cpu_us_per_row"] + ours["broker_cpu_us_per_row"]
+    return min(counting["rows_per_second"], (os.cpu_count() or 1) / cpu_us * 1e6)
 
 
 def main() -> int:
@@ -239,7 +294,7 @@ def main() -> int:
         "sinks": sinks,
         "results": {},
     }
-    with KafkaCluster(NEWEST_VERSION, heap_mb=512, java_options=()) as cluster:
+    with KafkaCluster(NEWEST_VERSION, heap_mb=512, java_options=(), properties=BROKER_PROPERTIES) as cluster:
         bootstrap = cluster.bootstrap_servers
         spark = make_session(jars)
         try:
@@ -247,9 +302,10 @@ def main() -> int:
             warm_up = make_frame(spark, Workload(100, "lz4", True, WARM_UP_ROWS))
             for sink in sinks * 2:
                 write(warm_up, sink, bootstrap, "warm-up", "lz4")
+            report["small_write_ms"] = small_writes(spark, bootstrap, sinks)
             for workload in workloads(arguments.scale):
                 with console.status(workload.label):
-                    results = run_workload(spark, bootstrap, workload, sinks, arguments.rounds)
+                    results = run_workload(spark, cluster, workload, sinks, arguments.rounds)
                 report["results"][workload.label] = results
         finally:
             spark.stop()

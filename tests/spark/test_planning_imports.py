@@ -1,4 +1,4 @@
-"""Planning a write, which Spark does in a new process each time, imports no producer."""
+"""Planning a write, which Spark does in a process of its own, imports no producer."""
 
 from __future__ import annotations
 
