@@ -137,7 +137,7 @@ def test_fencing_ends_what_is_open_and_the_newer_driver_wins(three_nodes, make_p
     producer.flush()
     session.fence([f"{topic}-{number}" for number in range(3)], PATIENCE_S)
     # It was ended wholly: neither the record nor the offset is held up by it any more.
-    assert session.committed_offsets([f"{topic}-0"], place, 1) == {f"{topic}-0": None}
+    assert session.committed_offsets([f"{topic}-0"], place, PATIENCE_S / 4) == {f"{topic}-0": None}
     with pytest.raises(FencedError):
         producer.commit_transaction()
     session.write_offsets(f"{topic}-0", f"{topic}-0", {place: OffsetAndMetadata(8)}, PATIENCE_S)
