@@ -101,7 +101,7 @@ DEFAULT = [
     ),
     Scenario(
         name="a second driver, an answer is lost",
-        bounds=bounds_of(_TWO_TASKS, _ONE_TASK, lost_answers=1),
+        bounds=bounds_of(_TWO_TASKS, lost_answers=1),
     ),
     Scenario(
         name="a batch with a writeId, started twice, divided otherwise",
@@ -371,12 +371,12 @@ COURTESIES = [
     ),
     Scenario(
         name="tasks that a replay does not have are waited for, and not fenced",
-        bounds=_DIVIDED_OTHERWISE,
+        bounds=bounds_of(_TWO_TASKS, _ONE_TASK),
         actors={"driver_port": _UncoveredNotFenced},
     ),
     Scenario(
         name="nothing is aborted after a failure",
-        bounds=_DIVIDED_OTHERWISE,
+        bounds=bounds_of(_TWO_TASKS, _ONE_TASK),
         actors={"driver_port": _DriverAbortsNothing},
     ),
     Scenario(
