@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproducer.kernel.arrow_columns import BLOCK_ROWS
+from kproducer.producer.arrow_places import ArrowPlaces
 from tests.unit.kernel.arrow_kit import BUFFER_BYTES, DEFAULT_MS, Batches, Places, Rows, Twin, rows, twin
 
 PARTITIONS = 3
@@ -123,6 +124,38 @@ def test_twins_agree_on_long_runs(native: Twin) -> None:
     )
     given = Rows(table.to_batches(), (0, 1, -1, -1, -1, -1))
     assert drain(native, given, [table]) == drain(twin("pure"), given, [table])
+
+
+@pytest.mark.parametrize("keys", [False, True])
+def test_rows_of_a_batch_are_noted_as_runs_where_they_lie_in_order(native: Twin, keys: bool) -> None:
+    columns = {"value": ["v" * (n % 30) for n in range(BLOCK_ROWS + 500)]}
+    if keys:
+        columns["key"] = [f"key-{n % 20}" for n in range(BLOCK_ROWS + 500)]
+    batch = pa.RecordBatch.from_pydict(columns)
+    noted = []
+    for places in (Places(len(batch)), ArrowPlaces("t", keys, False)):
+        batches = Batches(native, PARTITIONS)
+        source = native.source(batch)
+        reader = native.arrow(source, (0, 1 if keys else -1, -1, -1, -1, -1), SIZE_LIMIT, True)
+        reader.add_topic("t", PARTITIONS, batches.lanes)
+        count = source.next_chunk()
+        if isinstance(places, ArrowPlaces):
+            places.grow(count)
+        reader.start_chunk(places)
+        row = 0
+        while row < count:
+            row = reader.plan(row, DEFAULT_MS, -1)
+            while (alone := reader.append_planned(None)) >= 0:
+                owner, index = batches.append(reader.destination(alone)[1], reader.record(alone))
+                number = places.number_of(owner)  # type: ignore[arg-type]
+                if places.runs is not None:
+                    places.runs.append((alone, 1, number, index))
+                else:
+                    places.indexes[alone] = index
+                    places.owner_numbers[alone] = number
+        assert (places.runs is not None) == (isinstance(places, ArrowPlaces) and not keys)
+        noted.append(([places.owners[n] for n in places.owner_numbers], places.indexes, places.value_sizes))
+    assert noted[0] == noted[1]
 
 
 @pytest.mark.parametrize("name", ["pure", "native"])
