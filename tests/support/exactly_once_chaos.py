@@ -58,6 +58,7 @@ class ExactlyOnceChaos:
     Attributes:
         kills: of processes of Spark, by kind.
         named: those of them at a named step.
+        zombies: drivers that were replaced while they stood still at a step, and then went on.
         brokers: faults of brokers, by kind.
     """
 
@@ -68,6 +69,7 @@ class ExactlyOnceChaos:
         self._down: KafkaNode | None = None
         self.kills: Counter[str] = Counter()
         self.named = 0
+        self.zombies = 0
         self.brokers: Counter[str] = Counter()
 
     def run(self, batches: int, kills: int, deadline_seconds: float) -> None:
@@ -104,12 +106,13 @@ class ExactlyOnceChaos:
             self._kill_committer,
         ]
         weights = [4, 2, 0, 2, 2]
-        count = max(len(anywhere), kills - len(named) - len(zombies))
+        count = max(len(anywhere), kills - len(named))
         # Each kind of them at least once.
         random_kills = anywhere + self._chance.choices(anywhere, weights, k=count - len(anywhere))
-        faults = [*named, *zombies, *random_kills]
+        faults = [*named, *random_kills]
         self._chance.shuffle(faults)
-        faults = faults[:kills]
+        faults = faults[:kills] + zombies[: kills // 10]
+        self._chance.shuffle(faults)
         brokers = [self._disturb_brokers] * (len(faults) // 2)
         return [
             each
@@ -153,8 +156,8 @@ class ExactlyOnceChaos:
         zombie.kill()
         reasons = failures_of(zombie)[known:]
         how = f"ended: {reasons[0][:300]}" if reasons else "was killed"
-        self._count("driver that came back as a zombie", f"the zombie {how}")
-        self.named += 1
+        self.zombies += 1
+        self._query.tell(f"the zombie {how}")
 
     def _catch(self, step: str, dies: bool) -> int:
         trap = self._query.trap
@@ -258,6 +261,7 @@ def report(chaos: ExactlyOnceChaos, query: ExactlyOnceQuery, judgement: Judgemen
         return ", ".join(f"{what} {count}" for what, count in sorted(counts.items())) or "none"
 
     print(f"kills {chaos.kills.total()}, {chaos.named} of them at named steps: {listed(chaos.kills)}")
+    print(f"drivers that were replaced and came back as zombies: {chaos.zombies}")
     print(f"brokers: {listed(chaos.brokers)}; drivers started {query.runs}; micro-batches {query.batch + 1}")
     print(f"queries that failed and were started again: {listed(query.failures)}")
     print(f"a reader that followed: {judgement.live}")
