@@ -240,8 +240,11 @@ def encode_headers(headers: Headers) -> bytes:
     Raises:
         SerializationError: the shape, a name or a value is not as it has to be.
     """
-    if headers.__class__ is not list and headers.__class__ is not tuple:
-        headers = as_header_sequence(headers)
+    if headers.__class__ is list:
+        # Another thread may change a list between the count and the last of its items.
+        headers = tuple(headers)
+    elif headers.__class__ is not tuple:
+        headers = tuple(as_header_sequence(headers))
     pieces = [encode_varint(len(headers))]
     for index, header in enumerate(headers):
         if header.__class__ is not tuple or len(header) != 2:
