@@ -139,6 +139,9 @@ class NewBatches:
                                 sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
                                 partitioner.maybe_switch(sticky, True, snapshot)
                                 continue
+                        elif batch.is_full:
+                            self._queues.changed.append(queue)
+                            filled = True
                     if future is None and buffer is None:
                         # Nearly always there is a buffer to be had at once, and the lock need not be let go.
                         size = max(self._first_bytes(queue), record_size_upper_bound(key, value, headers))

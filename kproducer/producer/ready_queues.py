@@ -254,7 +254,10 @@ class ReadyQueues:
             return NEVER_MS
         if batch.is_backing_off(now_ms):
             return batch.retry_at_ms
-        return batch.created_ms + self._linger_ms if _may_wait(queue, batch) else NEVER_MS
+        # One that became full unnoticed is among no due ones yet: without its timer it would stay for ever.
+        if _may_wait(queue, batch) or not queue.is_due:
+            return batch.created_ms + self._linger_ms
+        return NEVER_MS
 
     def may_drain(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         """Ask whether a first batch may be sent; a queue for which that is not so is held."""

@@ -323,11 +323,14 @@ class RecordBatchBuilder:
         return self._write_limit - RECORD_BATCH_OVERHEAD - int(self._plain_bytes() * self._factor)
 
     def _adjust_limit(self) -> None:
-        """Let the writer run, without asking us, as far as the estimate is sure to hold."""
+        """Let the writer run, without asking us, as far as the estimate is sure to hold.
+
+        A byte less: the record that makes the batch full is asked about, so that its owner notices.
+        """
         if self.compression.type is CompressionType.NONE:
-            self._writer.limit = min(self._write_limit, len(self._writer.buffer))
+            self._writer.limit = min(self._write_limit - 1, len(self._writer.buffer))
             return
-        run = int(self._room_bytes() / max(self._factor, 1.0))
+        run = int((self._room_bytes() - 1) / max(self._factor, 1.0))
         self._writer.limit = min(self._writer.position + max(run, 0), len(self._writer.buffer))
 
     def _flush_chunk(self) -> None:

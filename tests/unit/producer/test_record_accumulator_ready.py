@@ -27,6 +27,39 @@ def test_full_batch_is_ready_despite_linger_and_wakes_once_per_batch() -> None:
     assert kit.ready_ids() == set()
 
 
+def test_a_batch_that_is_full_to_the_byte_is_ready_and_wakes() -> None:
+    kit = Kit(linger_ms=3_600_000, batch_size=256)
+    kit.append(0, b"x" * 8)
+    assert kit.ready_ids() == set()
+    _, wakes = kit.append_and_wake(0, b"x" * 171)
+    assert kit.accumulator._queues.all_queues()[0].batches[0].estimated_size_bytes == 256
+    assert wakes
+    assert kit.ready_ids() == {1}
+
+
+def test_a_batch_that_is_full_by_the_estimate_is_ready_and_wakes() -> None:
+    # By the first estimate compression makes records a little larger: such a batch is full before its buffer.
+    kit = Kit(linger_ms=3_600_000, compression_type="gzip")
+    wakes = [kit.append_and_wake(0, b"x" * 455)[1] for _ in range(2)]
+    (batch,) = kit.accumulator._queues.all_queues()[0].batches
+    assert batch.is_full
+    assert wakes == [True, True]
+    assert kit.ready_ids() == {1}
+
+
+def test_a_batch_that_became_full_unnoticed_lingers_and_is_not_forgotten() -> None:
+    kit = Kit(linger_ms=10, batch_size=256)
+    kit.append(0, b"x" * 8)
+    assert kit.ready_ids() == set()
+    builder = kit.accumulator._queues.all_queues()[0].batches[0].builder
+    assert builder is not None
+    assert builder.append_at_limit(1, None, b"x" * 171, None)
+    assert builder.is_full
+    assert kit.delay_ms() == 10
+    kit.clock.advance(10)
+    assert kit.ready_ids() == {1}
+
+
 @pytest.mark.parametrize(
     ("linger_ms", "next_look_in_ms", "wakes"),
     [(10, NEVER_MS, True), (10, 11, True), (10, 10, False), (10, 0, False), (0, 0, True)],
