@@ -62,6 +62,13 @@ class CoordinatorSession:
         self._looks_up_several = True
         self._asks_for_several = True
 
+    def name_topics(self, topics: Iterable[str]) -> None:
+        """Say which topics offsets will be written for: brokers take none for a topic that does not exist.
+
+        Asks brokers about them with the next call, and those that make topics by themselves make them then.
+        """
+        self._loop.name_topics(topics)
+
     def fence(self, transactional_ids: Iterable[str], timeout_s: float) -> None:
         """Fence the producers with these ids: what they have open is aborted, and they can do nothing more.
 

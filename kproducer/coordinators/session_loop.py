@@ -35,10 +35,20 @@ class Errand(Protocol):
 
 
 class _Brokers(Metadata):
-    """Metadata without topics."""
+    """Metadata of brokers, and of the topics that somebody has named."""
+
+    _topics: tuple[str, ...] = ()
+
+    def name(self, topics: Iterable[str]) -> None:
+        """Ask about these as well, and soon; brokers that make topics by themselves make them then."""
+        with self._lock:
+            known = self._topics
+            self._topics = tuple(dict.fromkeys([*known, *topics]))
+            if self._topics != known:
+                self.request_update("new topics", reset_equivalent_backoff=True)
 
     def _topics_of_interest(self) -> tuple[str, ...]:
-        return ()
+        return self._topics
 
 
 class SessionLoop:
@@ -71,6 +81,10 @@ class SessionLoop:
     def link(self, dialogue: Dialogue) -> DialogueLink:
         """The errand of a dialogue."""
         return DialogueLink(dialogue, self.client, self.clock, self.request_timeout_ms)
+
+    def name_topics(self, topics: Iterable[str]) -> None:
+        """See ``CoordinatorSession.name_topics``."""
+        self._metadata.name(topics)
 
     def drive(self, errands: Iterable[Errand], deadline_ms: int) -> None:
         """Let all of them go on until each has ended or the time (monotonic) has come."""

@@ -12,6 +12,7 @@ from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
 from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
 from kproducer.spark.exactly_once.kafka_ports import DriverSession, KafkaDriver, KafkaTask, TransactionalPair
+from kproducer.spark.exactly_once.task_messages import EmptyTask
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
@@ -20,7 +21,7 @@ from tests.fakebroker import FakeCluster, faults
 from tests.spark.memory_kafka import SumOfRows
 
 PRODUCE, OFFSET_FETCH, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 0, 9, 22, 24, 25, 26, 28
-TOPIC_REFUSED, GROUP_REFUSED, INVALID_TIMEOUT, ID_REFUSED = 29, 30, 50, 53
+UNKNOWN_TOPIC, TOPIC_REFUSED, GROUP_REFUSED, INVALID_TIMEOUT, ID_REFUSED = 3, 29, 30, 50, 53
 IDENTITY = WriteIdentity(WriteKind.STREAM, "query", "k")
 
 
@@ -30,7 +31,7 @@ class NoSum(SumOfRows):
 
 
 class Bench:
-    def __init__(self, cluster) -> None:
+    def __init__(self, cluster, **more) -> None:
         self.cluster = cluster
         self.options = WriteOptions.parse(
             {
@@ -39,6 +40,8 @@ class Bench:
                 "delivery": "exactly-once",
                 "kafka.linger.ms": "0",
                 "kafka.retry.backoff.ms": "10",
+                "kafka.retry.backoff.max.ms": "30",
+                **more,
             },
             is_stream=True,
         )
@@ -149,3 +152,18 @@ def test_a_task_whose_rows_are_refused_aborts_and_says_which_topic(bench):
     with pytest.raises(KafkaError, match="topic 't', partition 0"):
         bench.task()
     assert len(bench.pairs) == 0
+
+
+def test_a_first_batch_without_rows_is_decided_though_nobody_has_made_the_topic_yet():
+    # Brokers that make topics make them for whoever asks about them, which no task has done.
+    with FakeCluster(1, auto_create_partitions=1) as cluster:
+        limits = {f"kafka.{name}.ms": "9000" for name in ("max.block", "request.timeout", "delivery.timeout")}
+        bench = Bench(cluster, **limits)
+
+        def refuse_without_topic(context):
+            return None if "t" in cluster.topics else faults.refuse_coordination(UNKNOWN_TOPIC)(context)
+
+        cluster.control(COMMIT_OFFSETS, refuse_without_topic, times=None)
+        bench.commit(EmptyTask(TaskPlace(IDENTITY, 0, "run", 0)))
+        bench.sessions.close_idle()
+        assert "t" in cluster.topics

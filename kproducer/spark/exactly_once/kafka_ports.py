@@ -243,6 +243,9 @@ class KafkaDriver:
             self._lease = self._cache.acquire(
                 self._options.producer_settings, self._options.producer_idle_timeout_ms
             )
+            if self._options.marker_topic is not None:
+                # A first batch without rows is decided before any task has asked for the topic.
+                self._lease.producer.session.name_topics([self._options.marker_topic])
         return self._lease.producer.session
 
 
