@@ -52,7 +52,8 @@ class StaleReplayError(ExactlyOnceError):
         return cls(
             f"{subject}: number {latest} is committed already, so this one is older. Nothing was committed. "
             "Is the checkpoint an old copy, or did a writeVersion go back? Bring back the newest checkpoint; "
-            "or start with an empty one, which is another query, and accept that rows come again"
+            "or start with an empty one, which is another query, and accept that rows come again. A writeId "
+            "within foreachBatch does not change with the checkpoint: a new checkpoint needs a new writeId"
         )
 
 
@@ -60,13 +61,10 @@ class UncertainReplayError(ExactlyOnceError):
     """What of this write is committed cannot be told any more."""
 
     @classmethod
-    def of(cls, subject: str, latest: int | None) -> UncertainReplayError:
-        """``subject``: the write; ``latest``: the number of the last decision, if there is one."""
-        found = (
-            "no decision at all" if latest is None else f"decision {latest}, and fewer markers than it had"
-        )
+    def of(cls, subject: str, found: str) -> UncertainReplayError:
+        """``subject``: the write; ``found``: what there is of it."""
         return cls(
-            f"{subject}: Kafka has {found} of this query, so it cannot be told whether this micro-batch is "
+            f"{subject}: of this write Kafka has {found}, so it cannot be told whether this number is "
             "committed. Nothing was committed now. Either the query wrote at-least-once until now; or its "
             "options markerTopic, topic or transactionalIdPrefix were changed; or its markers are gone: the "
             "topic or the group was deleted, or the query stood still for longer than the brokers' "
@@ -101,4 +99,13 @@ class CommitFailedError(ExactlyOnceError):
         return cls(
             f"{subject}: {len(failed)} of {count} tasks could not be committed; the first is "
             f"'{name}': {type(error).__name__}: {error}. The others are committed. {mending}{hint}"
+        )
+
+    @classmethod
+    def unconfirmed(cls, subject: str, error: KafkaError) -> CommitFailedError:
+        """All tasks are committed; ``error``: why the decision could not be read back."""
+        return cls(
+            f"{subject}: all rows are committed, and that could not be read back, as the next number would "
+            f"have to: {type(error).__name__}: {error}. A restart of the query (or the same writeId again) "
+            "finds them, and writes none twice"
         )

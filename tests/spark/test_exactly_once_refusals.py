@@ -7,8 +7,9 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from kproducer.errors import KafkaError
+from kproducer.errors import KafkaError, KafkaTimeoutError
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
+from kproducer.spark.exactly_once import kafka_ports
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
 from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
 from kproducer.spark.exactly_once.kafka_ports import DriverSession, KafkaDriver, KafkaTask, TransactionalPair
@@ -21,7 +22,7 @@ from tests.fakebroker import FakeCluster, faults
 from tests.spark.memory_kafka import SumOfRows
 
 PRODUCE, OFFSET_FETCH, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 0, 9, 22, 24, 25, 26, 28
-UNKNOWN_TOPIC, TOPIC_REFUSED, GROUP_REFUSED, INVALID_TIMEOUT, ID_REFUSED = 3, 29, 30, 50, 53
+UNKNOWN_TOPIC, TOPIC_REFUSED, GROUP_REFUSED, INVALID_TIMEOUT, ID_REFUSED, UNSTABLE = 3, 29, 30, 50, 53, 88
 IDENTITY = WriteIdentity(WriteKind.STREAM, "query", "k")
 
 
@@ -145,6 +146,23 @@ def test_a_commit_that_is_refused_fails_with_the_task_and_the_reason(bench):
         CommitFailedError, match="1 of 1 tasks could not be committed; the first is 'k-query-0'"
     ):
         bench.commit(message)
+
+
+def test_a_decision_that_cannot_be_read_back_leaves_no_doubt_that_the_rows_are_committed(bench, monkeypatch):
+    def confirm_late(step):
+        if step == "confirm":
+            bench.refuse(OFFSET_FETCH, UNSTABLE)
+            monkeypatch.setattr(kafka_ports, "_patience_s", lambda config: 0.1)
+
+    port = KafkaDriver(bench.options, bench.sessions)
+    try:
+        with pytest.raises(CommitFailedError, match="all rows are committed") as caught:
+            DriverProtocol(port, on_step=confirm_late).commit([bench.task()], 0)
+    finally:
+        port.release(discard=True)
+    assert isinstance(caught.value.__cause__, KafkaTimeoutError)
+    assert "nothing" not in str(caught.value)
+    assert len(bench.cluster.committed_records("t", 0)) == 1
 
 
 def test_a_task_whose_rows_are_refused_aborts_and_says_which_topic(bench):

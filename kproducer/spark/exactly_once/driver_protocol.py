@@ -63,7 +63,7 @@ class DriverProtocol:
 
         Raises:
             UncertainReplayError, StaleReplayError, ReplayMismatchError: nothing of this run is committed.
-            CommitFailedError: not all is known to be committed; a replay completes it.
+            CommitFailedError: not all is known to be committed, or to be seen; a replay completes it.
             KafkaError: what the port raises; nothing is committed.
         """
         tasks = _task_messages(messages, number)
@@ -78,7 +78,7 @@ class DriverProtocol:
             # A commit is answered before its offsets are there. The tasks of the next number look without
             # waiting, and have to see this decision.
             self._on_step("confirm")
-            self._port.markers([place.identity.driver])
+            self._confirm(place)
         self._on_step("committed")
 
     def abort(self, messages: Iterable[object]) -> None:
@@ -127,7 +127,8 @@ class DriverProtocol:
         # task left no trace.
         is_next = number == 0 if last is None else last.number >= number - 1 or last.is_of_run(run)
         if not is_next:
-            raise UncertainReplayError.of(numbered(identity, number), None if last is None else last.number)
+            found = "no decision" if last is None else f"decision {last.number} as the last one"
+            raise UncertainReplayError.of(numbered(identity, number), found)
 
     def _fence_uncovered(
         self,
@@ -160,7 +161,8 @@ class DriverProtocol:
         marked = sum(task.had_marker for task in initialized) + len(markers)
         if marked < last.marked and not self._write_when_uncertain:
             # Brokers forget old offsets, those of tasks a little before the decision's.
-            raise UncertainReplayError.of(numbered(identity, number), number)
+            found = f"decision {number}, and fewer markers than it had"
+            raise UncertainReplayError.of(numbered(identity, number), found)
 
     def _markers(self, groups: Mapping[int, str]) -> dict[int, Marker]:
         self._on_step("markers")
@@ -190,6 +192,13 @@ class DriverProtocol:
             raise CommitFailedError.of(subject, failed, len(prepared), can_repeat=can_repeat) from failed[0][
                 1
             ]
+
+    def _confirm(self, place: TaskPlace) -> None:
+        try:
+            self._port.markers([place.identity.driver])
+        except KafkaError as error:
+            subject = numbered(place.identity, place.number)
+            raise CommitFailedError.unconfirmed(subject, error) from error
 
 
 def _task_messages(messages: Sequence[object], number: int | None) -> list[TaskMessage]:

@@ -212,7 +212,8 @@ class KafkaDriver:
 
     def markers(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
         """As the port says."""
-        with _explained():
+        # A timeout may come when all is committed.
+        with _explained(keep=KafkaTimeoutError):
             return self._session.committed_offsets(
                 groups, _marker_partition(self._options), _patience_s(self._config)
             )
