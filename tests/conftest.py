@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from kproducer import build_info
 from tests.packaging.native_sources import stale_modules
@@ -22,6 +23,10 @@ from tests.support.mock_cluster import MockCluster, MockClusterProcess
 __all__ = ["each_kafka", "kafka", "kafka_three_nodes", "mock_cluster", "mock_cluster_factory"]
 
 MockClusterFactory = Callable[..., MockCluster]
+
+# Hypothesis also measures time, which on a busy machine says nothing: 200 ms an example, a second for data.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_sessionstart() -> None:
