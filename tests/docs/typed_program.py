@@ -6,6 +6,7 @@ import asyncio
 from concurrent.futures import FIRST_COMPLETED, Future, as_completed, wait
 from itertools import repeat
 
+import kproducer
 from kproducer import (
     FutureRecordMetadata,
     JsonSerializer,
@@ -85,3 +86,4 @@ def wrong(producer: KafkaProducer) -> None:
     producer.send_many("t", [], headers=[("name", b"value")])  # error: list-item
     producer.produce("t")  # error: attr-defined
     producer.send("t").add_callback(print)  # error: attr-defined
+    kproducer.KafkaConsumer()  # error: attr-defined
