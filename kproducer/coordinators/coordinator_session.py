@@ -96,6 +96,13 @@ class CoordinatorSession:
                 errors.append(error)
         _raise_first(errors)
 
+    def let_go(self) -> None:
+        """Be the producer of none of the fenced ids any more: nobody has to remember them.
+
+        For who keeps a session for other ids to come. Nothing is told to brokers.
+        """
+        self._producers.clear()
+
     def write_offsets(
         self,
         transactional_id: str,

@@ -7,7 +7,8 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from kproducer.errors import KafkaError, KafkaTimeoutError
+from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
 from kproducer.spark.exactly_once import kafka_ports
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
@@ -18,6 +19,7 @@ from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
+from kproducer.types import TopicPartition
 from tests.fakebroker import FakeCluster, faults
 from tests.spark.memory_kafka import SumOfRows
 
@@ -163,6 +165,17 @@ def test_a_decision_that_cannot_be_read_back_leaves_no_doubt_that_the_rows_are_c
     assert isinstance(caught.value.__cause__, KafkaTimeoutError)
     assert "nothing" not in str(caught.value)
     assert len(bench.cluster.committed_records("t", 0)) == 1
+
+
+def test_a_session_that_is_kept_forgets_whom_a_commit_has_fenced(bench):
+    bench.commit(bench.task())
+    lease = bench.sessions.acquire(bench.options.producer_settings, 1000)
+    try:
+        offsets = {TopicPartition("t", 0): OffsetAndMetadata(1)}
+        with pytest.raises(IllegalStateError, match="fence 'k-query-driver' first"):
+            lease.producer.session.write_offsets("k-query-driver", "g", offsets, 1)
+    finally:
+        lease.release(discard=True)
 
 
 def test_a_task_whose_rows_are_refused_aborts_and_says_which_topic(bench):

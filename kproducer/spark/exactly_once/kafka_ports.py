@@ -236,6 +236,8 @@ class KafkaDriver:
         """The next commit of this process may have the session, unless it is discarded."""
         lease, self._lease = self._lease, None
         if lease is not None:
+            # The next one fences for itself; names may be others each time.
+            lease.producer.session.let_go()
             lease.release(discard=discard)
 
     @property
