@@ -38,7 +38,8 @@ class ReplayMismatchError(ExactlyOnceError):
             "committed. It can be completed only when each task has the rows that it had: the source has to "
             "give the same rows again, without rand() or current_timestamp(), in as many partitions as "
             "before. To go on, bring back what changed (input, query, number of cores, "
-            "spark.sql.shuffle.partitions, spark.sql.adaptive.enabled); or take a new checkpoint, or writeId, and accept that the rows "
+            "spark.sql.shuffle.partitions, spark.sql.adaptive.enabled); "
+            "or take a new checkpoint, or writeId, and accept that the rows "
             "which are committed come again"
         )
 
