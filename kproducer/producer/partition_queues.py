@@ -79,6 +79,11 @@ class PartitionQueue(Lane):
         self.timer_ms = NEVER_MS
         self.leader_epoch = NO_LEADER_EPOCH
 
+    def is_full(self, batch: ProducerBatch) -> bool:
+        """Whether a batch of ours takes no more records. Takes the lock."""
+        with self.lock:
+            return batch.is_full
+
     def insert_in_order_locked(self, batch: ProducerBatch) -> None:
         """Put back a batch before all that were made after it."""
         batches = self.batches

@@ -322,7 +322,4 @@ class ReadyQueues:
 
 def _may_wait(queue: PartitionQueue, batch: ProducerBatch) -> bool:
     """Whether a first batch has room left. Batches that are sent again are closed, hence full."""
-    if not batch.is_open or len(queue.batches) > 1:
-        return False
-    with queue.lock:
-        return not batch.is_full
+    return batch.is_open and len(queue.batches) <= 1 and not queue.is_full(batch)

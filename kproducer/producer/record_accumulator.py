@@ -34,7 +34,7 @@ from kproducer.producer.future_record_metadata import DeliveryCallback, FutureRe
 from kproducer.producer.incomplete_batches import IncompleteBatches
 from kproducer.producer.new_batches import NewBatches
 from kproducer.producer.partition_load import PartitionLoad
-from kproducer.producer.partition_queues import NEVER_MS, PartitionQueues, TopicQueues
+from kproducer.producer.partition_queues import NEVER_MS, PartitionQueue, PartitionQueues, TopicQueues
 from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.producer.ready_queues import ReadyCheckResult, ReadyQueues
 from kproducer.records.compression import Compression
@@ -467,6 +467,7 @@ class RecordAccumulator:
 _HOLDING_LOCKS: Final = {
     NewBatches.append.__code__,
     BatchDrain.drain_node.__code__,
+    PartitionQueue.is_full.__code__,
     TopicQueues.end_stay.__code__,
     PartitionQueues.put_back.__code__,
     PartitionQueues.remove.__code__,

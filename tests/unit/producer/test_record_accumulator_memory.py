@@ -12,6 +12,7 @@ from kproducer.kernel import IMPLEMENTATION
 from kproducer.producer.buffer_pool import BufferPool
 from kproducer.producer.incomplete_batches import IncompleteBatches
 from kproducer.producer.partition_queues import PartitionQueues
+from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
 from tests.support.sender_bench import Bench
@@ -206,3 +207,23 @@ def test_a_finalizer_that_sends_is_refused_where_it_would_wait_for_itself(
     kit.finish(batch)
     assert future.done()
     kit.assert_all_memory_is_back()
+
+
+@pytest.mark.skipif(IMPLEMENTATION == "pure", reason="its every append holds a lock; send() warns of that")
+def test_a_finalizer_that_sends_is_refused_in_a_look_at_what_is_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kit = Kit()
+    kit.append()
+    errors: list[KafkaError] = []
+
+    def collecting(batch: ProducerBatch) -> bool:
+        monkeypatch.undo()
+        with pytest.raises(IllegalStateError, match="would wait for itself") as refused:
+            kit.append(value=b"." * 2000)
+        errors.append(refused.value)
+        return batch.is_full
+
+    monkeypatch.setattr(ProducerBatch, "is_full", property(collecting))
+    assert kit.ready_ids() == set()
+    assert [error.outcome for error in errors] == [Outcome.NOT_SENT]
