@@ -185,16 +185,45 @@ def test_a_task_whose_rows_are_refused_aborts_and_says_which_topic(bench):
     assert len(bench.pairs) == 0
 
 
+SHORT = {f"kafka.{name}.ms": "9000" for name in ("max.block", "request.timeout", "delivery.timeout")}
+
+
+def refuse_offsets_without(topic, cluster):
+    def handler(context):
+        return None if topic in cluster.topics else faults.refuse_coordination(UNKNOWN_TOPIC)(context)
+
+    cluster.control(COMMIT_OFFSETS, handler, times=None)
+
+
+# Brokers that make topics make them for whoever asks about them.
+
+
 def test_a_first_batch_without_rows_is_decided_though_nobody_has_made_the_topic_yet():
-    # Brokers that make topics make them for whoever asks about them, which no task has done.
     with FakeCluster(1, auto_create_partitions=1) as cluster:
-        limits = {f"kafka.{name}.ms": "9000" for name in ("max.block", "request.timeout", "delivery.timeout")}
-        bench = Bench(cluster, **limits)
-
-        def refuse_without_topic(context):
-            return None if "t" in cluster.topics else faults.refuse_coordination(UNKNOWN_TOPIC)(context)
-
-        cluster.control(COMMIT_OFFSETS, refuse_without_topic, times=None)
+        bench = Bench(cluster, **SHORT)
+        refuse_offsets_without("t", cluster)
         bench.commit(EmptyTask(TaskPlace(IDENTITY, 0, "run", 0)))
         bench.sessions.close_idle()
         assert "t" in cluster.topics
+
+
+def test_a_marker_topic_to_which_nobody_writes_is_made_for_the_first_task():
+    with FakeCluster(1, auto_create_partitions=1) as cluster:
+        bench = Bench(cluster, markerTopic="marks", **SHORT)
+        refuse_offsets_without("marks", cluster)
+        bench.task()
+        bench.pairs.close_idle()
+        assert "marks" in cluster.topics
+
+
+def test_a_marker_topic_that_nobody_makes_is_named():
+    with FakeCluster(1) as cluster:
+        cluster.create_topic("t", 1)
+        limits = {**SHORT, "kafka.max.block.ms": "300"}
+        bench = Bench(cluster, markerTopic="marks", **limits)
+        refuse_offsets_without("marks", cluster)
+        with pytest.raises(
+            ExactlyOnceError, match=r"'marks', which has to exist \(markerTopic\).*UNKNOWN_TOPIC"
+        ):
+            bench.task()
+        assert len(bench.pairs) == 0

@@ -145,7 +145,8 @@ class KafkaTask:
 
     def add_marker(self, group: str, offset: OffsetAndMetadata) -> None:
         """As the port says."""
-        with _explained(f"marker of group '{group}'"):
+        topic = self._options.marker_topic
+        with _explained(f"marker of group '{group}' for topic '{topic}', which has to exist (markerTopic)"):
             self._pair.producer.send_offsets_to_transaction(
                 {_marker_partition(self._options): offset}, ConsumerGroupMetadata(group)
             )
@@ -183,6 +184,7 @@ class KafkaTask:
             self._lease = self._cache.acquire(
                 self._options.producer_settings, self._options.producer_idle_timeout_ms
             )
+            _name_marker_topic(self._lease.producer.session, self._options)
         return self._lease.producer
 
     @property
@@ -246,15 +248,19 @@ class KafkaDriver:
             self._lease = self._cache.acquire(
                 self._options.producer_settings, self._options.producer_idle_timeout_ms
             )
-            if self._options.marker_topic is not None:
-                # A first batch without rows is decided before any task has asked for the topic.
-                self._lease.producer.session.name_topics([self._options.marker_topic])
+            _name_marker_topic(self._lease.producer.session, self._options)
         return self._lease.producer.session
 
 
 def _marker_partition(options: WriteOptions) -> TopicPartition:
     assert options.marker_topic is not None
     return TopicPartition(options.marker_topic, 0)
+
+
+def _name_marker_topic(session: CoordinatorSession, options: WriteOptions) -> None:
+    """Have brokers make it, if they do that: perhaps nobody writes there, or has not yet."""
+    if options.marker_topic is not None:
+        session.name_topics([options.marker_topic])
 
 
 def _patience_s(config: ProducerConfig) -> float:
