@@ -126,18 +126,24 @@ class ReadyQueues:
 
     def catch_up(self, snapshot: MetadataSnapshot, now_ms: int) -> None:
         """Work in what has happened since the last time: changed queues, timers, metadata."""
-        if snapshot is not self._snapshot:
-            self._begin_anew(snapshot)
-        if self._held:
-            held, self._held = self._held, {}
-            for queue in held:
-                self._file(queue, now_ms)
-        changed = self._queues.changed
-        while changed:
-            self._file(changed.popleft(), now_ms)
-        timers = self._timers
-        while timers and timers[0][0] <= now_ms:
-            self._take_timer(now_ms)
+        try:
+            if snapshot is not self._snapshot:
+                self._begin_anew(snapshot)
+            if self._held:
+                held, self._held = self._held, {}
+                for queue in held:
+                    self._file(queue, now_ms)
+            changed = self._queues.changed
+            while changed:
+                self._file(changed.popleft(), now_ms)
+            timers = self._timers
+            while timers and timers[0][0] <= now_ms:
+                self._take_timer(now_ms)
+        except BaseException:
+            # The loop goes on after errors. A queue that was on its way from one place to another is in none
+            # now: the next look begins anew.
+            self._snapshot = None
+            raise
 
     def _begin_anew(self, snapshot: MetadataSnapshot) -> None:
         """Leaders may have changed: every queue that holds something is looked at, in its present order."""

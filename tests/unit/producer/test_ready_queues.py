@@ -220,3 +220,20 @@ def test_a_look_costs_what_has_happened_since_the_last_one(monkeypatch: pytest.M
     kit.fill(7)
     assert kit.ready_ids() == {1}
     assert {queue.topic_partition for queue in filed} == {tp(7)}
+
+
+def test_an_error_in_a_look_loses_no_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = Kit(make_snapshot([1, 2]), linger_ms=0)
+    kit.append(0)
+    kit.append(1)
+    original = ReadyQueues._file
+
+    def failing(self: ReadyQueues, queue: PartitionQueue, now_ms: int) -> None:
+        monkeypatch.setattr(ReadyQueues, "_file", original)
+        raise MemoryError
+
+    monkeypatch.setattr(ReadyQueues, "_file", failing)
+    with pytest.raises(MemoryError):
+        kit.ready_ids()
+    assert kit.ready_ids() == {1, 2}
+    assert sorted(partition_of(batch) for batch in kit.drain()) == [0, 1]
