@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kproducer.client.client_request import ClientResponse
 
-#: Of one request. A group or id has 249 characters at most, so that it stays small.
+#: Of one request, which stays below 100 kB with the longest names that the Spark sink makes (some 400).
 _MOST_KEYS: Final = 200
 
 
