@@ -29,6 +29,7 @@ from kproducer.errors import (
     SerializationError,
 )
 from kproducer.kernel.arrow import ArrowRows, ArrowSource
+from kproducer.kernel.layout import INT32_MAX
 from kproducer.producer.arrow_columns import ArrowColumns
 from kproducer.producer.arrow_places import ArrowPlaces
 from kproducer.producer.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
@@ -184,6 +185,8 @@ class ArrowCall(ABC):
         columns = self._columns
         time = columns.timestamp if isinstance(columns.timestamp, int) else self._producer.wall_ms()
         partition = columns.partition if isinstance(columns.partition, int) else _NO_PARTITION
+        # No topic has more, and the kernel counts no further.
+        partition = min(partition, INT32_MAX)
         end = rows.plan(first_row, time, partition)
         self._planned(first_row, time)
         for refusal in rows.refusals:
@@ -255,6 +258,9 @@ class ArrowCall(ABC):
     def _refuse(self, rows: ArrowRows, row: int, reason: str, number: int, detail: int) -> None:
         """Say why a row that the kernel did not take cannot be sent."""
         topic = self._topics[number] if number >= 0 else ""
+        if reason == "partition" and isinstance(self._columns.partition, int):
+            # One for all rows is not the row's, and the kernel does not repeat it.
+            detail = self._columns.partition
         if reason == "partition" and not self._waited_in_vain:
             # It may be a new one: send() waits for it, or says what is wrong with it.
             self._send_row(rows, row, topic, detail)

@@ -309,6 +309,18 @@ def test_a_partition_that_is_none_is_waited_for_once(stage: Stage, cluster: Fake
     assert values(cluster) == [b"v"]
 
 
+@pytest.mark.parametrize("partition", [3, 2**40])
+def test_one_partition_for_all_that_some_topic_does_not_have(stage: Stage, partition: int) -> None:
+    cluster = stage.cluster(topics={"t": 4, "u": 1})
+    kafka = stage.producer(cluster, max_block_ms=200).kafka
+    table = pa.table({"value": ["a", "b"], "topic": ["t", "u"]})
+    result = kafka.send_arrow(None, table, topic_column="topic", partition=partition)
+    *_, (row, error) = result.failures(PATIENCE_S)
+    assert (row, type(error)) == (1, MetadataTimeoutError)
+    assert f"partition {partition}" in str(error)
+    assert len(result.failures()) == (1 if partition < 4 else 2)
+
+
 def test_a_batch_that_is_split_keeps_its_rows(stage: Stage, cluster: FakeCluster) -> None:
     cluster.topics["t"].options.max_message_bytes = 3000
     kafka = stage.producer(cluster, linger_ms=20, max_in_flight_requests_per_connection=1).kafka
