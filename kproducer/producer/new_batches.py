@@ -156,6 +156,8 @@ class NewBatches:
                         # Only now: an append_first that fails takes its batch back, with all that is in it.
                         self.open_lane_locked(queue)
                         is_new = True
+                        # One record may be more than a batch.
+                        filled = filled or (queue.open_batch is not None and queue.open_batch.is_full)
                     if future is not None:
                         if sticky is not None:
                             size = (len(key) if key else 0) + (len(value) if value else 0)

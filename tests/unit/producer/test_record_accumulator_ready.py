@@ -72,6 +72,12 @@ def test_a_new_batch_wakes_nobody_who_looks_in_time(
     assert kit.append_and_wake(0, b"x")[1] is wakes
 
 
+def test_a_new_batch_that_is_full_at_once_wakes_who_looks_in_time_too() -> None:
+    kit = Kit(linger_ms=10)
+    kit.accumulator.next_look_ms = kit.now_ms
+    assert kit.append_and_wake(0, b"x" * 5000)[1]
+
+
 def test_linger_is_kept_to_the_millisecond() -> None:
     kit = Kit(linger_ms=10)
     kit.append()
