@@ -232,6 +232,21 @@ def test_versions_of_a_named_batch_may_leave_numbers_out_and_not_go_back():
     assert world.visible == ["a", "b"]
 
 
+def test_a_query_whose_checkpoint_was_deleted_is_another_one_and_writes_again(world):
+    world.write([["a"]], 0)
+    world.identity = WriteIdentity(WriteKind.STREAM, "another query", "k")
+    world.write([["a"]], 0)
+    assert world.visible == ["a", "a"]
+
+
+def test_the_second_sink_of_one_write_id_is_refused_and_writes_nothing():
+    world = World(NAMED)
+    world.write([["a, to one topic"]], 0)
+    with pytest.raises(ReplayMismatchError):
+        world.tasks([["a, to another topic"]], 0)
+    assert world.visible == ["a, to one topic"]
+
+
 def test_an_unnamed_batch_has_neither_markers_nor_a_decision():
     world = World(UNNAMED)
     world.write([["a"], [], ["b"]])
