@@ -145,9 +145,11 @@ class MemoryDriver:
     def commit(self, prepared):
         return [self._end(each, commit=True) for each in prepared]
 
-    def abort(self, prepared):
+    def abort(self, prepared, unknown=()):
         for each in prepared:
             self._end(each, commit=False)
+        if unknown:
+            self.fence(unknown)
 
     def _end(self, prepared: PreparedTransaction, *, commit: bool) -> KafkaError | None:
         try:

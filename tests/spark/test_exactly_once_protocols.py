@@ -314,6 +314,17 @@ def test_abort_ends_what_is_prepared_and_never_what_is_committed(world):
     assert {each.state for each in world.kafka.transactions.values()} <= {"committed", "aborted", "none"}
 
 
+@pytest.mark.parametrize("identity", [NAMED, UNNAMED])
+def test_a_task_of_a_failed_batch_whose_message_came_too_late_is_ended(identity):
+    world = World(identity)
+    world.task(0, ["a"])
+    DriverProtocol(MemoryDriver(world.kafka)).abort(
+        [None, EmptyTask(TaskPlace(identity, 0, "", 1))], identity
+    )
+    assert [each.state for each in world.kafka.transactions.values()] == ["none"]
+    assert world.visible == []
+
+
 def test_a_failed_task_aborts_and_discards_its_producer(world):
     port = MemoryTask(world.kafka)
 

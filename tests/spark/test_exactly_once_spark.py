@@ -88,13 +88,19 @@ def stream(spark, topic, tmp_path) -> Stream:
 
 @pytest.fixture
 def failing_format(spark, tmp_path) -> str:
-    """A format that fails before the second task's commit, as long as the file ``fail`` is there."""
+    """A format that fails before the second task's commit, as long as the file ``fail`` is there.
+
+    With the file ``fail-task`` its second task fails, once the first one has prepared its transaction.
+    """
     flag = str(tmp_path / "fail")
     (tmp_path / "fail").touch()
 
     def make():
         # Defined in here, so that it is pickled by value: workers cannot import the tests.
         import os
+        import time
+
+        from pyspark import TaskContext
 
         from kproducer.spark.data_source import KafkaProducerDataSource
         from kproducer.spark.writers import batch_writer_class, stream_writer_class
@@ -103,6 +109,16 @@ def failing_format(spark, tmp_path) -> str:
             def on_step(self, name):
                 if name == "commit_rest" and os.path.exists(flag):
                     raise RuntimeError("halfway")
+                if os.path.exists(f"{flag}-task"):
+                    self.fail_task(name, TaskContext.get())
+
+            def fail_task(self, step, task):
+                if step == "prepared" and task is not None:
+                    open(f"{flag}-now", "w").close()
+                elif step == "send" and task.partitionId() == 1:
+                    while not os.path.exists(f"{flag}-now"):
+                        time.sleep(0.01)
+                    raise RuntimeError("second task")
 
         class FailingStream(Fails, stream_writer_class()):
             pass
@@ -258,12 +274,14 @@ def test_batches_are_all_or_nothing_and_named_ones_are_written_once(spark, topic
     def save(frame, source_format="kproducer", **options):
         frame.write.format(source_format).options(**topic.options(**options)).mode("append").save()
 
-    broken = frame.select(
-        f.when(f.col("value") == "19", f.raise_error("no")).otherwise(f.col("value")).alias("value")
-    )
-    with pytest.raises(Exception, match="no"):
-        save(broken)
-    assert topic.values() == []
+    (tmp_path / "fail-task").touch()
+    for more in ({}, {"writeId": f"{topic.name}-failed"}):
+        with pytest.raises(Exception, match="second task"):
+            save(frame, failing_format, **more)
+        # The message of the first task may have come too late for Spark. Readers do not wait, all the same.
+        assert topic.values() == []
+        (tmp_path / "fail-now").unlink()
+    (tmp_path / "fail-task").unlink()
     save(frame)
     assert topic.values() == rows
     with pytest.raises(Exception, match="halfway"):

@@ -81,12 +81,22 @@ class DriverProtocol:
             self._confirm(place)
         self._on_step("committed")
 
-    def abort(self, messages: Iterable[object]) -> None:
-        """End what was prepared, so that no reader waits for it. Best effort: a replay does it anyway."""
+    def abort(self, messages: Sequence[object], identity: WriteIdentity | None = None) -> None:
+        """End what was prepared, so that no reader waits for it. Best effort: a replay does it anyway.
+
+        Args:
+            messages: one for each task; ``None``: Spark has none. Its task failed, or prepared its
+                transaction just when Spark stopped it.
+            identity: of a batch, which nobody may ever repeat: tasks without a message are fenced. Those of
+                a stream are known by their messages alone, and wait for its restart.
+        """
         prepared = [each.transaction for each in messages if isinstance(each, PreparedTask)]
-        if prepared:
+        unknown: list[str] = []
+        if identity is not None:
+            unknown = [identity.task(task) for task, each in enumerate(messages) if each is None]
+        if prepared or unknown:
             with contextlib.suppress(KafkaError):
-                self._port.abort(prepared)
+                self._port.abort(prepared, unknown)
 
     # -- steps -----------------------------------------------------------------------------------------
 

@@ -230,9 +230,11 @@ class KafkaDriver:
         """As the port says. Patience ends when the transactions' time is over."""
         return self._session.end(prepared, True, self._config.transaction_timeout_ms / 1000)
 
-    def abort(self, prepared: Iterable[PreparedTransaction]) -> None:
+    def abort(self, prepared: Iterable[PreparedTransaction], unknown: Sequence[str] = ()) -> None:
         """As the port says."""
         self._session.end(list(prepared), False, _COURTESY_S)
+        if unknown:
+            self._session.fence(unknown, _COURTESY_S)
 
     def release(self, *, discard: bool = False) -> None:
         """The next commit of this process may have the session, unless it is discarded."""

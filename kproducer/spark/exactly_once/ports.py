@@ -98,5 +98,5 @@ class DriverKafka(Protocol):
     def commit(self, prepared: Sequence[PreparedTransaction]) -> list[KafkaError | None]:
         """Commit all, with patience; for each ``None`` (it is committed) or why that is not known."""
 
-    def abort(self, prepared: Iterable[PreparedTransaction]) -> None:
-        """Abort all, with short patience."""
+    def abort(self, prepared: Iterable[PreparedTransaction], unknown: Sequence[str] = ()) -> None:
+        """Abort all, and ``fence`` the ids of which nothing is known, with short patience."""

@@ -91,9 +91,13 @@ class SparkWrite:
         """See ``DriverProtocol.abort``."""
         port = KafkaDriver(self.options)
         try:
-            self._driver(port).abort(messages)
+            self._driver(port).abort(messages, self._batch_identity())
         finally:
             port.release(discard=True)
+
+    def _batch_identity(self) -> WriteIdentity | None:
+        """Of a batch; what a streaming query is called only its tasks know."""
+        return None if self.unnamed is None else batch_identity(self.options, self.unnamed)
 
     def _driver(self, port: KafkaDriver) -> DriverProtocol:
         return DriverProtocol(
@@ -104,6 +108,13 @@ class SparkWrite:
 
     def _new_checksum(self) -> ArrowChecksum:
         return ArrowChecksum(named(self.columns), self.columns.topic_option)
+
+
+def batch_identity(options: WriteOptions, unnamed: str) -> WriteIdentity:
+    """What a batch is known by: its ``writeId``, or else ``unnamed``, a name of the moment."""
+    if options.write_id is not None:
+        return WriteIdentity(WriteKind.NAMED, options.write_id, options.transactional_id_prefix)
+    return WriteIdentity(WriteKind.UNNAMED, unnamed, options.transactional_id_prefix)
 
 
 def task_place(
@@ -126,16 +137,15 @@ def task_place(
         SparkOptionError: a batch within ``foreachBatch`` that could not be recognised in a replay.
         ExactlyOnceError: Spark does not say what it has to.
     """
-    prefix = options.transactional_id_prefix
     if task.partition < 0:
         raise ExactlyOnceError("this is no task of Spark")
     if unnamed is None:
         if not task.query_id or not task.batch_id:
             raise ExactlyOnceError("Spark does not tell the query's id and the micro-batch")
-        identity = WriteIdentity(WriteKind.STREAM, task.query_id, prefix)
+        identity = WriteIdentity(WriteKind.STREAM, task.query_id, options.transactional_id_prefix)
         return TaskPlace(identity, int(task.batch_id), job_group, task.partition)
-    if options.write_id is not None:
-        identity = WriteIdentity(WriteKind.NAMED, options.write_id, prefix)
+    identity = batch_identity(options, unnamed)
+    if identity.is_remembered:
         return TaskPlace(identity, _version(options, task, is_connect), job_group, task.partition)
     if task.batch_id:
         raise SparkOptionError(
@@ -143,7 +153,7 @@ def task_place(
             "without, a replay of the micro-batch could not be recognised and would write it again. Any name "
             "that stays the same will do, another one for each sink; the micro-batch's id is its version"
         )
-    return TaskPlace(WriteIdentity(WriteKind.UNNAMED, unnamed, prefix), 0, job_group, task.partition)
+    return TaskPlace(identity, 0, job_group, task.partition)
 
 
 def _version(options: WriteOptions, task: TaskIdentity, is_connect: bool) -> int:

@@ -212,7 +212,7 @@ class DriverPort:
     def commit(self, prepared: Sequence[PreparedTransaction]) -> list[KafkaError | None]:
         return self._end(prepared, commit=True)
 
-    def abort(self, prepared: Iterable[PreparedTransaction]) -> None:
+    def abort(self, prepared: Iterable[PreparedTransaction], unknown: Sequence[str] = ()) -> None:
         self._end(prepared, commit=False)
 
     def _end(self, prepared: Iterable[PreparedTransaction], *, commit: bool) -> list[KafkaError | None]:

@@ -252,7 +252,7 @@ class _UncoveredNeitherFencedNorStable(_UncoveredNotFenced, _UnstableDriver):
 
 
 class _DriverAbortsNothing(DriverPort):
-    def abort(self, prepared: Iterable[PreparedTransaction]) -> None:
+    def abort(self, prepared: Iterable[PreparedTransaction], unknown: Sequence[str] = ()) -> None:
         pass
 
 
