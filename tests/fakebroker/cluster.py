@@ -124,7 +124,10 @@ class FakeCluster:
         return function()
 
     def _loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        self.note_internal_error(context.get("exception") or RuntimeError(context["message"]))
+        error = context.get("exception") or RuntimeError(context["message"])
+        # A client that went away is no failure; asyncio keeps its reset where nobody may have asked for it.
+        if not isinstance(error, ConnectionError):
+            self.note_internal_error(error)
 
     # -- brokers ------------------------------------------------------------------------------------
 
