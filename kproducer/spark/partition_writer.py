@@ -110,12 +110,9 @@ class PartitionWriter:
             summary.content_bytes += sender.send(batch)
             summary.rows += batch.num_rows
         deliver_all(producer, tracker, summary.rows)
-        after = counters(producer.metrics())
         # A producer may serve several tasks at a time (Spark's own workers run one): then their requests are
         # in here as well.
-        summary.wire_bytes, summary.requests, summary.retried_records = (
-            late - early for late, early in zip(after, before, strict=True)
-        )
+        summary.note_requests(before, counters(producer.metrics()))
         return summary
 
 

@@ -41,6 +41,12 @@ class WriteSummary(WriterCommitMessage):
     retried_records: int = 0
     elapsed_ms: int = 0
 
+    def note_requests(self, before: tuple[int, int, int], after: tuple[int, int, int]) -> None:
+        """Set what was sent between two looks at a producer's ``counters``."""
+        self.wire_bytes, self.requests, self.retried_records = (
+            late - early for late, early in zip(after, before, strict=True)
+        )
+
     def plus(self, other: WriteSummary) -> WriteSummary:
         """Both together."""
         return WriteSummary(

@@ -156,10 +156,7 @@ class KafkaTask:
         producer = self._pair.producer
         with _explained():
             prepared = producer.prepare()
-        after = counters(producer.metrics())
-        self.summary.wire_bytes, self.summary.requests, self.summary.retried_records = (
-            late - early for late, early in zip(after, self._before, strict=True)
-        )
+        self.summary.note_requests(self._before, counters(producer.metrics()))
         return prepared
 
     def abort(self) -> None:
