@@ -27,7 +27,7 @@ from tests.support.exactly_once_rows import PARTITIONS
 from tests.support.kafka_cluster import KafkaCluster, KafkaNode
 from tests.support.maven_artifacts import NEWEST_VERSION
 from tests.support.spark_driver import COMMITTER, WORKER, send_signal
-from tests.support.topics import create_topic, in_sync_count
+from tests.support.topics import await_in_sync, create_topic, in_sync_count
 
 CHAOS_PROPERTIES = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -236,11 +236,7 @@ class ExactlyOnceChaos:
         self._down = None
 
     def _await_replicas(self) -> None:
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while not self._are_in_sync():
-            if time.monotonic() > deadline:
-                raise RuntimeError("the brokers do not come into sync")
-            time.sleep(0.1)
+        await_in_sync(self._are_in_sync, SETTLE_SECONDS)
 
     def _are_in_sync(self) -> bool:
         topics = (self._query.topic, "__transaction_state", "__consumer_offsets")

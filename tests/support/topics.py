@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
@@ -71,3 +72,16 @@ def in_sync_count(bootstrap_servers: str, topic: str) -> int:
     """The smallest number of in-sync replicas over a topic's partitions."""
     metadata = _admin(bootstrap_servers).list_topics(topic, timeout=TIMEOUT_SECONDS)
     return min((len(each.isrs) for each in metadata.topics[topic].partitions.values()), default=0)
+
+
+def await_in_sync(are_in_sync: Callable[[], bool], timeout_seconds: float) -> None:
+    """Wait until all replicas are in sync, which ``are_in_sync`` looks at.
+
+    Raises:
+        RuntimeError: they are not within ``timeout_seconds``.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while not are_in_sync():
+        if time.monotonic() > deadline:
+            raise RuntimeError("the brokers do not come into sync")
+        time.sleep(0.1)

@@ -29,7 +29,7 @@ from tests.support.committed_records import await_no_open_transaction, committed
 from tests.support.kafka_cluster import KafkaCluster, KafkaNode
 from tests.support.maven_artifacts import NEWEST_VERSION
 from tests.support.reader import iterate_topic
-from tests.support.topics import create_topic, in_sync_count, partition_leader
+from tests.support.topics import await_in_sync, create_topic, in_sync_count, partition_leader
 from tests.support.transaction_ledger import Fate, Transaction, Verdict, compare, read_ledgers
 
 CHAOS_PROPERTIES = {
@@ -217,11 +217,7 @@ class TransactionChaos:
 
     def _await_replicas(self) -> None:
         """One broker at a time: with two of three away nothing could be committed."""
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while not self._are_in_sync():
-            if time.monotonic() > deadline:
-                raise RuntimeError("the brokers do not come into sync")
-            time.sleep(0.1)
+        await_in_sync(self._are_in_sync, SETTLE_SECONDS)
 
     def _are_in_sync(self) -> bool:
         try:
