@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -17,10 +21,6 @@ from kproducer.protocol.registry import ApiKey
 from tests.support.committed_records import committed_offset, read_committed
 from tests.support.kafka_proxy import Frame, KafkaProxy
 from tests.support.topics import create_topic
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaConsumer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
 
@@ -79,30 +79,29 @@ def test_the_copying_process_is_killed_again_and_again(three_nodes, start_script
     assert committed_offset(servers, f"{topic}-group", topic) == RECORDS
 
 
+@contextmanager
+def group_member(servers: str, topic: str, group: str) -> Iterator[ConsumerGroupMetadata]:
+    """A member that has the topic's partition, as it stands in the group; afterwards it has left."""
+    command = [sys.executable, "-m", "tests.support.group_member", servers, topic, group]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            generation, member_id = json.loads(child.stdout.readline())
+            yield ConsumerGroupMetadata(group, generation, member_id)
+            child.communicate(timeout=60)
+            assert child.returncode == 0
+        finally:
+            child.kill()
+
+
 def test_a_member_that_lost_its_partitions_commits_nothing(three_nodes, make_producer):
     """With the group's generation the broker sees that another member has them (KIP-447)."""
     servers, topic, group = three_nodes.bootstrap_servers, "rebalanced", "rebalanced-group"
     fill(servers, topic)
-    consumer = KafkaConsumer(
-        topic,
-        bootstrap_servers=servers,
-        group_id=group,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        isolation_level="read_committed",
-    )
     producer = make_producer(topic)
     place = TopicPartition(topic, 0)
-    try:
-        while not consumer.poll(timeout_ms=1000):
-            pass
-        metadata = consumer.group_metadata()
-        member = ConsumerGroupMetadata(group, metadata.generation_id, metadata.member_id)
-        with producer.transaction():
-            producer.send(f"{topic}-copy", b"owner")
-            producer.send_offsets_to_transaction({place: OffsetAndMetadata(7)}, member)
-    finally:
-        consumer.close()
+    with group_member(servers, topic, group) as member, producer.transaction():
+        producer.send(f"{topic}-copy", b"owner")
+        producer.send_offsets_to_transaction({place: OffsetAndMetadata(7)}, member)
     producer.begin_transaction()
     producer.send(f"{topic}-copy", b"no owner any more")
     with pytest.raises(AbortTransactionError):
