@@ -3,7 +3,9 @@
 Spark reads files and writes their rows to a topic, exactly once; its driver, executors and Python workers are
 killed at random moments and at named steps of the protocol, while brokers go down and come back. A reader of
 committed records follows, and another reads everything at the end. Prints a history and the verdict; the exit
-code is 0 when each row is there once, no task was ever visible by half, and no replay was refused.
+code is 0 when each row is there once, no task was ever visible by half, no replay was refused, and there were
+as many kills and micro-batches as were asked for. Kills are of Spark's processes; one that came too late for
+its process does not count, and another makes up for it.
 ``--break markers`` (no task looks whether it was committed), ``--break delivery`` (the sink that writes at
 least once) and ``--break isolation`` (the reader does not mind) have to fail.
 """
@@ -19,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
@@ -49,22 +52,37 @@ ZOMBIE_STEPS = ("prepare", "decide", "commit_rest")
 #: A step of a task comes several times in a batch: not always the first of them.
 _TASK_CHANCE = 0.5
 
-Fault = Callable[[], None]
+#: False: there was nobody to kill.
+Fault = Callable[[], bool]
+
+
+class Asked(NamedTuple):
+    """How much of it a run needs: fewer kills of Spark's processes, or micro-batches, and it has failed."""
+
+    batches: int
+    kills: int
 
 
 class ExactlyOnceChaos:
     """Faults for a query on a cluster of three nodes, from the thread that made the cluster.
 
     Attributes:
-        kills: of processes of Spark, by kind.
+        kills: of processes of Spark that were there to be killed, by kind.
         named: those of them at a named step.
         zombies: drivers that were replaced while they stood still at a step, and then went on.
         brokers: faults of brokers, by kind.
     """
 
-    def __init__(self, cluster: KafkaCluster, query: ExactlyOnceQuery, seed: int) -> None:
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        query: ExactlyOnceQuery,
+        seed: int,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._cluster = cluster
         self._query = query
+        self._pause = pause
         self._chance = random.Random(seed)
         self._down: KafkaNode | None = None
         self.kills: Counter[str] = Counter()
@@ -72,24 +90,27 @@ class ExactlyOnceChaos:
         self.zombies = 0
         self.brokers: Counter[str] = Counter()
 
-    def run(self, batches: int, kills: int, deadline_seconds: float) -> None:
-        """Faults until there were so many, spread over so many micro-batches; then all brokers are up."""
-        started = time.monotonic()
+    def run(self, asked: Asked, deadline_seconds: float) -> None:
+        """So many kills, spread over so many micro-batches, or until time is up; then all brokers are up."""
+        deadline = time.monotonic() + deadline_seconds
         self._query.start_driver()
         self._query.await_batch(2)
-        plan = self._plan(kills)
-        for done, fault in enumerate(plan):
-            if time.monotonic() - started > deadline_seconds:
-                self._query.tell(f"time is up; {len(plan) - done} faults were not tried")
+        faults = self._plan(asked.kills)
+        while faults:
+            if time.monotonic() > deadline:
+                self._query.tell(f"time is up; {len(faults)} faults were not tried")
                 break
-            fault()
+            if not faults[0]():
+                self._query.tell("there was nobody to kill; another kill will make up for it")
+                faults.insert(self._chance.randint(1, len(faults)), self._any_kill())
             # What is left of the batches, over what is left of the faults.
-            share = max(1, (batches - self._query.batch) // (len(plan) - done))
+            share = max(1, (asked.batches - self._query.batch) // len(faults))
+            del faults[0]
             self._query.await_batch(self._query.batch + self._chance.randint(1, 2 * share - 1))
-            time.sleep(self._chance.uniform(0, 1))
+            self._pause(self._chance.uniform(0, 1))
         if self._down is not None:
             self._bring_up()
-        while self._query.batch < batches and time.monotonic() - started < deadline_seconds:
+        while self._query.batch + 1 < asked.batches and time.monotonic() < deadline:
             self._query.await_batch(self._query.batch + 1)
 
     def _plan(self, kills: int) -> list[Fault]:
@@ -98,18 +119,9 @@ class ExactlyOnceChaos:
         named: list[Fault] = [partial(self.kill_one_at, step) for step in steps(*TASK_STEPS, *DRIVER_STEPS)]
         named += [partial(self.kill_all_at, step) for step in steps(*LAST_STEPS)]
         zombies: list[Fault] = [partial(self.revive_at, step) for step in steps(*ZOMBIE_STEPS)]
-        anywhere = [
-            self._kill_worker,
-            self._kill_executor,
-            self._kill_driver,
-            self._orphan_worker,
-            self._kill_committer,
-        ]
-        weights = [4, 2, 0, 2, 2]
-        count = max(len(anywhere), kills - len(named))
         # Each kind of them at least once.
-        random_kills = anywhere + self._chance.choices(anywhere, weights, k=count - len(anywhere))
-        faults = [*named, *random_kills]
+        faults = [*named, *self._anywhere]
+        faults += [self._any_kill() for _ in range(kills - len(faults))]
         self._chance.shuffle(faults)
         faults = faults[:kills] + zombies[: kills // 10]
         self._chance.shuffle(faults)
@@ -121,24 +133,42 @@ class ExactlyOnceChaos:
             if each
         ]
 
+    @property
+    def _anywhere(self) -> dict[Fault, int]:
+        """Kills at any moment, and how often each is chosen. The driver dies often enough at named steps."""
+        return {
+            self._kill_worker: 4,
+            self._kill_executor: 2,
+            self._kill_driver: 0,
+            self._orphan_worker: 2,
+            self._kill_committer: 2,
+        }
+
+    def _any_kill(self) -> Fault:
+        kills = self._anywhere
+        return self._chance.choices(list(kills), list(kills.values()))[0]
+
     # -- at a named step -------------------------------------------------------------------------------
 
-    def kill_one_at(self, step: str) -> None:
+    def kill_one_at(self, step: str) -> bool:
         """SIGKILL of the process that comes to a step of the protocol."""
         pid = self._catch(step, dies=True)
         self._count(f"{_process_of(step)} at a step", f"kill -9 of {_process_of(step)} {pid} before {step!r}")
         self.named += 1
+        return True
 
-    def kill_all_at(self, step: str) -> None:
+    def kill_all_at(self, step: str) -> bool:
         """SIGKILL of everything when a process comes to a step of the protocol."""
         pid = self._catch(step, dies=False)
-        self._query.driver.kill()
-        self._count("driver at a step", f"kill -9 of the driver and all of it, {pid} was before {step!r}")
-        self.named += 1
+        was_alive = self._query.driver.kill()
+        if was_alive:
+            self._count("driver at a step", f"kill -9 of the driver and all of it, {pid} was before {step!r}")
+            self.named += 1
         self._query.trap.release()
         self._query.start_driver()
+        return was_alive
 
-    def revive_at(self, step: str) -> None:
+    def revive_at(self, step: str) -> bool:
         """A driver that stands still at a step until another has replaced it, and then goes on."""
         pid = self._catch(step, dies=False)
         zombie, batch = self._query.driver, self._query.batch
@@ -158,6 +188,7 @@ class ExactlyOnceChaos:
         how = f"ended: {reasons[0][:300]}" if reasons else "was killed"
         self.zombies += 1
         self._query.tell(f"the zombie {how}")
+        return True
 
     def _catch(self, step: str, dies: bool) -> int:
         trap = self._query.trap
@@ -169,21 +200,13 @@ class ExactlyOnceChaos:
 
     # -- at any moment ---------------------------------------------------------------------------------
 
-    def _kill_worker(self) -> None:
-        if pids := self._query.driver.forked(WORKER):
-            pid = self._chance.choice(pids)
-            send_signal(pid, signal.SIGKILL)
-            self._count("Python worker", f"kill -9 of Python worker {pid}")
+    def _kill_worker(self) -> bool:
+        return self._kill_one("Python worker", self._query.driver.forked(WORKER))
 
-    def _kill_executor(self) -> None:
-        if pids := self._query.driver.executors():
-            pid = self._chance.choice(pids)
-            send_signal(pid, signal.SIGKILL)
-            self._count("executor", f"kill -9 of executor {pid}")
-        else:
-            self._kill_worker()
+    def _kill_executor(self) -> bool:
+        return self._kill_one("executor", self._query.driver.executors()) or self._kill_worker()
 
-    def _orphan_worker(self) -> None:
+    def _orphan_worker(self) -> bool:
         """A Python worker sleeps while its executor dies and its task is done again, and wakes up then."""
         driver = self._query.driver
         workers = {pid: driver.workers_of(pid) for pid in driver.executors()}
@@ -193,23 +216,30 @@ class ExactlyOnceChaos:
         executor = self._chance.choice(executors)
         for pid in workers[executor]:
             send_signal(pid, signal.SIGSTOP)
-        send_signal(executor, signal.SIGKILL)
-        self._count("executor", f"kill -9 of executor {executor}, its worker {workers[executor]} sleeps")
+        was_alive = self._kill_one("executor", [executor], f", its worker {workers[executor]} sleeps")
         self._query.await_batch(self._query.batch + 2)
         for pid in workers[executor]:
             send_signal(pid, signal.SIGCONT)
         self._query.tell(f"worker {workers[executor]} wakes up")
+        return was_alive
 
-    def _kill_committer(self) -> None:
-        if pids := self._query.driver.forked(COMMITTER):
-            pid = self._chance.choice(pids)
-            send_signal(pid, signal.SIGKILL)
-            self._count("committing process", f"kill -9 of committing process {pid}")
+    def _kill_committer(self) -> bool:
+        return self._kill_one("committing process", self._query.driver.forked(COMMITTER))
 
-    def _kill_driver(self) -> None:
-        self._query.driver.kill()
-        self._count("driver", "kill -9 of the driver and all of it")
+    def _kill_driver(self) -> bool:
+        was_alive = self._query.driver.kill()
+        if was_alive:
+            self._count("driver", "kill -9 of the driver and all of it")
         self._query.start_driver()
+        return was_alive
+
+    def _kill_one(self, kind: str, pids: list[int], remark: str = "") -> bool:
+        """SIGKILL of any of them."""
+        pid = self._chance.choice(pids) if pids else None
+        if pid is None or not send_signal(pid, signal.SIGKILL):
+            return False
+        self._count(kind, f"kill -9 of {kind} {pid}{remark}")
+        return True
 
     def _count(self, kind: str, text: str) -> None:
         self.kills[kind] += 1
@@ -217,10 +247,11 @@ class ExactlyOnceChaos:
 
     # -- brokers ---------------------------------------------------------------------------------------
 
-    def _disturb_brokers(self) -> None:
+    def _disturb_brokers(self) -> bool:
         """Take one down, or bring it up that is: never two at a time, nothing could be committed."""
         if self._down is not None:
-            return self._bring_up()
+            self._bring_up()
+            return True
         self._await_replicas()
         node = self._chance.choice(list(self._cluster.nodes.values()))
         how = self._chance.choice(("kill", "stop"))
@@ -228,6 +259,7 @@ class ExactlyOnceChaos:
         self._down = node
         self.brokers[f"broker down ({how})"] += 1
         self._query.tell(f"broker {node.node_id} goes down ({how})")
+        return True
 
     def _bring_up(self) -> None:
         assert self._down is not None
@@ -250,22 +282,37 @@ def _process_of(step: str) -> str:
     return "Python worker" if step in TASK_STEPS else "committing process"
 
 
-def report(chaos: ExactlyOnceChaos, query: ExactlyOnceQuery, judgement: Judgement) -> None:
-    """The verdict in print."""
+def reasons_to_fail(
+    chaos: ExactlyOnceChaos, query: ExactlyOnceQuery, judgement: Judgement, asked: Asked
+) -> list[str]:
+    """Nothing: it has passed."""
+    reasons = {
+        "rows or replays are not right": not judgement.is_good,
+        f"{chaos.kills.total()} kills of Spark's processes are too few": chaos.kills.total() < asked.kills,
+        f"{query.batch + 1} micro-batches are too few": query.batch + 1 < asked.batches,
+    }
+    return [reason for reason, is_true in reasons.items() if is_true]
+
+
+def report(chaos: ExactlyOnceChaos, query: ExactlyOnceQuery, judgement: Judgement, asked: Asked) -> None:
+    """What there was, in print, before the verdict."""
 
     def listed(counts: Counter[str]) -> str:
         return ", ".join(f"{what} {count}" for what, count in sorted(counts.items())) or "none"
 
-    print(f"kills {chaos.kills.total()}, {chaos.named} of them at named steps: {listed(chaos.kills)}")
+    print(
+        f"kills of Spark's processes: {chaos.kills.total()} (asked for {asked.kills}): {listed(chaos.kills)}"
+    )
+    print(f"of these at named steps: {chaos.named}")
     print(f"drivers that were replaced and came back as zombies: {chaos.zombies}")
-    print(f"brokers: {listed(chaos.brokers)}; drivers started {query.runs}; micro-batches {query.batch + 1}")
+    print(f"brokers: {listed(chaos.brokers)}; drivers started {query.runs}")
+    print(f"micro-batches: {query.batch + 1} (asked for {asked.batches})")
     print(f"queries that failed and were started again: {listed(query.failures)}")
     print(f"a reader that followed: {judgement.live}")
     print(f"a reader at the end:    {judgement.final}")
     print(f"replays that were refused: {len(judgement.refusals)}")
     for example in (*judgement.refusals, *judgement.live.examples[:10], *judgement.final.examples[:10]):
         print(f"  {example}")
-    print("PASSED" if judgement.is_good else f"FAILED; checkpoint and logs are in {query.folder}", flush=True)
 
 
 def main() -> int:
@@ -279,9 +326,10 @@ def main() -> int:
     parser.add_argument("--break", dest="breakage", choices=("markers", "delivery", "isolation"))
     parser.add_argument("--keep", action="store_true", help="keep checkpoint and logs")
     arguments = parser.parse_args()
+    asked = Asked(arguments.batches, arguments.kills)
     print(
-        f"Apache Kafka {arguments.kafka}, 3 nodes; Spark on {arguments.master}; at least {arguments.batches} "
-        f"micro-batches and {arguments.kills} kills; seed {arguments.seed}",
+        f"Apache Kafka {arguments.kafka}, 3 nodes; Spark on {arguments.master}; at least {asked.batches} "
+        f"micro-batches and {asked.kills} kills of Spark's processes; seed {arguments.seed}",
         flush=True,
     )
     lifetime = int(arguments.seconds) + 1200
@@ -298,15 +346,20 @@ def main() -> int:
         )
         try:
             chaos = ExactlyOnceChaos(cluster, query, arguments.seed)
-            chaos.run(arguments.batches, arguments.kills, arguments.seconds)
+            chaos.run(asked, arguments.seconds)
             query.finish()
             judgement = query.judge()
         finally:
             query.close()
-    report(chaos, query, judgement)
-    if judgement.is_good and not arguments.keep:
+    report(chaos, query, judgement, asked)
+    reasons = reasons_to_fail(chaos, query, judgement, asked)
+    if reasons:
+        print(f"FAILED: {'; '.join(reasons)}; checkpoint and logs are in {query.folder}", flush=True)
+        return 1
+    print("PASSED", flush=True)
+    if not arguments.keep:
         query.remove_folder()
-    return 0 if judgement.is_good else 1
+    return 0
 
 
 if __name__ == "__main__":

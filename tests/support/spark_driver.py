@@ -110,13 +110,14 @@ class SparkDriver:
         """SIGCONT to every process."""
         self._signal_all(signal.SIGCONT)
 
-    def kill(self) -> None:
-        """SIGKILL to every process at once; returns when none is left."""
+    def kill(self) -> bool:
+        """SIGKILL to every process at once; returns when none is left: whether this was the driver's end."""
         deadline = time.monotonic() + _KILL_SECONDS
         while self._signal_all(signal.SIGKILL) or self._process.poll() is None:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"processes of a driver do not die: {self.processes()}")
             time.sleep(0.01)
+        return self._process.returncode == -signal.SIGKILL
 
     def _signal_all(self, number: signal.Signals) -> int:
         pids = self.processes()
@@ -125,10 +126,12 @@ class SparkDriver:
         return len(pids)
 
 
-def send_signal(pid: int, number: signal.Signals) -> None:
-    """To a process that may be gone."""
+def send_signal(pid: int, number: signal.Signals) -> bool:
+    """To a process that may be gone: whether it was there."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
+        return True
+    return False
 
 
 def _read(pid: int, name: str) -> bytes:
