@@ -4,6 +4,16 @@ from libc.stdint cimport int64_t, uint8_t
 
 from kproducer.kernel.native._arrow_abi cimport ArrowArray, ArrowSchema
 
+cdef extern from *:
+    """
+    /* Lengths and offsets up to here: sums of a few, and their products with small widths, do not overflow. */
+    #define KP_MOST_ROWS ((int64_t) 1 << 48)
+    /* Nobody has as much memory: sums of sizes up to here, or of one and an address, do not overflow. */
+    #define KP_MOST_BYTES ((int64_t) 1 << 48)
+    """
+    const int64_t KP_MOST_ROWS
+    const int64_t KP_MOST_BYTES
+
 
 cdef enum Layout:
     NO_COLUMN      # the call names none
@@ -41,9 +51,10 @@ cdef struct Column:
 
 cdef struct Cell:
     const char* data
-    Py_ssize_t size             # -1: null
+    Py_ssize_t size             # -1: null; else KP_MOST_BYTES at most
 
 
+cdef bint has_sane_bounds(const ArrowArray* array) noexcept
 cdef int bind(ArrowSchema* schema, ArrowArray* array, int64_t base, int64_t rows, Column* column,
               Column* dictionary) except -1
 cdef Py_ssize_t resolve(const Column* column, int64_t start, Py_ssize_t rows, Cell* cells) noexcept nogil

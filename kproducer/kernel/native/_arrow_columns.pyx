@@ -9,15 +9,13 @@ Source: the Arrow columnar format 1.4 and its C data interface.
 
 from libc.math cimport floor
 from libc.stdint cimport (
-    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, INT64_MAX,
+    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, INT32_MAX, INT64_MAX,
 )
-from libc.stdlib cimport atoll
+from libc.stdlib cimport strtoll
 from libc.string cimport memset, strcmp, strlen, strncmp
 
 from kproducer.errors import InvalidArgumentError
 
-#: Sums of offsets and lengths stay far from overflowing below this.
-cdef int64_t _MOST_ROWS = 1 << 48
 #: Seconds since the epoch that fit as milliseconds, with room.
 cdef double _MOST_SECONDS = 9.2e15
 #: Types may hold types; nobody's hold this many.
@@ -79,8 +77,8 @@ cdef bint _parse_format(const char* text, Column* column) noexcept:
         column.is_text = text[1] == b"u"
         return True
     if strncmp(text, b"w:", 2) == 0:
-        width = atoll(text + 2)
-        if width < 0 or width > 2**31 - 1:
+        width = strtoll(text + 2, NULL, 10)
+        if not 0 <= width <= INT32_MAX:
             return False
         column.layout = BYTES_FIXED
         column.width = <int> width
@@ -137,13 +135,18 @@ cdef int _buffer_count(Layout layout) noexcept:
     return 2
 
 
+cdef bint has_sane_bounds(const ArrowArray* array) noexcept:
+    """Whether length and offset are such that sums of them cannot overflow."""
+    return 0 <= array.length <= KP_MOST_ROWS and 0 <= array.offset <= KP_MOST_ROWS
+
+
 cdef int bind(ArrowSchema* schema, ArrowArray* array, int64_t base, int64_t rows, Column* column,
               Column* dictionary) except -1:
     """Make ``column`` read ``array``, whose rows 0 to ``rows`` lie behind ``base`` elements.
 
     Args:
-        base: the offset of the parent, which counts for its children as well.
-        rows: how many the parent has.
+        base: the offset of the parent, which counts for its children as well; 0 or more.
+        rows: how many the parent has; 0 or more.
         dictionary: where to put the dictionary's column; NULL: none is allowed.
 
     Raises:
@@ -154,12 +157,14 @@ cdef int bind(ArrowSchema* schema, ArrowArray* array, int64_t base, int64_t rows
         raise _invalid("a child is missing")
     if not _parse_format(schema.format, column):
         raise InvalidArgumentError(f"the Arrow format {format_text(schema, 0)!r} is not read here")
-    if not (0 <= array.length <= _MOST_ROWS and 0 <= array.offset <= _MOST_ROWS):
+    if not has_sane_bounds(array):
         raise _invalid(f"length {array.length}, offset {array.offset}")
-    if array.length < base + rows:
-        raise _invalid(f"a child has {array.length} rows, its parent needs {base + rows}")
+    if array.length - base < rows:
+        raise _invalid(f"a child has {array.length} rows, its parent needs {<object> base + rows}")
     column.offset = array.offset + base
     column.length = rows
+    if column.layout == BYTES_FIXED and column.width > KP_MOST_BYTES // max(column.offset + rows, 1):
+        raise _invalid(f"{column.offset + rows} values of {column.width} bytes")
     _bind_buffers(array, column)
     if schema.dictionary != NULL:
         if dictionary == NULL or column.layout != INTEGER or column.ticks_per_second:
@@ -197,6 +202,8 @@ cdef int _bind_buffers(ArrowArray* array, Column* column) except -1:
         if column.values == NULL and column.length:
             raise _invalid("the buffer of views is missing")
         column.view_count = array.n_buffers - 3
+        if column.view_count > INT32_MAX:
+            raise _invalid(f"{array.n_buffers} buffers, more than views can tell apart")
         column.view_buffers = array.buffers + 2
         column.view_sizes = <const int64_t*> array.buffers[array.n_buffers - 1]
         if column.view_count and column.view_sizes == NULL:
@@ -319,6 +326,8 @@ cdef inline bint _plain_at(const Column* column, int64_t row, Cell* cell) noexce
     elif column.layout == BYTES_64:
         start = (<const int64_t*> column.values)[at]
         end = (<const int64_t*> column.values)[at + 1]
+        if end > KP_MOST_BYTES:
+            return False
     elif column.layout == BYTES_VIEW:
         return _view_at(column, at, cell)
     else:

@@ -7,7 +7,9 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, realloc
 
 from kproducer.kernel.native._arrow_chunk cimport HEADER, HEADER_NAME, HEADER_VALUE, HEADERS, ChunkColumns
-from kproducer.kernel.native._arrow_columns cimport Cell, Column, cell_at, is_null, is_utf8, range_at
+from kproducer.kernel.native._arrow_columns cimport (
+    KP_MOST_BYTES, Cell, Column, cell_at, is_null, is_utf8, range_at,
+)
 from kproducer.kernel.native._arrow_status cimport (
     HEADER_IS_NULL, HEADER_NAME_WRONG, LEADS_OUTSIDE, NO_MEMORY, ROW_IS_FINE,
 )
@@ -54,6 +56,9 @@ cdef class HeaderBuffer:
             if name.size < 0 or not is_utf8(<const uint8_t*> name.data, name.size):
                 return HEADER_NAME_WRONG
             size += bytes_size(name.size) + bytes_size(value.size)
+            if size > KP_MOST_BYTES:
+                # Cells may be the same bytes any number of times. Too large it is already.
+                size = KP_MOST_BYTES
         span.size = size
         if size > size_limit:
             return ROW_IS_FINE

@@ -32,9 +32,6 @@ cdef Py_ssize_t _BLOCK_ROWS = BLOCK_ROWS
 cdef enum:
     _OVERHEAD = 61 + 36         # of record_size_upper_bound: a batch's header and a record's at its longest
 
-#: Sums of sizes stay far from overflowing below this, whatever offsets say.
-cdef int64_t _MOST_BYTES = 1 << 48
-
 
 cdef class BlockPlan:
     """For one thread, and the columns of one source.
@@ -206,9 +203,8 @@ cdef class BlockPlan:
         cdef Py_ssize_t row
         cdef int64_t size, content
         cdef int64_t total = 0
-        cdef int64_t most = _MOST_BYTES
         for row in range(self.rows):
-            content = max(min(self.values[row].size, most), 0) + max(min(self.keys[row].size, most), 0)
+            content = max(self.values[row].size, 0) + max(self.keys[row].size, 0)
             total += content
             size = content + self.headers[row].size + _OVERHEAD
             if size > self._size_limit and self.status[row] == ROW_IS_FINE:

@@ -8,7 +8,7 @@ Source: the Arrow PyCapsule interface; the C data and C stream interfaces.
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from libc.string cimport memset, strcmp, strerror
 
-from kproducer.kernel.native._arrow_columns cimport bind, format_text
+from kproducer.kernel.native._arrow_columns cimport bind, format_text, has_sane_bounds
 
 from kproducer.errors import InvalidArgumentError
 
@@ -180,7 +180,7 @@ cdef class ArrowSource:
         return 0
 
     cdef int64_t _checked_length(self) except -1:
-        cdef bint fits = self._array.length >= 0 and self._array.offset >= 0
+        cdef bint fits = has_sane_bounds(&self._array)
         if self._is_struct and fits:
             fits = self._array.n_children == self._schema.n_children and (
                 self._array.n_children == 0 or self._array.children != NULL

@@ -83,6 +83,9 @@ WRONG = {
     "empty format": (schema(b""), texts(0, 1, 3)),
     "no format": (schema(None), texts(0, 1, 3)),
     "negative width": (schema(b"w:-5"), array(2, [None, b"abcdef"])),
+    "a width of 33 bits": (schema(b"w:4294967297"), array(2, [None, b"abcdef"])),
+    "a width of more than 64 bits": (schema(b"w:18446744073709551617"), array(2, [None, b"abcdef"])),
+    "a width that overflows": (schema(b"w:2147483647"), array(2, [None, b"abcdef"], offset=2**40)),
     "a float": (schema(b"g"), array(2, [None, bytes(16)])),
     "a schema that is missing": (None, texts(0, 1, 3)),
     "an array that is missing": (TEXT, None),
@@ -101,12 +104,19 @@ WRONG = {
     "offsets that go back": (TEXT, texts(0, 3, 1)),
     "an offset below zero": (TEXT, texts(-4, 0, 1)),
     "large offsets that go back": (schema(b"U"), array(2, [None, longs(0, 2**62, 1), b"abcd"])),
+    "large offsets behind all memory": (schema(b"U"), array(2, [None, longs(0, 2**63 - 1, 2**63 - 1), b""])),
+    "a large value behind all memory": (schema(b"Z"), array(2, [None, longs(0, 1, 2**48 + 1), b"abcd"])),
+    "a large offset far below zero": (schema(b"Z"), array(2, [None, longs(-(2**63), 1, 2), b"abcd"])),
     "a view of a buffer that is not there": (schema(b"vu"), views(view(13, 1, 0), view(13, 0, 0))),
     "a view of a buffer below zero": (schema(b"vu"), views(view(13, -1, 0), view(13, 0, 0))),
     "a view behind its buffer": (schema(b"vu"), views(view(13, 0, 4), view(13, 0, 0))),
     "a view before its buffer": (schema(b"vz"), views(view(13, 0, -1), view(13, 0, 0))),
     "a view of a negative size": (schema(b"vz"), views(view(-13, 0, 0), view(13, 0, 0))),
     "views without sizes": (schema(b"vu"), array(2, [None, view(13, 0, 0) * 2, b"0123456789abcdef", None])),
+    "more buffers than views can name": (
+        schema(b"vu"),
+        array(2, [None, view(13, 0, 0) * 2, b"0123456789abcdef", longs(16)], n_buffers=2**63 - 1),
+    ),
     "views without enough buffers": (schema(b"vu"), array(2, [None, view(13, 0, 0) * 2])),
     "an index behind the dictionary": encoded(b"\0\2", values=texts(0, 1, 2)),
     "an index before the dictionary": encoded(b"\0\xff", values=texts(0, 1, 2)),
@@ -117,6 +127,12 @@ WRONG = {
     "a dictionary of a dictionary": encoded(
         b"\0\1", values=texts(0, 1, 2), of=schema(b"c", dictionary=schema(b"u"))
     ),
+    "a dictionary behind all memory": (
+        schema(b"c", dictionary=schema(b"U")),
+        array(2, [None, b"\0\0"], dictionary=array(1, [None, longs(0, 2**62), b"abcd"])),
+    ),
+    "a dictionary whose length overflows": encoded(b"\0\1", values=texts(0, 1, 2, length=2**63 - 1)),
+    "a dictionary whose offset overflows": encoded(b"\0\1", values=texts(0, 1, 2, offset=2**63 - 1)),
     "no indexes": (schema(b"c", dictionary=schema(b"u")), array(2, [None, None], dictionary=texts(0, 1, 2))),
 }
 
@@ -136,6 +152,13 @@ def test_a_column_that_is_right_is_read(native: Twin) -> None:
 
 
 HEADERS = schema(b"+l", b"h", [schema(b"+s", b"item", [schema(b"u", b"key"), schema(b"z", b"value")])])
+
+
+def large_headers(names: Any, values: Any) -> Any:
+    """A header in each of two rows; names and values with offsets of 64 bits."""
+    item = schema(b"+s", b"item", [schema(b"U", b"key"), schema(b"Z", b"value")])
+    pairs = [array(2, [None, longs(*offsets), b"abcd"]) for offsets in (names, values)]
+    return schema(b"+L", b"h", [item]), array(2, [None, longs(0, 1, 2)], [array(2, [None], pairs)])
 
 
 def header_list(*offsets: int, children: Any = None, **fields: Any) -> Any:
@@ -176,6 +199,16 @@ WRONG_HEADERS = {
             2, [None, longs(0, 1), longs(1, 2**63 - 1)], [array(2, [None], [texts(0, 1, 3), texts(0, 1, 3)])]
         ),
     ),
+    "large names behind all memory": large_headers((0, 2**63 - 1, 2**63 - 1), (0, 1, 2)),
+    "large values behind all memory": large_headers((0, 1, 2), (0, 2**63 - 1, 2**63 - 1)),
+    "both behind all memory": large_headers((0, 2**62, 2**63 - 1), (0, 2**62, 2**63 - 1)),
+    "the second behind all memory": large_headers((0, 1, 2), (0, 1, 2**63 - 1)),
+    "a large value below zero": large_headers((0, 1, 2), (-(2**63), 0, 1)),
+    "an offset of the struct that overflows": (HEADERS, header_list(0, 1, 2, offset=2**63 - 1)),
+    "a length of the struct that overflows": (
+        HEADERS,
+        header_list(0, 1, 2, children=array(2**63 - 1, [None], [texts(0, 1, 3), texts(0, 1, 3)])),
+    ),
 }
 
 
@@ -196,6 +229,10 @@ STRUCTS = {
     "a negative length": {"length": -1},
     "a negative offset": {"offset": -1},
     "an offset that its columns do not have": {"offset": 1},
+    "a length that overflows": {"length": 2**63 - 1},
+    "an offset that overflows": {"offset": 2**63 - 1},
+    "both just where they overflow": {"length": 2**62, "offset": 2**62},
+    "more rows than any memory has": {"length": 2**48 + 1},
     "fewer columns than the schema has": {"n_children": 0},
     "a negative number of columns": {"n_children": -1},
     "too many buffers": {"buffers": [None, None]},
