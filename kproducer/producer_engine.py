@@ -17,6 +17,7 @@ from kproducer.clock import Clock
 from kproducer.config import ProducerConfig
 from kproducer.errors import KafkaError, Outcome, ProducerClosedError
 from kproducer.producer.buffer_pool import BufferPool
+from kproducer.producer.compression_settings import largest_batch_buffer_bytes
 from kproducer.producer.producer_metadata import ProducerMetadata
 from kproducer.producer.record_accumulator import RecordAccumulator
 from kproducer.producer.sender import Sender
@@ -49,7 +50,7 @@ class ProducerEngine:
         self.clock = clock
         with contextlib.ExitStack() as undo:
             # Whatever fails on the way, what was opened before is closed.
-            self.pool = BufferPool(config.buffer_memory, config.batch_size, clock)
+            self.pool = BufferPool(config.buffer_memory, largest_batch_buffer_bytes(config), clock)
             undo.callback(self.pool.close)
             self.transactions = self._transaction_manager() if config.enable_idempotence else None
             self.accumulator = RecordAccumulator(config, self.pool, clock, transactions=self.transactions)

@@ -35,7 +35,7 @@ class BufferPool:
 
     Args:
         total_bytes: the bound (``buffer_memory``).
-        largest_bytes: size of the largest buffers that are kept for reuse (``batch_size``).
+        largest_bytes: size of the largest buffers that are kept for reuse: those that batches grow to.
         clock: for the elapsed time in messages.
 
     Attributes:

@@ -20,13 +20,14 @@ from kproducer.producer.partition_queues import NEVER_MS, PartitionQueue, Partit
 from kproducer.producer.partitioners import UNKNOWN_PARTITION
 from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.records.compression import Compression
-from kproducer.records.record_batch_builder import RecordBatchBuilder
+from kproducer.records.record_batch_builder import RecordBatchBuilder, expected_plain_bytes
 from kproducer.types import Headers
 
 if TYPE_CHECKING:
     from kproducer.client.metadata_snapshot import MetadataSnapshot
     from kproducer.producer.built_in_partitioner import BuiltInPartitioner
     from kproducer.producer.incomplete_batches import IncompleteBatches
+    from kproducer.records.compression_ratio_estimator import TopicCompressionRatio
 
 #: What a record takes in a batch beside key and value, about. For the sticky partitioner's count only.
 _RECORD_OVERHEAD_BYTES: Final = 9
@@ -130,9 +131,7 @@ class NewBatches:
                         future = self._append_to_open_locked(queue, batch, record)
                         if future is None:
                             # Full. This is the moment when a switch leaves no fraction of a batch behind.
-                            queue.close_lane_locked()
-                            batch.close_for_appends()
-                            self._queues.changed.append(queue)
+                            self._close_full_locked(queue, batch)
                             filled = True
                             queue.fills_batches = True
                             if sticky is not None:
@@ -144,7 +143,8 @@ class NewBatches:
                             filled = True
                     if future is None and buffer is None:
                         # Nearly always there is a buffer to be had at once, and the lock need not be let go.
-                        size = max(self._first_bytes(queue), record_size_upper_bound(key, value, headers))
+                        first_bytes = self._first_bytes(queue, topic_queues.ratio)
+                        size = max(first_bytes, record_size_upper_bound(key, value, headers))
                         buffer = self._pool.take_pooled(size)
                         if buffer is not None:
                             now_ms = self._time_of_append(now_ms)
@@ -172,16 +172,32 @@ class NewBatches:
                 # Somebody else made room meanwhile, or this append failed.
                 self._pool.deallocate(buffer)
 
-    def _first_bytes(self, queue: PartitionQueue) -> int:
-        """What a batch of the partition begins with: all it may take, if the last one was full.
+    def _close_full_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """A batch has no room left: it is due.
+
+        Compression is left to the I/O thread, which does it beside us and with no lock held, for as long as
+        it keeps up. It does not when records come faster than one thread compresses.
+        """
+        queue.close_lane_locked()
+        try:
+            if self._queues.has_backlog:
+                batch.compress()
+            else:
+                batch.close_for_appends()
+        finally:
+            self._queues.changed.append(queue)
+
+    def _first_bytes(self, queue: PartitionQueue, ratio: TopicCompressionRatio | None) -> int:
+        """What a batch of the partition begins with: all it is expected to take, if the last one was full.
 
         Otherwise, whenever records come faster than they are sent, each buffer that comes back would be cut
         into small ones that have no room to grow: the smallest batches when the load is highest. Not when
         the partitions that hold batches could take a good part of the memory that way.
         """
         if queue.fills_batches:
+            expected_bytes = expected_plain_bytes(self._batch_size, ratio)
             for size in self._pool.large_bytes:
-                if size * len(self._active) <= self._pool.total_bytes // 4:
+                if size * len(self._active) <= self._pool.total_bytes // 4 and size < 2 * expected_bytes:
                     return size
         return self._pool.first_bytes
 

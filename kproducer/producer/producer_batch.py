@@ -166,6 +166,12 @@ class ProducerBatch:
         if self.builder is not None:
             self.builder.close_for_appends()
 
+    def compress(self) -> None:
+        """Take no more records, and compress them now: ``records`` has less to do then. Idempotent."""
+        self.is_open = False
+        if self.builder is not None:
+            self.builder.compress()
+
     @property
     def is_full(self) -> bool:
         """Whether it need not wait for more records."""
@@ -175,7 +181,7 @@ class ProducerBatch:
     def is_mostly_empty(self) -> bool:
         """Whether less than a quarter of its buffer is in use."""
         builder = self.builder
-        return builder is not None and 4 * builder.estimated_size_bytes < len(builder.buffer)
+        return builder is not None and 4 * builder.uncompressed_size_bytes < len(builder.buffer)
 
     @property
     def estimated_size_bytes(self) -> int:

@@ -2,9 +2,10 @@
 
 ``ProducerBatch`` owns a builder and the pooled buffer under it. The kernel encodes the records into that
 buffer; when it is full before the batch is, they move to a larger one, if there is one to be had. Without
-compression it is the buffer that is sent. With compression it holds plain records: when it cannot grow and
-the estimate says that the compressed batch still has room, they go through a compression stream as one chunk;
-else they are compressed once at the end. The result goes back into the buffer when it fits.
+compression it is the buffer that is sent. With compression it holds plain records, up to twice as many bytes
+as the batch may have on the wire: when it cannot grow and the estimate says that the compressed batch still
+has room, they go through a compression stream as one chunk; else they are compressed once at the end, which
+is faster and makes them smaller. The result goes back into the buffer when it fits.
 Knows nothing of partitions, brokers, retries or memory accounting. Source: Kafka's ``MemoryRecordsBuilder``.
 """
 
@@ -52,8 +53,22 @@ def buffer_sizes(largest_bytes: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+#: Records that will be compressed may take so many times the size of their batch.
+PLAIN_SIZE_FACTOR: Final = 2
+
+
+def largest_buffer_bytes(batch_size: int, is_compressed: bool) -> int:
+    """The size that the buffer of a batch grows up to."""
+    return batch_size * PLAIN_SIZE_FACTOR if is_compressed else batch_size
+
+
 #: Safety on top of the estimated ratio.
 ESTIMATION_FACTOR: Final = 1.05
+
+
+def expected_plain_bytes(batch_size: int, topic_ratio: TopicCompressionRatio | None) -> float:
+    """How many bytes of records a batch takes, going by the topic's estimate; ``None``: not compressed."""
+    return batch_size if topic_ratio is None else batch_size / (ESTIMATION_FACTOR * topic_ratio.ratio)
 
 
 class BufferSource(Protocol):
@@ -97,8 +112,8 @@ class RecordBatchBuilder:
         topic_ratio: the topic's estimate for this codec: read at construction, taught by ``close``.
         write_limit: bytes the batch should not exceed, header included; compressed: by estimate. Only the
             first record may exceed it. ``None``: the size of the buffer.
-        buffers: where larger buffers, up to ``write_limit``, come from and ``buffer`` goes back to then;
-            ``None``: there are none.
+        buffers: where larger buffers, up to ``largest_buffer_bytes``, come from and ``buffer`` goes back to
+            then; ``None``: there are none.
 
     Attributes:
         compression: what was passed in.
@@ -113,6 +128,7 @@ class RecordBatchBuilder:
         "_factor",
         "_flushed_bytes",
         "_is_broken",
+        "_largest_buffer_bytes",
         "_record_bytes",
         "_state",
         "_stream",
@@ -145,10 +161,12 @@ class RecordBatchBuilder:
         self._write_limit = len(buffer) if write_limit is None else write_limit
         if buffers is None:
             self._write_limit = min(self._write_limit, len(buffer))
+        is_compressed = compression.type is not CompressionType.NONE
+        self._largest_buffer_bytes = largest_buffer_bytes(self._write_limit, is_compressed)
         self._topic_ratio = topic_ratio
         #: Expected bytes on the wire for each plain byte.
         self._factor = 1.0
-        if compression.type is not CompressionType.NONE:
+        if is_compressed:
             self._factor = ESTIMATION_FACTOR * (1.0 if topic_ratio is None else topic_ratio.ratio)
         self._state = BuilderState.OPEN
         #: Plain bytes that went through the stream already.
@@ -302,7 +320,7 @@ class RecordBatchBuilder:
         """Move to a buffer with room for a record of this size, or as large as the batch may become."""
         writer = self._writer
         old = writer.buffer
-        largest = self._write_limit
+        largest = self._largest_buffer_bytes
         if self._buffers is None or len(old) >= largest:
             return False
         wanted = max(writer.position + record_bytes, 2 * len(old))
@@ -375,6 +393,12 @@ class RecordBatchBuilder:
             if self._stream is not None and not self._is_broken:
                 self._finish_records()
 
+    def compress(self) -> None:
+        """Take no more records, and compress what there is now rather than in ``close``. Idempotent."""
+        self.close_for_appends()
+        if self._state is BuilderState.SEALED and not self._record_bytes and not self._is_broken:
+            self._finish_records()
+
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
     ) -> None:
@@ -437,11 +461,9 @@ class RecordBatchBuilder:
             writer.limit = 0
             self._record_bytes = self._compressed_size_bytes = writer.position - RECORD_BATCH_OVERHEAD
         else:
-            self.close_for_appends()
+            self.compress()
             if self._is_broken:
                 raise IllegalStateError("its compression was interrupted")
-            if self._state is BuilderState.SEALED and not self._record_bytes:
-                self._finish_records()
         self._move_to(BuilderState.CLOSED)
         end = RECORD_BATCH_OVERHEAD + self._compressed_size_bytes
         write_batch_header(

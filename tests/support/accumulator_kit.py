@@ -14,6 +14,7 @@ from kproducer.client.metadata_snapshot import (
 )
 from kproducer.config import ProducerConfig
 from kproducer.producer.buffer_pool import BufferPool
+from kproducer.producer.compression_settings import largest_batch_buffer_bytes
 from kproducer.producer.future_record_metadata import FutureRecordMetadata
 from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.producer.record_accumulator import RecordAccumulator
@@ -43,7 +44,7 @@ class Kit:
         settings.setdefault("linger_ms", 10)
         self.config = ProducerConfig(bootstrap_servers=("127.0.0.1:9092",), **settings)
         self.clock = ManualClock(START_MS)
-        self.pool = BufferPool(self.config.buffer_memory, self.config.batch_size, self.clock)
+        self.pool = BufferPool(self.config.buffer_memory, largest_batch_buffer_bytes(self.config), self.clock)
         self.random = random.Random(7)
         self.accumulator = RecordAccumulator(self.config, self.pool, self.clock, random=self.random)
         self.snapshot = snapshot if snapshot is not None else make_snapshot([1, 1, 2, 2])

@@ -16,6 +16,7 @@ from kproducer import (
     ProducerConfig,
 )
 from kproducer.producer.buffer_pool import BufferPool
+from kproducer.producer.compression_settings import largest_batch_buffer_bytes
 from kproducer.producer.future_record_metadata import FutureRecordMetadata
 from kproducer.producer.producer_metadata import ProducerMetadata
 from kproducer.producer.record_accumulator import RecordAccumulator
@@ -35,7 +36,7 @@ class Bench:
         self.config = ProducerConfig(bootstrap_servers=("127.0.0.1:9092",), **defaults)
         self.clock = ManualClock()
         self.client = ScriptedClient(version)
-        self.pool = BufferPool(self.config.buffer_memory, self.config.batch_size, self.clock)
+        self.pool = BufferPool(self.config.buffer_memory, largest_batch_buffer_bytes(self.config), self.clock)
         self.accumulator = RecordAccumulator(self.config, self.pool, self.clock)
         self.metadata = ProducerMetadata(100, 1000, 300000, 300000)
         self.sender = Sender(self.client, self.metadata, self.accumulator, self.config, self.clock)  # type: ignore[arg-type]

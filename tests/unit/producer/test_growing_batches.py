@@ -207,6 +207,66 @@ def test_many_partitions_begin_small_however_full_their_batches() -> None:
     assert open_batch_after(kit, 0) == 64 * KIB
 
 
+def compressing_kit() -> Kit:
+    kit = Kit(batch_size=64 * KIB, buffer_memory=8192 * KIB, compression_type="lz4")
+    kit.append()
+    end(kit)
+    kit.accumulator.topics["topic"].ratio.ratio = 0.6
+    return kit
+
+
+def test_a_batch_that_will_be_compressed_takes_twice_its_size_and_is_compressed_at_once() -> None:
+    kit = compressing_kit()
+    kit.fill(0)
+    full, following = kit.accumulator.topics["topic"].queue(0).batches
+    assert len(full.builder.buffer) == 2 * 64 * KIB
+    assert full.builder._stream is None, "it went through a compressor in parts"
+    assert 64 * KIB / (0.6 * 1.05) - KIB < full.builder.uncompressed_size_bytes < 64 * KIB / (0.6 * 1.05)
+    # The next one begins with as much.
+    assert len(following.builder.buffer) == 2 * 64 * KIB
+    sent = end(kit)
+    assert [len(batch.records()) for batch in sent] == [kit.count - 2, 1]
+    kit.assert_all_memory_is_back()
+
+
+def test_what_does_not_compress_begins_with_no_more_than_it_will_take() -> None:
+    kit = compressing_kit()
+    kit.accumulator.topics["topic"].ratio.ratio = 1.0
+    kit.fill(0)
+    full, following = kit.accumulator.topics["topic"].queue(0).batches
+    assert len(full.builder.buffer) == len(following.builder.buffer) == 64 * KIB
+
+
+def test_without_memory_to_spare_records_are_compressed_in_parts() -> None:
+    kit = compressing_kit()
+    held = kit.pool.allocate(kit.pool.total_bytes - 192 * KIB, 0)
+    kit.fill(0)
+    full = kit.accumulator.topics["topic"].queue(0).batches[0]
+    assert len(full.builder.buffer) == 64 * KIB
+    assert full.builder.uncompressed_size_bytes > 100 * KIB
+    kit.pool.deallocate(held)
+    sent = end(kit)
+    assert sum(len(batch.records()) for batch in sent) == kit.count - 1
+    kit.assert_all_memory_is_back()
+
+
+@pytest.mark.parametrize("keeps_up", [True, False])
+def test_full_batches_are_compressed_by_their_senders_once_the_io_thread_is_behind(keeps_up: bool) -> None:
+    kit = compressing_kit()
+    for partition in range(4):
+        kit.fill(partition)
+        if keeps_up:
+            kit.ready_ids()
+    queues = [kit.accumulator.topics["topic"].queue(partition) for partition in range(4)]
+    ratios = [queue.batches[0].builder.compression_ratio for queue in queues]
+    assert ratios[0] == 1.0, "an I/O thread that has nothing else to do compresses"
+    assert (ratios[3] < 0.1) is not keeps_up
+    assert [queue.batches[0].is_full for queue in queues] == [True] * 4
+    sent = end(kit)
+    assert sum(len(batch.records()) for batch in sent) == kit.count - 1
+    kit.assert_all_memory_is_back()
+
+
 def open_batch_after(kit: Kit, partition: int) -> int:
     """Size of the buffer of the batch that takes a small record."""
     kit.append(partition)

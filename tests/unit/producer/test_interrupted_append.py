@@ -35,6 +35,7 @@ COMPRESSING = {
     RecordBatchBuilder._flush_chunk.__code__,
     RecordBatchBuilder._compress_chunk.__code__,
     RecordBatchBuilder.close_for_appends.__code__,
+    RecordBatchBuilder.compress.__code__,
     RecordBatchBuilder._finish_records.__code__,
 }
 
@@ -110,7 +111,7 @@ def test_an_interrupted_compression_is_either_sound_or_known_not_to_be() -> None
                 value = b"%0100d" % len(values)
                 assert batch.try_append(TS, None, value, None, None) is not None
                 values.append(value)
-            batch.close_for_appends()
+            batch.compress()
 
         interrupted = interrupt_after(instructions, COMPRESSING, fill)
         batch.try_append(TS, None, b"after", None, None)
