@@ -238,7 +238,7 @@ class RecordBatchBuilder:
     @property
     def compression_ratio(self) -> float:
         """Size on the wire divided by plain size, headers of the batch left out; 1.0 before ``close``."""
-        if not self._compressed_size_bytes:
+        if not self._record_bytes:
             return 1.0
         return self._compressed_size_bytes / self._record_bytes
 
@@ -482,31 +482,40 @@ class RecordBatchBuilder:
 
     def _finish_records(self) -> None:
         """Compress what is left and put the records where they will be sent from."""
-        self._is_broken = True
-        self._record_bytes = self._plain_bytes()
+        plain_bytes = self._plain_bytes()
         if self.compression.type is CompressionType.NONE:
-            self._compressed_size_bytes = self._record_bytes
-            self._is_broken = False
+            self._compressed_size_bytes = plain_bytes
+            self._record_bytes = plain_bytes
             return
-        writer = self._writer
-        if self._stream is None:
-            with memoryview(writer.buffer) as view:
-                compressed = self.compression.compress(view[RECORD_BATCH_OVERHEAD : writer.position])
-        else:
-            self._compress_chunk()
-            pieces = [*(self._compressed_pieces or ()), self._stream.flush()]
-            compressed = b"".join(pieces)
-            self._stream = None
-            self._compressed_pieces = None
+        # Interrupted in here, it can be begun anew: the records are where they were.
+        compressed = self._compressed_whole() if self._stream is None else None
+        self._is_broken = True
+        if compressed is None:
+            compressed = self._end_stream()
         end = RECORD_BATCH_OVERHEAD + len(compressed)
-        if end > len(writer.buffer):
+        if end > len(self._writer.buffer):
             self._wire_buffer = bytearray(end)
         with memoryview(self._wire_buffer) as view:
             view[RECORD_BATCH_OVERHEAD:end] = compressed
         self._compressed_size_bytes = len(compressed)
+        self._record_bytes = plain_bytes
         self._is_broken = False
         if self._topic_ratio is not None:
             self._topic_ratio.observe(self.compression_ratio)
+
+    def _compressed_whole(self) -> bytes:
+        """The records in the buffer, which are all there are, compressed."""
+        with memoryview(self._writer.buffer) as view:
+            return self.compression.compress(view[RECORD_BATCH_OVERHEAD : self._writer.position])
+
+    def _end_stream(self) -> bytes:
+        """All that went through the stream, with the records in the buffer as its last part."""
+        assert self._stream is not None
+        self._compress_chunk()
+        compressed = b"".join([*(self._compressed_pieces or ()), self._stream.flush()])
+        self._stream = None
+        self._compressed_pieces = None
+        return compressed
 
     def abort(self) -> None:
         """Give the batch up: no append, close or read after it. Writes nothing into the buffer."""

@@ -37,6 +37,8 @@ COMPRESSING = {
     RecordBatchBuilder.close_for_appends.__code__,
     RecordBatchBuilder.compress.__code__,
     RecordBatchBuilder._finish_records.__code__,
+    RecordBatchBuilder._compressed_whole.__code__,
+    RecordBatchBuilder._end_stream.__code__,
 }
 
 
@@ -132,6 +134,28 @@ def test_an_interrupted_compression_is_either_sound_or_known_not_to_be() -> None
     assert instructions > 200
     assert refused == {"its compression was interrupted"}
     assert sound
+
+
+def test_a_batch_whose_sender_was_interrupted_while_it_compressed_is_compressed_anew() -> None:
+    """Ctrl-C in the middle of send() must not fail records that were taken long before."""
+    refused = sound = 0
+    interrupted = True
+    while interrupted:
+        builder = RecordBatchBuilder(bytearray(4000), Compression.of("gzip"))
+        batch = ProducerBatch(TopicPartition("t", 0), builder, 0)
+        values = [b"%0100d" % number for number in range(20)]
+        for value in values:
+            assert batch.try_append(TS, None, value, None, None) is not None
+        interrupted = interrupt_after(refused + sound + 1, COMPRESSING, batch.compress)
+        if builder._is_broken:
+            with pytest.raises(IllegalStateError, match="compression was interrupted"):
+                batch.records()
+            refused += 1
+        else:
+            assert [record.value for record in RecordBatch.parse(batch.records()).records()] == values
+            sound += 1
+    # Only once the compressed bytes are being put over the plain ones.
+    assert refused < sound
 
 
 class NoBuffers:
