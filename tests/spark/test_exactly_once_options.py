@@ -122,6 +122,19 @@ def test_a_named_batch_through_spark_connect_needs_a_version():
     assert task_place(parse(is_stream=True), None, task("q-1", "17"), "", is_connect=True).number == 17
 
 
+def test_a_micro_batch_written_in_a_thread_that_does_not_know_which_needs_a_version():
+    def place(given=None, **options):
+        return task_place(parse(**options), "x", given or task(), "", is_of_micro_batch=True)
+
+    with pytest.raises(SparkOptionError, match="needs the option 'writeVersion' as well in this thread"):
+        place(writeId="nightly")
+    with pytest.raises(SparkOptionError, match="within foreachBatch needs the option 'writeId'"):
+        place()
+    assert place(writeId="nightly", writeVersion="5").number == 5
+    assert place(task("q-1", "17"), writeId="nightly").number == 17
+    assert place(task("q-1", "0"), writeId="nightly").number == 0
+
+
 @pytest.mark.parametrize("given", [task(), task("q-1"), task("", "1"), task("q-1", "1", -1)])
 def test_without_what_spark_has_to_tell_nothing_is_written(given):
     with pytest.raises(ExactlyOnceError):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from pyspark import InheritableThread
 from pyspark.sql import functions as f
 
 from tests.support.committed_records import read_committed
@@ -264,6 +266,34 @@ def test_foreach_batch_writes_to_two_sinks_and_a_replay_completes_them(stream, e
     stream.run(foreach=both)
     assert stream.topic.values() == list("aabb")
     assert other.values() == list("aa")
+
+
+@newest
+def test_threads_within_foreach_batch_have_to_know_the_micro_batch(spark, stream):
+    def save(frame, **options):
+        # So that the session is active in this thread, which is where Spark looks the format up.
+        spark.createDataFrame([(1,)], "a int")
+        named = stream.topic.options(writeId=f"{stream.topic.name}.threads", **options)
+        frame.write.format("kproducer").options(**named).mode("append").save()
+
+    def in_a_plain_thread(frame, number, **options):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(save, frame, **options).result()
+
+    def in_an_inheritable_thread(frame, number):
+        thread = InheritableThread(target=save, args=(frame,))
+        thread.start()
+        thread.join()
+
+    stream.add("0.txt", "a", "b")
+    said = stream.fails(foreach=in_a_plain_thread)
+    assert "needs the option 'writeVersion' as well in this thread" in said
+    assert stream.topic.values() == []
+    stream.run(foreach=lambda frame, number: in_a_plain_thread(frame, number, writeVersion=number))
+    # The same rows once more: version 1, and no replay of version 0.
+    stream.add("1.txt", "a", "b")
+    stream.run(foreach=in_an_inheritable_thread)
+    assert stream.topic.values() == list("aabb")
 
 
 @newest

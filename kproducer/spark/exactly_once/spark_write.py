@@ -29,6 +29,10 @@ from kproducer.spark.write_summary import report
 #: Part of the tags of every job that Spark Connect starts.
 _CONNECT_TAG = "SparkConnect_OperationTag"
 
+#: What a streaming query sets to false in the session of its micro-batches (Spark 4.0 to 4.3), and nobody
+#: else does: both are off by default. Unlike the micro-batch's id, a task sees these whichever thread writes.
+_SET_FOR_MICRO_BATCHES = ("spark.sql.cbo.enabled", "spark.sql.requireAllClusterKeysForDistribution")
+
 
 @attrs.define
 class SparkWrite:
@@ -58,6 +62,7 @@ class SparkWrite:
             task,
             _local_property("spark.jobGroup.id"),
             is_connect=_CONNECT_TAG in _local_property("spark.job.tags"),
+            is_of_micro_batch=all(_local_property(name) == "false" for name in _SET_FOR_MICRO_BATCHES),
         )
         port = KafkaTask(self.columns, self.options, clock=self.clock)
         protocol = TaskProtocol(self.task_kafka(port), self._new_checksum, self.on_step)
@@ -124,6 +129,7 @@ def task_place(
     job_group: str,
     *,
     is_connect: bool = False,
+    is_of_micro_batch: bool = False,
 ) -> TaskPlace:
     """Which write the running task belongs to.
 
@@ -132,6 +138,8 @@ def task_place(
         task: as Spark tells it.
         job_group: as Spark tells it; of a streaming query the id of the run.
         is_connect: whether it was asked for through Spark Connect.
+        is_of_micro_batch: whether the DataFrame is one of ``foreachBatch``; the thread that writes it may not
+            know which.
 
     Raises:
         SparkOptionError: a batch within ``foreachBatch`` that could not be recognised in a replay.
@@ -146,8 +154,9 @@ def task_place(
         return TaskPlace(identity, int(task.batch_id), job_group, task.partition)
     identity = batch_identity(options, unnamed)
     if identity.is_remembered:
-        return TaskPlace(identity, _version(options, task, is_connect), job_group, task.partition)
-    if task.batch_id:
+        version = _version(options, task, is_connect, is_of_micro_batch)
+        return TaskPlace(identity, version, job_group, task.partition)
+    if task.batch_id or is_of_micro_batch:
         raise SparkOptionError(
             "a batch written with delivery=exactly-once within foreachBatch needs the option 'writeId': "
             "without, a replay of the micro-batch could not be recognised and would write it again. Any name "
@@ -156,16 +165,24 @@ def task_place(
     return TaskPlace(identity, 0, job_group, task.partition)
 
 
-def _version(options: WriteOptions, task: TaskIdentity, is_connect: bool) -> int:
+def _version(options: WriteOptions, task: TaskIdentity, is_connect: bool, is_of_micro_batch: bool) -> int:
     if options.write_version is not None:
         return options.write_version
-    if is_connect and not task.batch_id:
-        # Within foreachBatch each micro-batch would be version 0; one with the rows of the last is left out.
+    if task.batch_id:
+        return int(task.batch_id)
+    # Within foreachBatch each micro-batch would be version 0; one with the rows of the last is left out.
+    if is_of_micro_batch:
+        raise SparkOptionError(
+            "option 'writeId' needs the option 'writeVersion' as well in this thread, which does not know "
+            "the micro-batch that it writes: give the id that foreachBatch is called with, or make the thread "
+            "a pyspark.InheritableThread"
+        )
+    if is_connect:
         raise SparkOptionError(
             "option 'writeId' needs the option 'writeVersion' as well in Spark Connect, where a task cannot "
             "see whether it runs within foreachBatch: the micro-batch's id there, 0 for a write of its own"
         )
-    return int(task.batch_id or 0)
+    return 0
 
 
 def _local_property(name: str) -> str:
