@@ -93,10 +93,7 @@ class PartitionWriter:
             raise
         if lease is not None:
             lease.release()
-        summary.tasks = 1
-        summary.elapsed_ms = self.clock.monotonic_ms() - started_ms
-        if self.options.summary == "task":
-            report(str(task), summary, **task._asdict())
+        end_task(task, summary, self.clock.monotonic_ms() - started_ms, self.options)
         return summary
 
     def _write_rows(
@@ -114,6 +111,16 @@ class PartitionWriter:
         # in here as well.
         summary.note_requests(before, counters(producer.metrics()))
         return summary
+
+
+def end_task(
+    task: TaskIdentity, summary: WriteSummary, elapsed_ms: int, options: WriteOptions, note: str = ""
+) -> None:
+    """Complete the summary of a task that succeeded, and tell it where each task's is wanted; with a note."""
+    summary.tasks = 1
+    summary.elapsed_ms = elapsed_ms
+    if options.summary == "task":
+        report(f"{task}{note}", summary, **task._asdict())
 
 
 def deliver_all(producer: Producer, tracker: DeliveryTracker, rows: int) -> None:

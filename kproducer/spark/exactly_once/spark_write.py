@@ -20,11 +20,10 @@ from kproducer.spark.exactly_once.kafka_ports import KafkaDriver, KafkaTask
 from kproducer.spark.exactly_once.ports import DriverKafka, OnStep, TaskKafka, unobserved
 from kproducer.spark.exactly_once.task_messages import RepeatedTask, TaskMessage
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
-from kproducer.spark.partition_writer import TaskIdentity
+from kproducer.spark.partition_writer import TaskIdentity, end_task
 from kproducer.spark.record_batch_sender import named
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
-from kproducer.spark.write_summary import report
 
 #: Part of the tags of every job that Spark Connect starts.
 _CONNECT_TAG = "SparkConnect_OperationTag"
@@ -73,13 +72,8 @@ class SparkWrite:
             raise
         port.release()
         message.summary = port.summary
-        message.summary.tasks = 1
-        message.summary.elapsed_ms = self.clock.monotonic_ms() - started_ms
-        if self.options.summary == "task":
-            subject = str(task)
-            if isinstance(message, RepeatedTask):
-                subject += f": {message.rows} rows are committed already"
-            report(subject, message.summary, **task._asdict())
+        note = f": {message.rows} rows are committed already" if isinstance(message, RepeatedTask) else ""
+        end_task(task, message.summary, self.clock.monotonic_ms() - started_ms, self.options, note)
         return message
 
     def commit(self, messages: Sequence[object], number: int | None) -> None:
@@ -174,8 +168,8 @@ def _version(options: WriteOptions, task: TaskIdentity, is_connect: bool, is_of_
     if is_of_micro_batch:
         raise SparkOptionError(
             "option 'writeId' needs the option 'writeVersion' as well in this thread, which does not know "
-            "the micro-batch that it writes: give the id that foreachBatch is called with, or make the thread "
-            "a pyspark.InheritableThread"
+            "the micro-batch that it writes: give the id that foreachBatch is called with, or make the "
+            "thread a pyspark.InheritableThread"
         )
     if is_connect:
         raise SparkOptionError(
