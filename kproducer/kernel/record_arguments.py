@@ -7,11 +7,13 @@ Nothing here is on the usual path.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from kproducer.errors import SerializationError
 from kproducer.kernel.layout import INT32_MAX, INT64_MAX, RECORD_BATCH_OVERHEAD
 
+#: No batch comes near it, and no sum of such sizes overflows.
+_MOST_WEIGHED_BYTES: Final = 2**40
 #: What a key or value may be.
 BytesLike: TypeAlias = "bytes | bytearray | memoryview"
 Headers: TypeAlias = Sequence[tuple[str, "BytesLike | None"]]
@@ -33,6 +35,18 @@ def check_buffer(buffer: object) -> None:
 def refuse_buffer(size: int, wanted: int) -> NoReturn:
     """Raise the error for a buffer that does not hold what was written so far."""
     raise ValueError(f"a buffer of {size} bytes cannot hold the {wanted} bytes of a batch")
+
+
+def check_weights(weight: float, earlier_bytes: int, wire_limit: int) -> None:
+    """Refuse what ``BatchWriter.weigh`` cannot reckon with.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+    if not 0 <= weight <= 1:
+        raise ValueError(f"a byte of records weighs 0 to 1 bytes on the wire, not {weight}")
+    if not (0 <= earlier_bytes <= _MOST_WEIGHED_BYTES and 0 <= wire_limit <= _MOST_WEIGHED_BYTES):
+        raise ValueError(f"{earlier_bytes} earlier bytes and a limit of {wire_limit} are no sizes of a batch")
 
 
 def as_bytes(data: object, field: str) -> bytes:

@@ -5,7 +5,7 @@
 # allocation (the collector may run in one, and with it anybody's __del__): new_future().
 # Whoever writes WITHOUT the interpreter lock, moves a writer's limit or rewinds it, holds `queue.lock`, has
 # taken the appender out of its lane before, and puts it back (RecordAccumulator does, see _open_lane) at the end.
-from kproducer.kernel.native._batch cimport BatchWriter
+from kproducer.kernel.native._batch cimport BatchWriter, is_nearly_full
 from kproducer.kernel.native._completion cimport Deliveries, RecordFuture
 
 
@@ -41,16 +41,11 @@ cdef class StickyPartition:
     cdef public long long force_switch_at_bytes
 
 
-cdef enum:
-    # Room below which a compressed batch's estimate may say that it is full; more costs a question, no more.
-    NEARLY_FULL_BYTES = 64
-
-
 # Whether so much was sent to a partition that it is time for another one.
 cdef inline bint stay_ends(StickyPartition sticky, BatchWriter writer) noexcept nogil:
     return sticky.produced_bytes >= sticky.switch_at_bytes and (
         sticky.produced_bytes >= sticky.force_switch_at_bytes
-        or writer.position + NEARLY_FULL_BYTES > writer.limit
+        or is_nearly_full(writer)
     )
 
 

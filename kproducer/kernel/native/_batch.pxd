@@ -14,6 +14,10 @@ cdef extern from *:
 
 cdef enum:
     MAX_INT32 = 0x7FFFFFFF
+    # Of a batch: its header.
+    OVERHEAD = 61
+    # Room below which a batch may be full; more costs a question, no more.
+    NEARLY_FULL_BYTES = 64
 
 
 cdef class BatchWriter:
@@ -27,6 +31,10 @@ cdef class BatchWriter:
     cdef public long long record_count
     cdef readonly long long base_timestamp_ms
     cdef readonly long long max_timestamp_ms
+    # See weigh().
+    cdef double _weight
+    cdef long long _earlier_bytes
+    cdef long long _wire_limit
 
     # put_record(), for those who write one record at a time.
     cdef int append_raw(self, long long timestamp_ms, const char* key, Py_ssize_t key_size,
@@ -92,6 +100,28 @@ cdef inline Py_ssize_t body_size(BatchWriter writer, long long timestamp_ms, Py_
     )
 
 
+cdef inline long long weighed_size(BatchWriter writer, Py_ssize_t position) noexcept nogil:
+    """Size of the batch on the wire, going by its weight, if its records ended there."""
+    return OVERHEAD + <long long>((writer._earlier_bytes + position - OVERHEAD) * writer._weight)
+
+
+cdef inline bint fits_by_weight(BatchWriter writer, Py_ssize_t end) noexcept nogil:
+    """Whether a record may end there, which is behind ``limit``. See ``weigh``."""
+    return (
+        writer._weight > 0
+        and writer.limit > 0
+        and end <= writer._size
+        and weighed_size(writer, writer.position) + end - writer.position <= writer._wire_limit
+        and weighed_size(writer, end) < writer._wire_limit
+    )
+
+
+cdef inline bint is_nearly_full(BatchWriter writer) noexcept nogil:
+    """Whether there is hardly room for another record, or it is not known."""
+    cdef Py_ssize_t end = writer.position + NEARLY_FULL_BYTES
+    return end > writer.limit and not fits_by_weight(writer, end)
+
+
 cdef inline int put_record(BatchWriter writer, long long timestamp_ms, const char* key, Py_ssize_t key_size,
                            const char* value, Py_ssize_t value_size,
                            const char* headers, Py_ssize_t headers_size) noexcept nogil:
@@ -103,7 +133,7 @@ cdef inline int put_record(BatchWriter writer, long long timestamp_ms, const cha
         headers: encoded with their count; ``NULL``: none.
 
     Returns:
-        1: taken; 0: it would end behind the limit and nothing has changed.
+        1: taken; 0: it would end behind the limit, also by weight, and nothing has changed.
     """
     cdef Py_ssize_t size
     cdef Py_ssize_t end
@@ -114,7 +144,7 @@ cdef inline int put_record(BatchWriter writer, long long timestamp_ms, const cha
     if size > MAX_INT32:
         return 0
     end = writer.position + varint_size(<uint64_t>size << 1) + size
-    if end > writer.limit or end > writer._size:
+    if end > writer._size or (end > writer.limit and not fits_by_weight(writer, end)):
         return 0
     place = put_varint(writer._data + writer.position, <uint64_t>size << 1)
     place[0] = 0

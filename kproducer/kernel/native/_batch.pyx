@@ -21,14 +21,20 @@ from libc.string cimport memmove
 
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.kernel.pure.batch_v2 import encode_headers
-from kproducer.kernel.record_arguments import as_bytes, check_buffer, refuse_buffer, refuse_length, refuse_timestamp
+from kproducer.kernel.record_arguments import (
+    as_bytes,
+    check_buffer,
+    check_weights,
+    refuse_buffer,
+    refuse_length,
+    refuse_timestamp,
+)
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
     long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
 cdef enum:
-    OVERHEAD = 61
     # Length, attributes, timestamp delta, offset delta, and the lengths of key, value and headers.
     LONGEST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 3 * 5
 
@@ -64,6 +70,9 @@ cdef class BatchWriter:
             raise ValueError(f"a buffer of {self._size} bytes cannot hold a header of {OVERHEAD}")
         self.buffer = buffer
         self.limit = self._size
+        self._weight = 0
+        self._earlier_bytes = 0
+        self._wire_limit = 0
         self.position = OVERHEAD
         self.record_count = 0
         self.base_timestamp_ms = -1
@@ -85,7 +94,8 @@ cdef class BatchWriter:
             headers: (name, value) pairs in order; names may repeat, values may be ``None``.
 
         Returns:
-            Whether it was taken; ``False``: it would end behind ``limit`` and nothing has changed.
+            Whether it was taken; ``False``: it would end behind ``limit`` and is too heavy (``weigh``), and
+            nothing has changed.
 
         Raises:
             SerializationError: an argument is of the wrong type or out of range; nothing has changed.
@@ -160,6 +170,27 @@ cdef class BatchWriter:
         self._size = export.len
         self.limit = export.len
         self.buffer = buffer
+
+    def weigh(self, weight, earlier_bytes, wire_limit):
+        """Take records behind ``limit`` too, as far as the buffer goes, while the batch is light enough.
+
+        Kafka's rule: the size of the batch on the wire is its header and ``weight`` for each byte of records
+        so far; a record counts in full as long as it is not in. One that would make the batch weigh
+        ``wire_limit`` is not taken, and none is while ``limit`` is 0.
+
+        Args:
+            weight: expected bytes on the wire for each byte of records, 0 (nothing is weighed) to 1.
+            earlier_bytes: of records that are no longer in the buffer, 0 to 2**40.
+            wire_limit: bytes, 0 to 2**40.
+
+        Raises:
+            ValueError: an argument is out of range.
+        """
+        cdef double checked_weight = weight
+        check_weights(checked_weight, earlier_bytes, wire_limit)
+        self._earlier_bytes = earlier_bytes
+        self._wire_limit = wire_limit
+        self._weight = checked_weight
 
     def rewind(self):
         """Start again behind the header; the records so far still count, their bytes are the caller's."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kproducer.errors import KafkaError, Outcome
 from kproducer.kernel.layout import INT64_MAX
-from kproducer.kernel.pure.batch_v2 import BatchWriter
+from kproducer.kernel.pure.batch_v2 import BatchWriter, is_nearly_full
 from kproducer.kernel.pure.completion import Deliveries, new_future
 from kproducer.kernel.pure.murmur2 import murmur2
 from kproducer.kernel.record_arguments import BytesLike, Headers
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 #: What a record takes in a batch beside key and value, about. For the sticky partitioner's count only.
 RECORD_OVERHEAD_BYTES: Final = 9
-#: Room below which a compressed batch's estimate may say that it is full; more costs a question, no more.
-_NEARLY_FULL_BYTES: Final = 64
 
 
 class RecordAppender:
@@ -223,11 +221,7 @@ class TopicLanes:
             sticky.produced_bytes = produced
             if produced < sticky.switch_at_bytes:
                 return future
-            writer = appender.writer
-            if (
-                produced < sticky.force_switch_at_bytes
-                and writer.position + _NEARLY_FULL_BYTES <= writer.limit
-            ):
+            if produced < sticky.force_switch_at_bytes and not is_nearly_full(appender.writer):
                 return future
         self.end_stay(sticky, lane, snapshot)
         return future

@@ -39,11 +39,14 @@ from kproducer.kernel.record_arguments import (
     as_pair,
     bad_header_name,
     check_buffer,
+    check_weights,
     refuse_buffer,
     refuse_length,
     refuse_timestamp,
 )
 
+#: Room below which a batch may be full; more costs a question, no more.
+NEARLY_FULL_BYTES: Final = 64
 #: The end of a record without headers: their count.
 NO_HEADERS: Final = b"\0"
 
@@ -64,7 +67,10 @@ class BatchWriter:
     """
 
     __slots__ = (
+        "_earlier_bytes",
         "_view",
+        "_weight",
+        "_wire_limit",
         "base_timestamp_ms",
         "buffer",
         "limit",
@@ -79,6 +85,9 @@ class BatchWriter:
         # Assigning bytes to a slice of a bytearray makes a temporary copy first; a memoryview does not.
         self._view = memoryview(buffer)
         self.limit = len(buffer)
+        self._weight = 0.0
+        self._earlier_bytes = 0
+        self._wire_limit = 0
         self.position = RECORD_BATCH_OVERHEAD
         self.record_count = 0
         self.base_timestamp_ms = -1
@@ -99,7 +108,8 @@ class BatchWriter:
             headers: (name, value) pairs in order; names may repeat, values may be ``None``.
 
         Returns:
-            Whether it was taken; ``False``: it would end behind ``limit`` and nothing has changed.
+            Whether it was taken; ``False``: it would end behind ``limit`` and is too heavy (``weigh``), and
+            nothing has changed.
 
         Raises:
             SerializationError: an argument is of the wrong type or out of range; nothing has changed.
@@ -143,7 +153,7 @@ class BatchWriter:
         record = (TABLE[size] if size < TABLE_SIZE else _length_prefix(size, "record")) + body
         position = self.position
         end = position + len(record)
-        if end > self.limit:
+        if end > self.limit and not self._fits_by_weight(end):
             return False
         earlier_max_timestamp_ms = self.max_timestamp_ms
         try:
@@ -177,9 +187,52 @@ class BatchWriter:
         self._view, self.buffer = view, buffer
         self.limit = len(buffer)
 
+    def weigh(self, weight: float, earlier_bytes: int, wire_limit: int) -> None:
+        """Take records behind ``limit`` too, as far as the buffer goes, while the batch is light enough.
+
+        Kafka's rule: the size of the batch on the wire is its header and ``weight`` for each byte of records
+        so far; a record counts in full as long as it is not in. One that would make the batch weigh
+        ``wire_limit`` is not taken, and none is while ``limit`` is 0.
+
+        Args:
+            weight: expected bytes on the wire for each byte of records, 0 (nothing is weighed) to 1.
+            earlier_bytes: of records that are no longer in the buffer, 0 to 2**40.
+            wire_limit: bytes, 0 to 2**40.
+
+        Raises:
+            ValueError: an argument is out of range.
+        """
+        check_weights(weight, earlier_bytes, wire_limit)
+        self._earlier_bytes = earlier_bytes
+        self._wire_limit = wire_limit
+        self._weight = weight
+
+    def _weighed_size(self, position: int) -> int:
+        """Size of the batch on the wire, going by its weight, if its records ended there."""
+        return RECORD_BATCH_OVERHEAD + int(
+            (self._earlier_bytes + position - RECORD_BATCH_OVERHEAD) * self._weight
+        )
+
+    def _fits_by_weight(self, end: int) -> bool:
+        """Whether a record may end there, which is behind ``limit``. See ``weigh``."""
+        position = self.position
+        return (
+            self._weight > 0
+            and self.limit > 0
+            and end <= len(self.buffer)
+            and self._weighed_size(position) + end - position <= self._wire_limit
+            and self._weighed_size(end) < self._wire_limit
+        )
+
     def rewind(self) -> None:
         """Start again behind the header; the records so far still count, their bytes are the caller's."""
         self.position = RECORD_BATCH_OVERHEAD
+
+
+def is_nearly_full(writer: BatchWriter) -> bool:
+    """Whether there is hardly room for another record, or it is not known."""
+    end = writer.position + NEARLY_FULL_BYTES
+    return end > writer.limit and not writer._fits_by_weight(end)
 
 
 def record_size_upper_bound(key: BytesLike | None, value: BytesLike | None, headers: Headers | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from types import ModuleType
 from typing import Any
@@ -115,8 +116,44 @@ def test_a_record_that_ends_at_the_limit_fits_and_one_byte_less_does_not(kernel:
 
 def test_nothing_fits_below_a_limit_of_zero(kernel: ModuleType) -> None:
     writer = kernel.BatchWriter(bytearray(500))
+    writer.weigh(0.5, 0, 10_000)
     writer.limit = 0
     assert not writer.append(TS, None, None, None)
+
+
+@given(
+    weight=st.floats(0, 1, exclude_min=True),
+    earlier_bytes=st.integers(0, 3000),
+    wire_limit=st.integers(61, 3000),
+    sizes=st.lists(st.integers(0, 200), max_size=40),
+)
+def test_behind_the_limit_a_record_is_taken_while_the_batch_is_light_enough(
+    kernel: ModuleType, weight: float, earlier_bytes: int, wire_limit: int, sizes: list[int]
+) -> None:
+    writer = kernel.BatchWriter(bytearray(2000))
+    probe = kernel.BatchWriter(bytearray(20_000))
+    writer.weigh(weight, earlier_bytes, wire_limit)
+    writer.limit = 1
+    for size in sizes:
+        probe.record_count, start = writer.record_count, probe.position
+        assert probe.append(TS, None, bytes(size), None)
+        record_bytes = probe.position - start
+        plain = earlier_bytes + writer.position - RECORD_BATCH_OVERHEAD
+        fits = (
+            RECORD_BATCH_OVERHEAD + int(plain * weight) + record_bytes <= wire_limit
+            and RECORD_BATCH_OVERHEAD + int((plain + record_bytes) * weight) < wire_limit
+            and writer.position + record_bytes <= 2000
+        )
+        assert writer.append(TS, None, bytes(size), None) == fits
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(-0.1, 0, 100), (1.1, 0, 100), (math.nan, 0, 100), (0.5, -1, 100), (0.5, 0, -1), (0.5, 0, 2**50)],
+)
+def test_weights_that_cannot_be_are_refused(kernel: ModuleType, arguments: tuple[float, int, int]) -> None:
+    with pytest.raises(ValueError, match=r"weighs 0 to 1|no sizes of a batch"):
+        kernel.BatchWriter(bytearray(500)).weigh(*arguments)
 
 
 def test_the_buffer_is_never_resized(kernel: ModuleType) -> None:

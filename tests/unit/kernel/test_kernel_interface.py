@@ -26,6 +26,7 @@ WRITER_METHODS = {
     "append": "(self, timestamp_ms, key, value, headers)",
     "move_to": "(self, buffer)",
     "rewind": "(self)",
+    "weigh": "(self, weight, earlier_bytes, wire_limit)",
 }
 WRITER_ATTRIBUTES = {
     "buffer",

@@ -49,6 +49,7 @@ numbers = st.one_of(
     size=st.integers(2 * len(CANARY), 400),
     limits=st.lists(numbers, min_size=1, max_size=8),
     counts=st.lists(numbers, max_size=3),
+    weight=st.sampled_from([0.0, 1e-9, 1.0]),
     value=st.binary(max_size=300),
     header=st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=90)), max_size=3),
 )
@@ -57,6 +58,7 @@ def test_no_limit_and_no_count_lead_outside_of_the_buffer(
     size: int,
     limits: list[int],
     counts: list[int],
+    weight: float,
     value: bytes,
     header: list[tuple[str, bytes | None]],
 ) -> None:
@@ -65,6 +67,7 @@ def test_no_limit_and_no_count_lead_outside_of_the_buffer(
     behind = ctypes.addressof(ctypes.c_char.from_buffer(buffer)) + size + 1
     assert ctypes.string_at(behind, len(CANARY) - 1) == CANARY[1:]
     writer = kernel.BatchWriter(buffer)
+    writer.weigh(weight, 0, 2**40)
     for limit in limits:
         with contextlib.suppress(ValueError, IndexError, OverflowError, SerializationError):
             writer.limit = limit

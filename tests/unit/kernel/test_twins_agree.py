@@ -157,6 +157,21 @@ class Writers(RuleBasedStateMachine):
         for writer in self.writers:
             writer.limit = len(writer.buffer)
 
+    @rule(
+        weight=st.floats(0, 1) | st.floats(),
+        earlier_bytes=st.integers(0, 2000) | st.integers(),
+        wire_limit=st.integers(0, 2000) | st.integers(),
+        limit=st.integers(0, 2),
+    )
+    def weigh(self, weight: float, earlier_bytes: int, wire_limit: int, limit: int) -> None:
+        one, other = [
+            outcome(lambda writer=writer: writer.weigh(weight, earlier_bytes, wire_limit))
+            for writer in self.writers
+        ]
+        assert one == other
+        for writer in self.writers:
+            writer.limit = limit
+
     @rule()
     def rewind(self) -> None:
         for writer in self.writers:
