@@ -30,7 +30,7 @@ KAFKAS = ("4.4.0", "3.9.2")
 
 _HERE = Path(__file__).parent
 _BOUNDED_EXEC = _HERE.parent / "support" / "bounded_exec.py"
-_LIFETIME_SECONDS = 600
+_LIFETIME_SECONDS = 3600
 
 
 class OracleError(Exception):

@@ -31,7 +31,7 @@ class Gate:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._open.set)
 
-    def wait_until_reached(self, timeout_s: float = 10.0) -> None:
+    def wait_until_reached(self, timeout_s: float = 60.0) -> None:
         """Block the test until something waits at (or went through) the gate."""
         assert self._waiting.wait(timeout_s), f"nothing reached the gate within {timeout_s} s"
 

@@ -35,7 +35,7 @@ from tests.fakebroker.request_log import LoggedRequest, RequestLog
 from tests.fakebroker.transaction_support import Coordination
 
 _Result = TypeVar("_Result")
-_WAIT_S = 15.0
+_WAIT_S = 60.0
 
 
 class FakeCluster:

@@ -20,7 +20,7 @@ class RawClient:
     """One connection. Requests and answers are paired by hand."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         self._correlation_ids = itertools.count(1)
 
     def __enter__(self) -> RawClient:

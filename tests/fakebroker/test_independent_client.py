@@ -30,7 +30,7 @@ def test_librdkafka_delivers_every_codec(codec: str) -> None:
         for index in range(40):
             producer.produce("t", b"value %d" % index, b"key", partition=index % 2, headers=[("h", b"1")])
             producer.produce("t", b"x" * 2000, partition=index % 2, on_delivery=note)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         assert sorted(delivered) == [(p, offset) for p in (0, 1) for offset in range(1, 40, 2)]
         records = cluster.records("t", 1)
         assert [r.value for r in records[::2]] == [b"value %d" % index for index in range(1, 40, 2)]
@@ -49,7 +49,7 @@ def test_librdkafka_is_idempotent_when_answers_are_lost() -> None:
         for index in range(20):
             producer.produce("t", b"%d" % index)
             producer.poll(0.001)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         assert [r.value for r in cluster.records("t")] == [b"%d" % index for index in range(20)]
         assert cluster.topics["t"].partitions[0].batches[0].producer_id >= 0
         assert cluster.violations == []
@@ -62,23 +62,23 @@ def test_librdkafka_commits_and_aborts(moved: bool) -> None:
         if moved:
             cluster.coordination.moved[1, "tx"] = 2
         producer = _producer(cluster, **{"transactional.id": "tx"})
-        producer.init_transactions(20)
+        producer.init_transactions(60)
         for number, commit in enumerate([True, False, True]):
             producer.begin_transaction()
             for partition in (0, 1):
                 producer.produce("t", b"%d" % number, partition=partition)
             if commit:
-                producer.commit_transaction(20)
+                producer.commit_transaction(60)
             else:
-                producer.abort_transaction(20)
+                producer.abort_transaction(60)
         assert [r.value for r in cluster.committed_records("t", 1)] == [b"0", b"2"]
         assert len(cluster.topics["t"].partitions[0].markers) >= 2
         newer = _producer(cluster, **{"transactional.id": "tx"})
-        newer.init_transactions(20)
+        newer.init_transactions(60)
         producer.begin_transaction()
         producer.produce("t", b"fenced", partition=0)
         with pytest.raises(KafkaException, match="FENCED"):
-            producer.commit_transaction(20)
+            producer.commit_transaction(60)
         assert b"fenced" not in [r.value for r in cluster.committed_records("t", 0)]
         assert cluster.violations == []
 
@@ -91,7 +91,7 @@ def test_librdkafka_survives_scripted_faults() -> None:
         cluster.control(PRODUCE, faults.fragmented())
         producer = _producer(cluster, **{"retry.backoff.ms": 10, "reconnect.backoff.ms": 10})
         producer.produce("t", b"kept")
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         assert [r.value for r in cluster.records("t")] == [b"kept"]
         assert len(cluster.requests(PRODUCE)) == 3
         assert cluster.violations == []

@@ -16,7 +16,6 @@ import pytest
 
 from tests.fakebroker import faults
 from tests.scenarios.conftest import Stage
-from tests.scenarios.harness import PATIENCE_S
 
 PRODUCE = 0
 FILL_BUFFER = Path(__file__).with_name("fill_buffer.py")
@@ -51,7 +50,7 @@ def test_a_full_buffer_and_a_silent_broker_take_no_more_memory_than_stated(
         ],
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S * 5,
+        timeout=150,
         check=True,
     )
     found = json.loads(finished.stdout)

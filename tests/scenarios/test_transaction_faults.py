@@ -244,7 +244,7 @@ def test_of_two_threads_one_ends_the_transaction(stage: Stage, one: FakeCluster)
         ended: list[str] = []
 
         def end(name: str, barrier: threading.Barrier = barrier, ended: list[str] = ended) -> None:
-            barrier.wait(20)
+            barrier.wait(60)
             try:
                 getattr(producer, f"{name}_transaction")()
                 ended.append(name)
@@ -255,7 +255,7 @@ def test_of_two_threads_one_ends_the_transaction(stage: Stage, one: FakeCluster)
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
         assert len(ended) == 1
         was_committed = committed(one)[-1:] == [b"%d" % number]
         assert was_committed == (ended == ["commit"])

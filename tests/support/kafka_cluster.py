@@ -29,7 +29,7 @@ from tests.support.kafka_properties import (
 )
 from tests.support.log_dump import DumpedBatch, dump_log_files
 
-DEFAULT_LIFETIME_SECONDS = 1800
+DEFAULT_LIFETIME_SECONDS = 3 * 3600
 START_TIMEOUT_SECONDS = 120
 #: Below the range that the system hands out to outgoing connections: nobody else takes them meanwhile.
 PORT_RANGE = (20000, 32000)

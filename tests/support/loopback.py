@@ -16,7 +16,7 @@ from kproducer.network.selector import Selector
 HOST = "127.0.0.1"
 
 #: Bounds every wait of a test; reached only when something is broken.
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Listener:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-DEFAULT_LIFETIME_SECONDS = 3600.0
+DEFAULT_LIFETIME_SECONDS = 3 * 3600.0
 ALL_BROKERS = -1
 LEADERLESS = -1
 #: An error to push that makes the broker close the connection before it appends anything.

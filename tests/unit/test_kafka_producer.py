@@ -46,7 +46,7 @@ from tests.support.mock_cluster import MockCluster
 pytestmark = pytest.mark.mock_cluster
 
 MakeProducer = Callable[..., KafkaProducer]
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.support.committed_records import committed_offset, read_committed
 from tests.support.kafka_proxy import Frame, KafkaProxy
 from tests.support.topics import create_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 RECORDS = 100
 

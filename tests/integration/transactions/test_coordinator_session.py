@@ -23,7 +23,7 @@ from tests.support.kafka_proxy import Frame, KafkaProxy
 from tests.support.scripted_transactions import TASKS
 from tests.support.topics import create_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 PATIENCE_S = 60
 OUT_OF_TIME_MS = 2000

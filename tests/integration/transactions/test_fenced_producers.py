@@ -21,7 +21,7 @@ from tests.support.committed_records import await_no_open_transaction, committed
 from tests.support.kafka_proxy import Frame, KafkaProxy
 from tests.support.topics import create_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 #: Long enough for a transaction to get through on a busy machine.
 OUT_OF_TIME_MS = 2000

@@ -16,7 +16,7 @@ from tests.support.kafka_proxy import Frame, KafkaProxy
 from tests.support.scripted_transactions import OFFSET, values_of
 from tests.support.topics import create_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 
 class Moment(NamedTuple):

@@ -15,7 +15,7 @@ from tests.support.committed_records import read_committed
 from tests.support.kafka_proxy import Frame, KafkaProxy
 from tests.support.topics import create_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 #: The client gives up waiting after this; nothing else depends on it.
 REQUEST_TIMEOUT_MS = 500

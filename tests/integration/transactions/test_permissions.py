@@ -27,9 +27,9 @@ from tests.support.kafka_fixtures import start_or_skip
 from tests.support.maven_artifacts import NEWEST_VERSION
 from tests.support.topics import create_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 ALLOWED, FORBIDDEN = TopicPartition("allowed", 0), TopicPartition("forbidden", 0)
 MARK = OffsetAndMetadata(1)
 

@@ -69,7 +69,7 @@ def test_a_finalizer_may_signal_while_its_own_thread_is_inside() -> None:
         signalled.set()
 
     threading.Thread(target=interrupted, daemon=True).start()
-    assert signalled.wait(20)
+    assert signalled.wait(60)
     assert not wakeup.begin_wait()
     wakeup.end_wait()
     wakeup.close()

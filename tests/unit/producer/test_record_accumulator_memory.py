@@ -78,14 +78,14 @@ def test_call_that_begins_to_wait_for_memory_wakes_the_io_thread() -> None:
     caller = threading.Thread(target=send_a_third)
     caller.start()
     try:
-        assert woken.wait(10)
+        assert woken.wait(60)
         for request in bench.step():
             bench.client.answer_all(request, bench.clock.now_ms)
         bench.step()
-        caller.join(20)
+        caller.join(60)
     finally:
         bench.accumulator.close()
-        caller.join(20)
+        caller.join(60)
     assert all(future.result(0) for future in lingering)
     assert isinstance(outcome[0], tuple), outcome
 

@@ -132,10 +132,10 @@ def test_run_survives_errors_counts_them_and_does_not_spin(caplog: pytest.LogCap
 
     bench.client.on_poll = fail
     thread = run_in_thread(bench)
-    assert third_call.wait(20)
+    assert third_call.wait(60)
     bench.client.on_poll = None
     bench.sender.initiate_close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert bench.client.closed
     assert bench.sender.metrics.io_error_total >= 3
@@ -152,7 +152,7 @@ def test_when_the_loop_ends_for_good_every_future_fails(caplog: pytest.LogCaptur
 
     bench.client.on_poll = end
     thread = run_in_thread(bench)
-    thread.join(20)
+    thread.join(60)
     error = error_of(future)
     assert isinstance(error, ProducerClosedError)
     assert "no more" in str(error)
@@ -171,7 +171,7 @@ def test_force_close_fails_what_is_left_with_what_is_known_of_each() -> None:
     sent, unsent = bench.send(0), bench.send(1)
     bench.step()
     bench.sender.force_close()
-    run_in_thread(bench).join(20)
+    run_in_thread(bench).join(60)
     assert error_of(sent).outcome is Outcome.UNKNOWN
     assert error_of(unsent).outcome is Outcome.NOT_SENT
     assert bench.sender.records_lost == 2

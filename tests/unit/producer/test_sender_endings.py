@@ -9,7 +9,7 @@ from kproducer import Outcome, ProducerClosedError
 from kproducer.errors import DeliveryTimeoutError, RequestTimeoutError
 from tests.support.sender_bench import Bench, error_of
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def run_to_the_end(bench: Bench) -> None:
