@@ -19,12 +19,12 @@ from typing import Any
 
 import attrs
 
-from kproducer import KafkaError, KafkaProducer, Outcome, RecordMetadata
+from kproducer import KafkaError, KafkaProducer, MetadataTimeoutError, Outcome, RecordMetadata
 from tests.fakebroker import FakeCluster
 from tests.scenarios import internals
 
 #: Generous: a test that needs it has failed in all but name.
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 _counter = itertools.count()
 
 
@@ -122,6 +122,18 @@ class WatchedProducer:
                 self.sent.remove(sent)
             raise
         return sent
+
+    def learn(self, *topics: str) -> WatchedProducer:
+        """Fetch the metadata of topics, however often it takes: a short ``max_block_ms`` may be too short."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        for topic in topics:
+            while True:
+                try:
+                    self.kafka.partitions_for(topic)
+                    break
+                except MetadataTimeoutError:
+                    assert time.monotonic() < deadline_s
+        return self
 
     def send_until_it_works(self, topic: str = "t") -> Sent:
         """Send again and again, for a while: after a fault whose end the producer has to notice."""

@@ -259,7 +259,7 @@ def test_a_partitioner_that_answers_nonsense_fails_that_send_only(
         nonsense.append(False)
         return 0
 
-    producer = stage.producer(cluster, partitioner=partitioner, max_block_ms=500)
+    producer = stage.producer(cluster, partitioner=partitioner, max_block_ms=500).learn("t")
     error: BaseException | None
     try:
         error = producer.kafka.send("t", b"first").exception(PATIENCE_S)

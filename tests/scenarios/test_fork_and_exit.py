@@ -16,7 +16,7 @@ from tests.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 
 PRODUCE = 0
-_CHILD_S = 40.0
+_CHILD_S = 150.0
 _PREAMBLE = """
 import gc, os, sys, threading
 from kproducer import KafkaProducer
@@ -119,8 +119,8 @@ def test_exit_with_a_dead_cluster_is_bounded_and_counts_the_lost(stage: Stage, c
         """
         import logging
         logging.basicConfig()
-        p = producer(request_timeout_ms=1500, delivery_timeout_ms=1500)
-        p.send("t", b"first").result(20)
+        p = producer(request_timeout_ms=4000, delivery_timeout_ms=4000)
+        p.send("t", b"first").result(60)
         print("ready", flush=True)
         for index in range(9):
             p.send("t", b"lost %d" % index)
@@ -149,12 +149,12 @@ def test_a_forked_child_has_its_own_thread_and_connections(stage: Stage, cluster
         cluster,
         """
         p = producer()
-        p.send("t", b"parent 1").result(20)
+        p.send("t", b"parent 1").result(60)
         def child():
-            assert p.send("t", b"child").result(20).offset == 1
-            p.close(20)
+            assert p.send("t", b"child").result(60).offset == 1
+            p.close(60)
         assert in_child(child) == 0
-        assert p.send("t", b"parent 2").result(20).offset == 2
+        assert p.send("t", b"parent 2").result(60).offset == 2
         """,
     )
     assert _values(cluster) == [b"parent 1", b"child", b"parent 2"]
@@ -170,10 +170,10 @@ def test_the_parents_waiting_records_stay_the_parents(stage: Stage, cluster: Fak
         futures = [p.send("t", b"parent %d" % index) for index in range(3)]
         def child():
             future = p.send("t", b"child")
-            p.flush(20)
-            assert future.result(20).offset == 0
+            p.flush(60)
+            assert future.result(60).offset == 0
         assert in_child(child) == 0
-        p.flush(20)
+        p.flush(60)
         assert [f.result(0).offset for f in futures] == [1, 2, 3]
         """,
     )
@@ -192,9 +192,9 @@ def test_a_child_that_does_not_use_the_producer_leaves_it_alone(stage: Stage, cl
         if pid == 0:
             sys.exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        p.flush(20)
+        p.flush(60)
         assert future.result(0).offset == 0
-        p.close(20)
+        p.close(60)
         """,
     )
     assert _values(cluster) == [b"parent"]
@@ -209,14 +209,14 @@ def test_the_result_of_many_records_does_not_hang_in_a_child(stage: Stage, clust
         result = p.send_many("t", [b"parent"] * 3)
 
         def child():
-            assert result.wait(20)
+            assert result.wait(60)
             assert {error.outcome.value for _, error in result.failures()} == {"unknown"}
             assert len(result.failures()) == 3
 
         assert in_child(child) == 0
-        p.flush(20)
-        assert result.failures(20) == []
-        p.close(20)
+        p.flush(60)
+        assert result.failures(60) == []
+        p.close(60)
         """,
     )
     assert _values(cluster) == [b"parent"] * 3
@@ -237,16 +237,16 @@ def test_a_fork_in_the_middle_of_send_many(stage: Stage, cluster: FakeCluster) -
                 yield b"parent" if pid else b"child"
 
         result = p.send_many("t", rows())
-        failed = [(row, error.outcome.value) for row, error in result.failures(20)]
+        failed = [(row, error.outcome.value) for row, error in result.failures(60)]
         if failed:
             # What was accepted before the fork is the parent's.
             assert failed == [(row, "unknown") for row in range(len(failed))]
             assert 0 < len(failed) <= 100
             assert result[150].result().offset >= 0
-            p.close(20)
+            p.close(60)
             os._exit(0)
         assert result[150].result().offset >= 0
-        p.close(20)
+        p.close(60)
         """,
     )
     assert sorted(set(_values(cluster))) == [b"before", b"child", b"parent"]
@@ -260,9 +260,9 @@ def test_a_child_that_closes_does_not_close_the_parents_connections(
         cluster,
         """
         p = producer()
-        p.send("t", b"parent 1").result(20)
-        assert in_child(lambda: p.close(20)) == 0
-        assert p.send("t", b"parent 2").result(20).offset == 1
+        p.send("t", b"parent 1").result(60)
+        assert in_child(lambda: p.close(60)) == 0
+        assert p.send("t", b"parent 2").result(60).offset == 1
         """,
     )
     assert len({r.connection_id for r in cluster.requests(PRODUCE)}) == 1
@@ -276,18 +276,18 @@ def test_forking_while_other_threads_send_deadlocks_no_child(stage: Stage, clust
         stop = threading.Event()
         def feed():
             while not stop.is_set():
-                p.send("t", b"parent").result(20)
+                p.send("t", b"parent").result(60)
         threads = [threading.Thread(target=feed) for _ in range(3)]
         for t in threads:
             t.start()
         def child():
-            p.send("t", b"child").result(20)
-            p.close(20)
+            p.send("t", b"child").result(60)
+            p.close(60)
         codes = [in_child(child) for _ in range(10)]
         stop.set()
         for t in threads:
-            t.join(20)
-        p.close(20)
+            t.join(60)
+        p.close(60)
         assert codes == [0] * 10, codes
         """,
     )
@@ -308,9 +308,9 @@ def test_futures_from_before_the_fork_do_not_hang_the_child(stage: Stage, cluste
             else:
                 raise AssertionError("the child cannot know")
             p.send("t", b"child")
-            p.flush(20)
+            p.flush(60)
         assert in_child(child) == 0
-        p.close(20)
+        p.close(60)
         """,
     )
     assert _values(cluster) == [b"child", b"parent"]
@@ -323,12 +323,12 @@ def test_multiprocessing_workers_share_a_producer_made_before(stage: Stage, clus
         import multiprocessing
         p = producer()
         def work(index):
-            return p.send("t", b"%d" % index).result(20).offset
-        p.send("t", b"first").result(20)
+            return p.send("t", b"%d" % index).result(60).offset
+        p.send("t", b"first").result(60)
         with multiprocessing.get_context("fork").Pool(3) as pool:
             offsets = pool.map(work, range(12))
         assert sorted(offsets) == list(range(1, 13)), offsets
-        p.close(20)
+        p.close(60)
         """,
     )
     assert len(_values(cluster)) == 13
@@ -342,8 +342,8 @@ def test_ctrl_c_gets_through_a_flush_that_waits(stage: Stage, cluster: FakeClust
         import signal
         p = producer(request_timeout_ms=2000, delivery_timeout_ms=2000)
         p.send("t", b"stuck")
-        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
+            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
             p.flush(3600)
         except KeyboardInterrupt:
             print("interrupted")

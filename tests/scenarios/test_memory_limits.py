@@ -22,7 +22,7 @@ ONE_BATCH = {"buffer_memory": 16_384, "batch_size": 16_384}
 def test_a_send_without_memory_waits_max_block_and_says_so(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
-    producer = stage.producer(cluster, max_block_ms=300, **ONE_BATCH)
+    producer = stage.producer(cluster, max_block_ms=300, **ONE_BATCH).learn("t")
     first = producer.send()
     gate.wait_until_reached()
     started = time.monotonic()
@@ -154,7 +154,7 @@ def test_a_dead_cluster_fills_the_buffer_and_no_more(
         delivery_timeout_ms=1500,
         metadata_recovery_strategy=recovery,
     )
-    producer.send().metadata()
+    producer.learn("t").send().metadata()
     cluster.kill(1)
     refusals: list[type] = []
     while len(refusals) < 3:
@@ -167,4 +167,4 @@ def test_a_dead_cluster_fills_the_buffer_and_no_more(
         assert set(refusals) == {BufferExhaustedError}
     cluster.restart(1)
     producer.kafka.flush(PATIENCE_S)
-    assert producer.send().metadata().offset > 0
+    assert producer.send_until_it_works().metadata().offset > 0

@@ -72,10 +72,10 @@ def test_the_batch_behind_an_expired_one_waits_for_its_request(stage: Stage, clu
         cluster,
         max_in_flight_requests_per_connection=1,
         batch_size=0,
-        request_timeout_ms=500,
-        delivery_timeout_ms=500,
-        retry_backoff_ms=250,
-        retry_backoff_max_ms=250,
+        request_timeout_ms=1500,
+        delivery_timeout_ms=1500,
+        retry_backoff_ms=700,
+        retry_backoff_max_ms=700,
     )
     first = producer.send()
     gate.wait_until_reached()

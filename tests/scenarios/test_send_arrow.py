@@ -138,7 +138,7 @@ def test_one_partition_and_one_time_for_all(stage: Stage) -> None:
 
 def test_a_column_of_topics(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 2, "u": 1})
-    kafka = stage.producer(cluster, max_block_ms=300).kafka
+    kafka = stage.producer(cluster, max_block_ms=300).learn("t", "u").kafka
     topics = ["t", "u", "t", None, "lost", "not a name", "u", "lost"]
     table = pa.table({"topic": topics, "value": [f"{n}" for n in range(8)], "key": ["k"] * 8})
     result = kafka.send_arrow(None, table, topic_column="topic", key="key")
@@ -267,7 +267,7 @@ def test_threads_do_not_mix_up_each_others_rows(stage: Stage) -> None:
 
 def test_rows_that_are_refused_do_not_stop_the_others(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 2})
-    kafka = stage.producer(cluster, max_request_size=1000, max_block_ms=200).kafka
+    kafka = stage.producer(cluster, max_request_size=1000, max_block_ms=200).learn("t").kafka
     bad: dict[int, tuple[str, Any, type[Exception]]] = {
         10: ("value", b"x" * 2000, RecordTooLargeError),
         11: ("headers", [{"key": "h", "value": b"x" * 2000}], RecordTooLargeError),
@@ -300,7 +300,7 @@ def test_rows_that_are_refused_do_not_stop_the_others(stage: Stage) -> None:
 
 def test_a_partition_that_is_none_is_waited_for_once(stage: Stage, cluster: FakeCluster) -> None:
     # max_block_ms for each of them would be ten minutes.
-    kafka = stage.producer(cluster, max_block_ms=600).kafka
+    kafka = stage.producer(cluster, max_block_ms=600).learn("t").kafka
     table = pa.table({"value": ["v"] * 1001, "partition": [1 + n for n in range(1000)] + [0]})
     failures = kafka.send_arrow("t", table, partition="partition").failures(PATIENCE_S)
     assert [row for row, _ in failures] == list(range(1000))
@@ -312,7 +312,7 @@ def test_a_partition_that_is_none_is_waited_for_once(stage: Stage, cluster: Fake
 @pytest.mark.parametrize("partition", [3, 2**40])
 def test_one_partition_for_all_that_some_topic_does_not_have(stage: Stage, partition: int) -> None:
     cluster = stage.cluster(topics={"t": 4, "u": 1})
-    kafka = stage.producer(cluster, max_block_ms=200).kafka
+    kafka = stage.producer(cluster, max_block_ms=200).learn("t", "u").kafka
     table = pa.table({"value": ["a", "b"], "topic": ["t", "u"]})
     result = kafka.send_arrow(None, table, topic_column="topic", partition=partition)
     *_, (row, error) = result.failures(PATIENCE_S)
@@ -385,7 +385,7 @@ def test_what_would_have_to_see_objects_is_refused(stage: Stage, cluster: FakeCl
 
 def test_topics_partitions_and_producers_that_are_not_there(stage: Stage) -> None:
     cluster = stage.cluster()
-    kafka = stage.producer(cluster, max_block_ms=200).kafka
+    kafka = stage.producer(cluster, max_block_ms=200).learn("t").kafka
     table = pa.table({"value": ["a"]})
     with pytest.raises(MetadataTimeoutError, match="'lost' is not known"):
         kafka.send_arrow("lost", table)
@@ -438,7 +438,7 @@ def test_a_batch_of_other_columns_ends_the_call(stage: Stage, cluster: FakeClust
 def test_memory_that_is_waited_for_in_vain_ends_the_call(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
-    kafka = stage.producer(cluster, max_block_ms=300, **ONE_BATCH).kafka
+    kafka = stage.producer(cluster, max_block_ms=300, **ONE_BATCH).learn("t").kafka
     table = pa.table({"value": [b"%05d" % n + b"x" * 95 for n in range(10_000)]})
     (batch,) = table.to_batches()
     # One array has so many rows; what else a stream has nobody knows.

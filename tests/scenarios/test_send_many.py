@@ -204,7 +204,7 @@ def test_nothing_to_send(stage: Stage, cluster: FakeCluster) -> None:
 
 def test_rows_that_are_refused_do_not_stop_the_others(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 2})
-    kafka = stage.producer(cluster, max_request_size=1000, max_block_ms=200).kafka
+    kafka = stage.producer(cluster, max_request_size=1000, max_block_ms=200).learn("t").kafka
     bad: dict[int, tuple[dict[str, Any], type[Exception]]] = {
         3: ({"value": 7}, SerializationError),
         4: ({"value": "\udc80"}, SerializationError),
@@ -246,7 +246,7 @@ def test_rows_that_are_refused_do_not_stop_the_others(stage: Stage) -> None:
 
 def test_a_partition_that_is_none_is_waited_for_once(stage: Stage, cluster: FakeCluster) -> None:
     # max_block_ms for each of them would be ten minutes.
-    kafka = stage.producer(cluster, max_block_ms=600).kafka
+    kafka = stage.producer(cluster, max_block_ms=600).learn("t").kafka
     result = kafka.send_many("t", [b"v"] * 1001, partitions=[1 + n for n in range(1000)] + [0])
     failures = result.failures(PATIENCE_S)
     assert [row for row, _ in failures] == list(range(1000))
@@ -357,7 +357,7 @@ def test_a_length_that_turns_out_wrong(stage: Stage, cluster: FakeCluster) -> No
 def test_without_memory_the_rest_is_refused_after_one_wait(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
-    kafka = stage.producer(cluster, max_block_ms=300, **ONE_BATCH).kafka
+    kafka = stage.producer(cluster, max_block_ms=300, **ONE_BATCH).learn("t").kafka
     # max_block_ms for each of them would be hours.
     result = kafka.send_many("t", [b"%05d" % n + b"x" * 95 for n in range(100_000)])
     gate.open()
@@ -374,7 +374,7 @@ def test_without_memory_the_rest_is_refused_after_one_wait(stage: Stage, cluster
 def test_without_memory_a_generator_keeps_the_rest(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
-    kafka = stage.producer(cluster, max_block_ms=300, **ONE_BATCH).kafka
+    kafka = stage.producer(cluster, max_block_ms=300, **ONE_BATCH).learn("t").kafka
     rows = (b"%07d" % n + b"x" * 95 for n in itertools.count())
     with pytest.raises(BufferExhaustedError) as caught:
         kafka.send_many("t", rows)

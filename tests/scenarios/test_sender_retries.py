@@ -289,7 +289,7 @@ def test_a_split_does_not_forget_that_an_attempt_may_have_been_written(
     cluster.control(PRODUCE, faults.close_after())
     cluster.control(PRODUCE, faults.refuse_produce(10))
     cluster.control(PRODUCE, faults.refuse_produce(29 if ending == "refused" else 6), times=None)
-    producer = stage.producer(cluster, linger_ms=50, request_timeout_ms=450, delivery_timeout_ms=500)
+    producer = stage.producer(cluster, linger_ms=50, request_timeout_ms=1450, delivery_timeout_ms=1500)
     sent = producer.send_many(4)
     for one in sent:
         assert one.error().outcome is Outcome.UNKNOWN

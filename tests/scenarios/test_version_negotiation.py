@@ -144,7 +144,7 @@ def test_closing_during_the_version_check_is_clean(stage: Stage, cluster: FakeCl
     caller = threading.Thread(target=lambda: errors.append(producer.failing_send()))
     caller.start()
     cluster.wait_for_requests(API_VERSIONS, 1)
-    producer.close(1)
+    producer.close(PATIENCE_S)
     caller.join(PATIENCE_S)
     assert len(errors) == 1
 
