@@ -277,7 +277,7 @@ _WRITERS = (
 )
 
 
-@pytest.mark.parametrize("kind", filter(None, _WRITERS))
+@pytest.mark.parametrize("kind", [each for each in _WRITERS if each is not None])
 def test_writers_are_picklable_and_show_no_settings(kind):
     options = WriteOptions.parse(
         {"kafka.bootstrap.servers": "h:1", "topic": "t", "kafka.client.id": "hunter2"}
