@@ -122,7 +122,7 @@ def test_too_few_replicas_are_waited_for_and_named_when_they_stay_away(kafka_thr
     leader = partition_leader(cluster.bootstrap_servers, "few", 0)
     follower = next(node for node in cluster.nodes.values() if node.node_id != leader)
     follower.stop()
-    _await(lambda: in_sync_count(cluster.bootstrap_servers, "few") < NODE_COUNT, "a smaller in-sync set")
+    _await(lambda: 0 < in_sync_count(cluster.bootstrap_servers, "few") < NODE_COUNT, "a smaller in-sync set")
     impatience = {"request_timeout_ms": 1000, "delivery_timeout_ms": 2500, "linger_ms": 0}
     with (
         KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as patient,

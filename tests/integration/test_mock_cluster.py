@@ -14,18 +14,23 @@ from tests.support.mock_cluster import MockCluster, MockClusterDiedError
 pytestmark = pytest.mark.mock_cluster
 
 
+def _connect(port: int) -> None:
+    """Connect and leave. From another address: nobody connects to himself where nobody listens."""
+    socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)).close()
+
+
 def _port_of(bootstrap_server: str) -> int:
     return int(bootstrap_server.rpartition(":")[2])
 
 
 def test_a_down_broker_refuses_connections_and_comes_back_on_the_same_port(mock_cluster):
     port = _port_of(mock_cluster.bootstrap_servers.split(",")[0])
-    socket.create_connection(("127.0.0.1", port)).close()
+    _connect(port)
     mock_cluster.set_down(1)
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port))
+        _connect(port)
     mock_cluster.set_up(1)
-    socket.create_connection(("127.0.0.1", port)).close()
+    _connect(port)
 
 
 def test_pushed_errors_are_counted_per_broker(mock_cluster):
@@ -43,10 +48,10 @@ def test_a_failed_command_names_librdkafkas_reason(mock_cluster):
 def test_the_brokers_are_gone_when_the_cluster_is_closed():
     with MockCluster.start() as cluster:
         port = _port_of(cluster.bootstrap_servers)
-        socket.create_connection(("127.0.0.1", port)).close()
+        _connect(port)
     assert not cluster.is_alive
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port))
+        _connect(port)
 
 
 def test_a_dead_child_is_reported_with_its_signal():

@@ -44,7 +44,7 @@ def _offsets(
     admin: AdminClient, asked: dict[TopicPartition, OffsetSpec], isolation: IsolationLevel
 ) -> dict[int, int]:
     answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=10)
-    return {place.partition: answer.result(10).offset for place, answer in answers.items()}
+    return {place.partition: answer.result(TIMEOUT_SECONDS).offset for place, answer in answers.items()}
 
 
 def read_committed(bootstrap_servers: str, topic: str, partition_count: int = 1) -> list[list[bytes | None]]:
@@ -59,8 +59,16 @@ def read_committed(bootstrap_servers: str, topic: str, partition_count: int = 1)
 def committed_offset(bootstrap_servers: str, group: str, topic: str, partition: int = 0) -> int | None:
     """Where a group reads on; None: it has no position. Waits for the end of a transaction about it."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "log_level": 0})
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     try:
-        (place,) = consumer.committed([TopicPartition(topic, partition)], timeout=TIMEOUT_SECONDS)
+        while True:
+            try:
+                (place,) = consumer.committed([TopicPartition(topic, partition)], timeout=TIMEOUT_SECONDS)
+                return place.offset if place.offset >= 0 else None
+            except KafkaException:
+                # The group's coordinator may be moving, or not have read the group yet.
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
     finally:
         consumer.close()
-    return place.offset if place.offset >= 0 else None

@@ -78,8 +78,9 @@ class KafkaProxy:
         for each in sockets:
             _end(each)
         for thread in self._threads:
-            thread.join(30)
-        for each in sockets:
+            thread.join(60)
+        # Whoever was accepted at the last moment is among them now.
+        for each in tuple(self._sockets):
             each.close()
 
     def _keep(self, each: socket.socket) -> socket.socket:
@@ -113,6 +114,8 @@ class KafkaProxy:
             self._start(self._pass_requests, client, broker, kinds)
             self._start(self._pass_answers, client, broker, kinds)
             if self._is_closed:
+                # Nobody started to serve these two, and nobody else ends them.
+                self._drop(client, broker)
                 return
 
     def _pass_requests(

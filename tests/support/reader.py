@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, TopicPartition
 
+from tests.support.topics import describe
+
 DEFAULT_TIMEOUT_SECONDS = 60.0
 _BATCH_RECORDS = 5000
 
@@ -76,18 +78,20 @@ def iterate_topic(
     )
     try:
         deadline = time.monotonic() + timeout_seconds
-        chosen = _partitions_of(consumer, topic, timeout_seconds) if partitions is None else partitions
+        chosen = _partitions_of(bootstrap_servers, topic, deadline) if partitions is None else partitions
         positions = {partition: (start_offsets or {}).get(partition, 0) for partition in chosen}
         yield from _records(consumer, topic, positions, next_offsets or {}, deadline)
     finally:
         consumer.close()
 
 
-def _partitions_of(consumer: Consumer, topic: str, timeout_seconds: float) -> list[int]:
-    metadata = consumer.list_topics(topic, timeout=timeout_seconds).topics[topic]
-    if metadata.error is not None:
-        raise KafkaException(metadata.error)
-    return sorted(metadata.partitions)
+def _partitions_of(bootstrap_servers: str, topic: str, deadline: float) -> list[int]:
+    while (found := describe(bootstrap_servers, topic)).error is not None:
+        # Of a topic that was made just now not every broker has heard.
+        if time.monotonic() > deadline or not found.error.retriable():
+            raise KafkaException(found.error)
+        time.sleep(0.05)
+    return sorted(found.partitions)
 
 
 def _records(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, TopicMetadata
 
 TIMEOUT_SECONDS = 30.0
 
@@ -62,16 +62,38 @@ def delete_topic(bootstrap_servers: str, topic: str) -> None:
     admin.delete_topics([topic], operation_timeout=TIMEOUT_SECONDS)[topic].result(TIMEOUT_SECONDS)
 
 
+def describe(bootstrap_servers: str, topic: str) -> TopicMetadata:
+    """What some broker says of a topic, the error of one that does not know it (yet) included.
+
+    Raises:
+        KafkaException: nobody answered in time. A broker that goes away with the question is no answer.
+    """
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        try:
+            return _admin(bootstrap_servers).list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
 def partition_leader(bootstrap_servers: str, topic: str, partition: int) -> int:
-    """Node id of a partition's leader; -1 when it has none."""
-    metadata = _admin(bootstrap_servers).list_topics(topic, timeout=TIMEOUT_SECONDS)
-    return int(metadata.topics[topic].partitions[partition].leader)
+    """Node id of a partition's leader, which is waited for; -1: there is none for long."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        found = describe(bootstrap_servers, topic).partitions.get(partition)
+        if found is not None and found.leader >= 0:
+            return int(found.leader)
+        if time.monotonic() > deadline:
+            return -1
+        time.sleep(0.05)
 
 
 def in_sync_count(bootstrap_servers: str, topic: str) -> int:
-    """The smallest number of in-sync replicas over a topic's partitions."""
-    metadata = _admin(bootstrap_servers).list_topics(topic, timeout=TIMEOUT_SECONDS)
-    return min((len(each.isrs) for each in metadata.topics[topic].partitions.values()), default=0)
+    """The smallest number of in-sync replicas over a topic's partitions; 0: whoever was asked knows none."""
+    partitions = describe(bootstrap_servers, topic).partitions
+    return min((len(each.isrs) for each in partitions.values()), default=0)
 
 
 def await_in_sync(are_in_sync: Callable[[], bool], timeout_seconds: float) -> None:

@@ -26,7 +26,7 @@ from tests.support.topics import create_topic
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 PATIENCE_S = 60
-OUT_OF_TIME_MS = 2000
+OUT_OF_TIME_MS = 4000
 
 
 @pytest.fixture

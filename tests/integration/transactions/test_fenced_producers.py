@@ -24,7 +24,7 @@ from tests.support.topics import create_topic
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 #: Long enough for a transaction to get through on a busy machine.
-OUT_OF_TIME_MS = 2000
+OUT_OF_TIME_MS = 4000
 
 _HELD = [
     ApiKey.ADD_PARTITIONS_TO_TXN,

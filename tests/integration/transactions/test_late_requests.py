@@ -88,7 +88,8 @@ def test_its_transaction_was_aborted_meanwhile(three_nodes, make_producer, next_
             topic,
             bootstrap_servers=proxy.bootstrap_servers,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
-            delivery_timeout_ms=5 * REQUEST_TIMEOUT_MS,
+            # For the first record to fail within, and for the others to get through on a busy machine.
+            delivery_timeout_ms=8 * REQUEST_TIMEOUT_MS,
         )
         producer.begin_transaction()
         producer.send(topic, b"late")
