@@ -19,9 +19,10 @@ from typing import Any
 
 import attrs
 
-from kproducer import KafkaError, KafkaProducer, MetadataTimeoutError, Outcome, RecordMetadata
+from kproducer import KafkaError, KafkaProducer, Outcome, RecordMetadata
 from tests.fakebroker import FakeCluster
 from tests.scenarios import internals
+from tests.support.waiting import learn_topics
 
 #: Generous: a test that needs it has failed in all but name.
 PATIENCE_S = 60.0
@@ -124,15 +125,8 @@ class WatchedProducer:
         return sent
 
     def learn(self, *topics: str) -> WatchedProducer:
-        """Fetch the metadata of topics, however often it takes: a short ``max_block_ms`` may be too short."""
-        deadline_s = time.monotonic() + PATIENCE_S
-        for topic in topics:
-            while True:
-                try:
-                    self.kafka.partitions_for(topic)
-                    break
-                except MetadataTimeoutError:
-                    assert time.monotonic() < deadline_s
+        """See ``learn_topics``."""
+        learn_topics(self.kafka, *topics)
         return self
 
     def send_until_it_works(self, topic: str = "t") -> Sent:

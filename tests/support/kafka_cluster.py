@@ -38,19 +38,33 @@ QUICK_START_OPTIONS = ("-XX:TieredStopAtLevel=1",)
 _READY_PATTERN = r"Kafka Server started|\[?KafkaServer id=\d+\]? started"
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports on 127.0.0.1 that nobody listens on now."""
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.SystemRandom().randrange(*PORT_RANGE)
-        with socket.socket() as probe:
+class ReservedPorts:
+    """Ports on 127.0.0.1 that are nobody else's until ``close``, whether their broker is up or down.
+
+    Each is held by a socket that is bound and never listens. Brokers bind to it all the same, since both
+    sides say SO_REUSEADDR; who looks for a free port does not, and connecting is refused while no broker
+    listens.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.ports: list[int] = []
+        self._sockets: list[socket.socket] = []
+        while len(self.ports) < count:
+            port = random.SystemRandom().randrange(*PORT_RANGE)
+            reservation = socket.socket()
             try:
-                probe.bind(("127.0.0.1", port))
+                reservation.bind(("127.0.0.1", port))
             except OSError:
+                reservation.close()
                 continue
-        if port not in ports:
-            ports.append(port)
-    return ports
+            # After bind: this one has to find the port free, the broker's need not.
+            reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.ports.append(port)
+            self._sockets.append(reservation)
+
+    def close(self) -> None:
+        for each in self._sockets:
+            each.close()
 
 
 class KafkaNode:
@@ -139,7 +153,8 @@ class KafkaCluster:
         self.lifetime_seconds = lifetime_seconds
         self.java_options = tuple(java_options)
         self.folder = Path(tempfile.mkdtemp(prefix=f"kafka-{version}-"))
-        ports = free_ports(2 * node_count + 1)
+        self._reserved = ReservedPorts(2 * node_count + 1)
+        ports = self._reserved.ports
         if first_port is not None:
             ports[0] = first_port
         self._zookeeper_port = ports[-1]
@@ -171,6 +186,7 @@ class KafkaCluster:
             node.kill()
         if self._zookeeper is not None:
             self._zookeeper.kill()
+        self._reserved.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def dump_log(self, *topics: str) -> list[DumpedBatch]:

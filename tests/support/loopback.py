@@ -6,10 +6,11 @@ a test alternates between the two ends and no server thread is needed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kproducer.network.selector import Selector
 
@@ -72,13 +73,18 @@ def poll_until(selector: Selector, condition: Callable[[], bool], rounds: int = 
     raise AssertionError(f"not reached in {rounds} polls")
 
 
-def closed_port() -> int:
-    """A port on which nobody listens (it was free a moment ago)."""
+@contextlib.contextmanager
+def closed_port() -> Iterator[int]:
+    """A port on which nobody listens, nor can: it is bound to, so that connecting to it is refused."""
     with socket.socket() as sock:
         sock.bind((HOST, 0))
-        return int(sock.getsockname()[1])
+        yield int(sock.getsockname()[1])
 
 
-def open_descriptors() -> int:
-    """How many file descriptors this process has open."""
-    return len(os.listdir("/proc/self/fd"))
+def open_descriptors() -> set[tuple[str, str]]:
+    """The file descriptors that this process has open, with what they lead to: sockets by their inode."""
+    found = set()
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of this very listing
+            found.add((descriptor, os.readlink(f"/proc/self/fd/{descriptor}")))
+    return found

@@ -1,16 +1,32 @@
-"""Waiting for what other threads do, where they offer no event to wait for."""
+"""Waiting for what other threads and processes do, where they offer no event to wait for."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
+from kproducer import KafkaProducer, MetadataTimeoutError
+
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Return as soon as ``condition()`` holds; after some 30 seconds without it: AssertionError."""
+    """Return as soon as ``condition()`` holds; after a minute or more without it: AssertionError."""
     pause = threading.Event()
-    for _ in range(30_000):
+    for _ in range(60_000):
         if condition():
             return
         pause.wait(0.001)
     raise AssertionError("condition not met")
+
+
+def learn_topics(producer: KafkaProducer, *topics: str) -> None:
+    """Let a producer fetch the metadata of topics, however often: ``max_block_ms`` may be too short."""
+    for topic in topics:
+        wait_until(lambda topic=topic: _knows(producer, topic))  # type: ignore[misc]
+
+
+def _knows(producer: KafkaProducer, topic: str) -> bool:
+    try:
+        producer.partitions_for(topic)
+    except MetadataTimeoutError:
+        return False
+    return True

@@ -7,7 +7,6 @@ import gc
 import logging
 import pickle
 import signal
-import socket
 import threading
 import uuid
 import weakref
@@ -41,12 +40,16 @@ from kproducer.broker_errors import InvalidTopicError
 from kproducer.client import new_network_client
 from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.producer_engine import ProducerEngine
+from tests.fakebroker import FakeCluster, faults
+from tests.support.loopback import closed_port
 from tests.support.mock_cluster import MockCluster
+from tests.support.waiting import learn_topics
 
 pytestmark = pytest.mark.mock_cluster
 
 MakeProducer = Callable[..., KafkaProducer]
 PATIENCE_S = 60.0
+PRODUCE = 0
 
 
 @pytest.fixture
@@ -65,11 +68,19 @@ def make(mock_cluster: MockCluster) -> Iterator[MakeProducer]:
         producer.close(0)
 
 
-def unreachable() -> str:
-    """An address where nobody listens: bound, so that nobody else takes it, and never listened on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{sock.getsockname()[1]}"
+@pytest.fixture
+def fake_cluster() -> Iterator[FakeCluster]:
+    """One that holds its answers as long as a test wants; with topic "t" of one partition."""
+    with FakeCluster() as cluster:
+        cluster.create_topic("t", 1)
+        yield cluster
+
+
+@pytest.fixture
+def unreachable() -> Iterator[str]:
+    """An address where nobody listens."""
+    with closed_port() as port:
+        yield f"127.0.0.1:{port}"
 
 
 # -- sending ---------------------------------------------------------------------------------------------
@@ -291,18 +302,18 @@ def test_a_constructor_that_fails_half_way_closes_what_it_was_given(monkeypatch:
 # -- waiting ---------------------------------------------------------------------------------------------
 
 
-def test_an_unreachable_cluster_is_named_with_its_error() -> None:
-    address = unreachable()
-    with KafkaProducer(address, max_block_ms=500, reconnect_backoff_ms=50) as producer:
+def test_an_unreachable_cluster_is_named_with_its_error(unreachable: str) -> None:
+    with KafkaProducer(unreachable, max_block_ms=500, reconnect_backoff_ms=50) as producer:
         with pytest.raises(MetadataTimeoutError) as caught:
             producer.send("t", b"v")
         assert isinstance(caught.value, TimeoutError)
-        for words in ("max_block_ms=500", address, "refused"):
+        for words in ("max_block_ms=500", unreachable, "refused"):
             assert words in str(caught.value)
 
 
 def test_a_partition_that_does_not_exist_is_waited_for_and_then_named(make: MakeProducer) -> None:
     producer = make(max_block_ms=300)
+    learn_topics(producer, "t")
     with pytest.raises(MetadataTimeoutError, match="partitions 0 to 3, and partition 4") as caught:
         producer.send("t", b"v", partition=4)
     assert "max_block_ms=300" in str(caught.value)
@@ -313,7 +324,7 @@ def test_exhausted_memory_is_told_within_max_block_ms(make: MakeProducer) -> Non
     producer = make(
         max_block_ms=200, buffer_memory=2000, batch_size=1000, linger_ms=60_000, max_request_size=1000
     )
-    producer.partitions_for("t")
+    learn_topics(producer, "t")
     # With a flush or a full pool everything is sent at once, so stop the world below the accumulator.
     engine = producer._engine
     assert engine is not None
@@ -475,9 +486,11 @@ def test_a_dropped_producer_delivers_and_ends(make: MakeProducer, caplog: pytest
     assert "without close()" in caplog.text
 
 
-def test_a_dropped_producer_with_nothing_to_deliver_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dropped_producer_with_nothing_to_deliver_is_no_warning(
+    unreachable: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
-    producer = KafkaProducer(unreachable())
+    producer = KafkaProducer(unreachable)
     del producer
     gc.collect()
     levels = [record.levelname for record in caplog.records if "without close()" in record.getMessage()]
@@ -586,11 +599,13 @@ def test_interceptors_hear_of_records_that_were_not_accepted(make: MakeProducer)
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs POSIX signals")
-def test_ctrl_c_in_close_loses_nothing(make: MakeProducer, mock_cluster: MockCluster) -> None:
-    producer = make()
+def test_ctrl_c_in_close_loses_nothing(fake_cluster: FakeCluster) -> None:
+    producer = KafkaProducer(fake_cluster.bootstrap_servers, linger_ms=0)
     producer.send("t", b"v").result(PATIENCE_S)
-    mock_cluster.set_rtt_ms(1500)
+    answer = fake_cluster.gate()
+    fake_cluster.control(PRODUCE, faults.hold_before(answer))
     future = producer.send("t", b"v")
+    answer.wait_until_reached()
 
     def interrupt() -> None:
         while not producer._closed:
@@ -607,7 +622,8 @@ def test_ctrl_c_in_close_loses_nothing(make: MakeProducer, mock_cluster: MockClu
     assert engine is not None
     assert not engine.wait_for_end(0)
     assert not future.done()
-    assert future.result(PATIENCE_S).offset >= 0
+    answer.open()
+    assert future.result(PATIENCE_S).offset == 1
     assert engine.wait_for_end(PATIENCE_S)
 
 

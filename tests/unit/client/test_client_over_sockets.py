@@ -228,9 +228,8 @@ def test_answers_that_come_byte_by_byte_are_read_all_the_same() -> None:
 
 
 def test_dead_addresses_of_a_host_are_passed_over() -> None:
-    with Listener() as listener:
+    with Listener() as listener, closed_port() as dead:
         port = listener.address[1]
-        dead = closed_port()
         client, node = one_node_client(listener, reconnect_backoff_ms=1, reconnect_backoff_max_ms=2)
         client._states._host_resolver = lambda _host, _port: [
             *resolve_host("::1", dead),

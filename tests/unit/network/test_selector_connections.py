@@ -40,8 +40,9 @@ def test_a_connection_comes_up(selector: Selector, family: int) -> None:
 
 
 def test_refused_is_reported_and_the_id_can_be_used_again(selector: Selector) -> None:
-    selector.connect("0", (HOST, closed_port()))
-    poll_until(selector, lambda: "0" in selector.disconnected)
+    with closed_port() as port:
+        selector.connect("0", (HOST, port))
+        poll_until(selector, lambda: "0" in selector.disconnected)
     error = selector.disconnected["0"]
     assert type(error) is NetworkError
     assert "refused" in str(error)
@@ -60,7 +61,7 @@ def test_no_route_fails_at_once_and_leaks_nothing(
     monkeypatch.setattr(selector_module, "start_connect", no_route)
     with pytest.raises(NetworkError, match="No route to host"):
         selector.connect("0", (HOST, 9))
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
     monkeypatch.undo()
     with Listener() as listener:
         connect(selector, listener)
@@ -70,7 +71,7 @@ def test_an_address_that_is_none_is_a_network_error(selector: Selector) -> None:
     before = open_descriptors()
     with pytest.raises(NetworkError):
         selector.connect("0", ("no such host.invalid", 9))
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_a_failing_registration_leaks_nothing(selector: Selector, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +84,7 @@ def test_a_failing_registration_leaks_nothing(selector: Selector, monkeypatch: p
         with pytest.raises(ValueError, match="no room"):
             selector.connect("0", listener.address)
         monkeypatch.undo()
-        assert open_descriptors() == before + 1
+        assert len(open_descriptors() - before) == 1
         connect(selector, listener)
 
 
@@ -262,17 +263,16 @@ def test_many_connections_beyond_the_limit_of_select(selector: Selector) -> None
 
 
 def test_reconnecting_again_and_again_keeps_descriptors_flat(selector: Selector) -> None:
-    port = closed_port()
     selector.poll(0)
-    before = open_descriptors()
-    with Listener() as listener:
+    with closed_port() as port, Listener() as listener:
+        before = open_descriptors()
         for round_number in range(200):
             if round_number % 2:
                 selector.connect("0", (HOST, port))
             else:
                 connect(selector, listener).close()
             poll_until(selector, lambda: "0" in selector.disconnected)
-            assert open_descriptors() == before + 1
+            assert open_descriptors() <= before
             if listener.peers:
                 listener.peers.clear()
 
