@@ -113,7 +113,7 @@ class ProducerConfig:
         1048576, "bytes", 0, source=_JAVA, about="Largest request, and so largest record (uncompressed)."
     )
     batch_size: int = integer(
-        YieldingDefault(262144, lambda config: min(262144, config.buffer_memory, config.max_request_size)),
+        YieldingDefault(524288, lambda config: min(524288, config.buffer_memory, config.max_request_size)),
         "bytes",
         0,
         source="Java: 16384",

@@ -39,7 +39,7 @@ _KAFKA_PREFIX = "kafka."
 #: much as it can and then ends. Small batches would cost the cluster a request for every few records.
 SPARK_DEFAULTS: dict[str, str] = {
     "client.id": "kproducer-spark",
-    "batch.size": "262144",
+    "batch.size": "524288",
     "linger.ms": "50",
     "compression.type": "lz4",
     "buffer.memory": "67108864",

@@ -28,7 +28,7 @@ def mistake(options: dict[str, str]) -> str:
 
 def test_the_sinks_defaults_make_large_compressed_batches():
     config = parse().producer_config()
-    assert config.batch_size == 262144
+    assert config.batch_size == 524288
     assert config.linger_ms == 50
     assert config.compression_type == "lz4"
     assert config.acks == -1

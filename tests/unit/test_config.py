@@ -201,7 +201,7 @@ def test_contradictory_settings_are_named(settings: Any, words: list[str]) -> No
 def test_a_default_gives_way_where_an_explicit_value_would_be_refused() -> None:
     assert config(linger_ms=100000).delivery_timeout_ms == 130000
     assert config(request_timeout_ms=2**31 - 1).delivery_timeout_ms == 2**31 - 1
-    assert config().batch_size == 262144
+    assert config().batch_size == 524288
     assert config(buffer_memory=1000).batch_size == 1000
     assert config(max_request_size=1000).batch_size == 1000
     assert config(retry_backoff_ms=5000).retry_backoff_max_ms == 5000
