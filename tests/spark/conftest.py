@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from tests.support.kafka_fixtures import skip_or_fail, start_or_skip, versions_u
 from tests.support.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, java_command
 
 _JOB = Path(__file__).with_name("write_job.py")
-_JOB_TIMEOUT_SECONDS = 170
+_JOB_TIMEOUT_SECONDS = 280
 
 #: Small and quiet: a browser interface, many partitions and large heaps cost seconds and megabytes.
 SMALL_SPARK = {
@@ -70,21 +73,30 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
+@contextlib.contextmanager
+def _connect_port() -> Iterator[None]:
+    """Spark's own local Connect server listens on 15002 and nowhere else: one run at a time on a machine."""
+    with (Path(tempfile.gettempdir()) / f"kproducer-connect-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture
 def run_job() -> Callable[..., dict[str, Any]]:
     """Run ``write_job.py`` in a process of its own; its last line is the answer, with ``stderr``."""
     require_java()
 
-    def run(*arguments: str) -> dict[str, Any]:
-        finished = subprocess.run(
-            [sys.executable, str(_JOB), *arguments],
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_JOB_TIMEOUT_SECONDS,
-            check=False,
-        )
+    def run(kind: str, *arguments: str) -> dict[str, Any]:
+        with _connect_port() if kind == "connect" else contextlib.nullcontext():
+            finished = subprocess.run(
+                [sys.executable, str(_JOB), kind, *arguments],
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_JOB_TIMEOUT_SECONDS,
+                check=False,
+            )
         assert finished.returncode == 0, finished.stderr[-4000:]
         answer: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
         answer["stderr"] = finished.stderr

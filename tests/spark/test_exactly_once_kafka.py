@@ -172,7 +172,7 @@ def test_more_time_than_brokers_give_is_refused_with_both_settings(write):
     assert len(write.pairs) == 0
 
 
-@pytest.mark.parametrize("write", [{"kafka.transaction.timeout.ms": "1000"}], indirect=True)
+@pytest.mark.parametrize("write", [{"kafka.transaction.timeout.ms": "4000"}], indirect=True)
 def test_a_batch_that_takes_longer_than_its_transactions_names_the_setting(write):
     messages = write.tasks([["a"]])
     # Readers wait until the cluster has ended it.

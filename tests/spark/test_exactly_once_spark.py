@@ -67,7 +67,7 @@ class Stream:
             writer = writer.foreachBatch(foreach)
         query = writer.start()
         try:
-            assert query.awaitTermination(150)
+            assert query.awaitTermination(240)
             return query
         finally:
             query.stop()

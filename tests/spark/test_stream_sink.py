@@ -51,7 +51,7 @@ class Stream:
     def run(self, *arguments, **options):
         query = self.start(*arguments, **options)
         try:
-            assert query.awaitTermination(120)
+            assert query.awaitTermination(240)
             return query
         finally:
             query.stop()

@@ -9,7 +9,7 @@ import socket
 import struct
 
 _API_VERSIONS_KEY = 18
-_TIMEOUT_SECONDS = 10.0
+_TIMEOUT_SECONDS = 60.0
 
 
 def advertised_versions(bootstrap_server: str) -> dict[int, tuple[int, int]]:

@@ -69,22 +69,27 @@ def tasks(producer: KafkaProducer, topic: str, group: str, servers: str) -> None
 
 
 def copy(producer: KafkaProducer, topic: str, group: str, servers: str) -> None:
-    from confluent_kafka import Consumer
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
     from confluent_kafka import TopicPartition as Place
+
+    from tests.support.committed_records import committed_offset
 
     settings = {"bootstrap.servers": servers, "group.id": group, "enable.partition.eof": True}
     consumer = Consumer({**settings, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
     # Positions are asked for after init_transactions: nobody else's transaction is open any more.
-    consumer.assign(consumer.committed([Place(topic, 0)], timeout=30))
+    committed = committed_offset(servers, group, topic)
+    consumer.assign([Place(topic, 0, OFFSET_BEGINNING if committed is None else committed)])
     is_at_end = False
     while not is_at_end:
         messages = []
         while not is_at_end and len(messages) < COPY_SIZE:
-            message = consumer.poll(30)
+            message = consumer.poll(60)
             assert message is not None
-            is_at_end = message.error() is not None
-            if not is_at_end:
+            if message.error() is None:
                 messages.append(message)
+            else:
+                # Of what else there is librdkafka takes care itself.
+                is_at_end = message.error().code() == KafkaError._PARTITION_EOF
         if messages:
             position = OffsetAndMetadata(messages[-1].offset() + 1)
             with producer.transaction():

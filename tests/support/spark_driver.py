@@ -20,7 +20,7 @@ _BOUNDED_EXEC = Path(__file__).with_name("bounded_exec.py")
 _ROOT = Path(__file__).parents[2]
 #: In the environment of every process: which run it belongs to.
 RUN_NAME = "SPARK_DRIVER_RUN"
-_KILL_SECONDS = 30.0
+_KILL_SECONDS = 120.0
 
 WORKER = "pyspark.worker"
 COMMITTER = "pyspark.sql.worker.python_streaming_sink_runner"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -26,12 +27,16 @@ from kproducer.coordinators.coordinator_session import CoordinatorSession
 from tests.support.kafka_fixtures import start_or_skip
 from tests.support.maven_artifacts import NEWEST_VERSION
 from tests.support.topics import create_topic
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 PATIENCE_S = 60
 ALLOWED, FORBIDDEN = TopicPartition("allowed", 0), TopicPartition("forbidden", 0)
 MARK = OffsetAndMetadata(1)
+EVERY_RULE = AclBindingFilter(
+    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +56,8 @@ def guarded() -> Iterator[str]:
         rules += [binding(kind, "described", "User:ANONYMOUS", AclOperation.DESCRIBE) for kind in kinds[1:]]
         for made in admin.create_acls(rules).values():
             made.result(PATIENCE_S)
+        # They are written then; what the broker goes by may be older.
+        wait_until(lambda: len(admin.describe_acls(EVERY_RULE).result(PATIENCE_S)) == len(rules))
         yield servers
 
 
