@@ -103,8 +103,8 @@ def test_expired_in_flight_and_then_refused_is_neither_split_nor_resent(
     cluster.control(PRODUCE, faults.refuse_produce(7))
     gate = cluster.gate()
     cluster.control(PRODUCE, lambda context: Hold(gate, faults.refuse_produce(code)))
-    settings = {**EXPIRES_IN_FLIGHT, "delivery_timeout_ms": 1530}
-    producer = stage.producer(cluster, linger_ms=30, **settings)
+    settings = {**EXPIRES_IN_FLIGHT, "delivery_timeout_ms": 1800}
+    producer = stage.producer(cluster, linger_ms=300, **settings)
     late = producer.send_many(3)
     gate.wait_until_reached()
     for one in late:

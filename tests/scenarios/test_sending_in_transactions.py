@@ -143,7 +143,7 @@ def test_after_a_refusal_only_an_abort_is_possible(
     one.control(PRODUCE, faults.refuse_produce(87))
     producer.begin_transaction()
     future = producer.send("t", b"refused", partition=0)
-    assert future.exception(20) is not None
+    assert future.exception(60) is not None
     with pytest.raises(AbortTransactionError):
         send(producer)
     producer.abort_transaction()

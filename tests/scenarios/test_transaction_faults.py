@@ -78,7 +78,7 @@ def test_a_refused_batch_costs_the_transaction_and_no_more(stage: Stage, one: Fa
     asked = len(one.requests(INIT))
     one.control(PRODUCE, faults.refuse_produce(code))
     producer.begin_transaction()
-    assert producer.send("t", b"lost", partition=0).exception(20) is not None
+    assert producer.send("t", b"lost", partition=0).exception(60) is not None
     # Asking for an epoch here would begin another transaction behind the application's back.
     assert len(one.requests(INIT)) == asked
     with pytest.raises(AbortTransactionError) as caught:
@@ -94,7 +94,7 @@ def test_some_refused_batches_cost_the_producer(stage: Stage, one: FakeCluster, 
     producer = transactional(stage, one)
     one.control(PRODUCE, faults.refuse_produce(code))
     producer.begin_transaction()
-    assert producer.send("t", b"lost", partition=0).exception(20) is not None
+    assert producer.send("t", b"lost", partition=0).exception(60) is not None
     for call in (producer.commit_transaction, producer.abort_transaction, producer.begin_transaction):
         with pytest.raises(FatalProducerError):
             call()
@@ -112,7 +112,7 @@ def test_retriable_errors_until_the_time_is_over_allow_an_abort(stage: Stage, on
     with pytest.raises(AbortTransactionError) as caught:
         producer.commit_transaction()
     assert not caught.value.retriable
-    assert future.exception(20) is not None
+    assert future.exception(60) is not None
 
 
 @pytest.mark.parametrize("code", [47, 90], ids=lambda code: f"code {code}")
@@ -164,7 +164,7 @@ def test_a_denied_topic_takes_the_others_along_and_an_abort_mends_it(stage: Stag
     futures = [producer.send("t", b"lost", partition=partition) for partition in (0, 1)]
     with pytest.raises(AbortTransactionError):
         producer.commit_transaction()
-    assert futures[1].exception(20) is not None
+    assert futures[1].exception(60) is not None
     goes_on(producer, one)
 
 
