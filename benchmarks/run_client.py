@@ -33,20 +33,20 @@ def _warm_up(session: Session, pool: list[Record], count: int, seconds: float) -
     The first portion does not count: it connects, and some clients import half of themselves with it.
     Portions double until one takes long enough that its flush does not count for much.
     """
-    sent, _ = _portion(session, pool, count)
-    cost = math.inf
+    _send_portion(session, pool, count)
+    sent, cost = count, math.inf
     deadline = time.perf_counter() + seconds
     while time.perf_counter() < deadline:
-        portion, taken = _portion(session, pool, count)
-        sent += portion
-        cost = min(cost, taken / portion)
+        taken = _send_portion(session, pool, count)
+        sent += count
+        cost = min(cost, taken / count)
         if taken < LONG_PORTION_SECONDS:
             count *= 2
     return sent, cost
 
 
-def _portion(session: Session, pool: list[Record], count: int) -> tuple[int, float]:
-    """Send so many records. Returns (count, CPU seconds)."""
+def _send_portion(session: Session, pool: list[Record], count: int) -> float:
+    """Send so many records of the warm-up. Returns the CPU seconds that took."""
     prepared = session.prepare(repeated(pool, count))
     before = own_cpu_seconds()
     outcome = session.send_all(prepared)
@@ -54,7 +54,7 @@ def _portion(session: Session, pool: list[Record], count: int) -> tuple[int, flo
     acknowledged = session.acknowledged(outcome)
     if acknowledged != count:
         raise RuntimeError(f"{acknowledged} of {count} acknowledged in the warm-up")
-    return count, taken
+    return taken
 
 
 def measure(task: dict[str, Any]) -> dict[str, Any]:
