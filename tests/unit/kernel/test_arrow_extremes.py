@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer.errors import InvalidArgumentError
-from tests.unit.kernel.arrow_kit import Twin, twin
+from tests.unit.kernel.arrow_kit import Twin
 from tests.unit.kernel.hostile_arrow import Exported, array, schema
 from tests.unit.kernel.test_arrow_hostile import GOOD, HEADERS, longs, read, texts
 
@@ -24,14 +24,6 @@ _BELOW = st.integers(-(2**63), -1) | st.integers(-(2**63), -(2**63) + 4)
 #: Where bytes may be said to lie: there, or where nobody has memory.
 _places = st.integers(0, len(DATA)) | _FAR | _BELOW
 _any = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3) | _FAR | _BELOW
-
-
-@pytest.fixture(scope="module")
-def native() -> Twin:
-    try:
-        return twin("native")
-    except ImportError as error:
-        pytest.skip(f"not built: {error}")
 
 
 def outcome(native: Twin, columns: list[Any], role: int = 0, **fields: Any) -> list[Any] | None:

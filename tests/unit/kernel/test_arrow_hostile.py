@@ -11,16 +11,8 @@ from typing import Any
 import pytest
 
 from kproducer.errors import InvalidArgumentError
-from tests.unit.kernel.arrow_kit import Twin, twin
+from tests.unit.kernel.arrow_kit import Twin
 from tests.unit.kernel.hostile_arrow import FAILURE, Exported, Streamed, array, capsule, schema
-
-
-@pytest.fixture(scope="module")
-def native() -> Twin:
-    try:
-        return twin("native")
-    except ImportError as error:
-        pytest.skip(f"not built: {error}")
 
 
 def ints(*numbers: int) -> bytes:

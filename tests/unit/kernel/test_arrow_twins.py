@@ -17,14 +17,6 @@ PARTITIONS = 3
 SIZE_LIMIT = 140
 
 
-@pytest.fixture(scope="module")
-def native() -> Twin:
-    try:
-        return twin("native")
-    except ImportError as error:
-        pytest.skip(f"not built: {error}")
-
-
 def drain(
     kind: Twin,
     given: Rows,
