@@ -31,8 +31,9 @@ class SocketLanes:
     """
 
     def __init__(self, wakeup_fd: int, native: type[SocketIo]) -> None:
-        self._arena = memoryview(bytearray(_ARENA_BYTES))
-        self._io = native(wakeup_fd, self._arena, READ_SIZE_BYTES)
+        arena = bytearray(_ARENA_BYTES)
+        self._arena = memoryview(arena)
+        self._io = native(wakeup_fd, arena, READ_SIZE_BYTES)
         #: Of the channel that the selector looks at: (channel, mask, sent, errno, position, count, errno).
         self._outcome: tuple[KafkaChannel, int, int, int, int, int, int] | None = None
 

@@ -256,7 +256,8 @@ cdef class SocketIo:
 
     Args:
         wakeup_fd: a non-blocking socket; bytes in it end a wait and are swallowed.
-        read_buffer: what comes in is put here.
+        read_buffer: what comes in is put here. Not a memoryview: the collector clears one even while others
+            hold its bytes, and the interpreter crashes when they give them back.
         read_size_bytes: at most so much of one socket in one exchange.
     """
 
@@ -272,7 +273,7 @@ cdef class SocketIo:
     cdef Outcome *outcomes
     cdef Py_ssize_t outcome_capacity
 
-    def __cinit__(self, int wakeup_fd, read_buffer, Py_ssize_t read_size_bytes):
+    def __cinit__(self, int wakeup_fd, bytearray read_buffer not None, Py_ssize_t read_size_bytes):
         self.epoll_fd = -1
         self.wakeup_fd = wakeup_fd
         self.lanes = {}
