@@ -72,8 +72,25 @@ class ProducerEngine:
             self.thread = threading.Thread(
                 target=self._run, name=f"kproducer-io-{config.client_id}", daemon=True
             )
+            #: What was opened, for whoever takes it first: the I/O thread, or a start that failed.
+            self._unused = [undo.pop_all()]
+        try:
             self.thread.start()
-            undo.pop_all()
+        except BaseException:
+            self._give_up_start()
+            raise
+
+    def _give_up_start(self) -> None:
+        """The thread could not be started; or it was, and Ctrl-C came before the start was over.
+
+        Then it may be in the middle of anything: it is told to end, and closes what it uses itself.
+        """
+        try:
+            unused = self._unused.pop()
+        except IndexError:
+            self.sender.force_close()
+        else:
+            unused.close()
 
     def _transaction_manager(self) -> TransactionManager:
         # Here, since not every producer needs them.
@@ -129,6 +146,10 @@ class ProducerEngine:
         return in_time
 
     def _run(self) -> None:
+        try:
+            self._unused.pop()
+        except IndexError:
+            return
         try:
             self.sender.run()
         finally:

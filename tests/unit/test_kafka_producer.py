@@ -38,6 +38,7 @@ from kproducer import (
 )
 from kproducer.broker_errors import InvalidTopicError
 from kproducer.client import new_network_client
+from kproducer.network.selector import Selector
 from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.producer_engine import ProducerEngine
 from tests.fakebroker import FakeCluster, faults
@@ -297,6 +298,39 @@ def test_a_constructor_that_fails_half_way_closes_what_it_was_given(monkeypatch:
     with pytest.raises(RuntimeError, match="new thread"):
         KafkaProducer("127.0.0.1:1", interceptors=[Interceptor()], value_serializer=Serializer())
     assert closed == ["interceptor", "serializer"]
+
+
+@pytest.mark.parametrize("runs_already", [True, False])
+def test_ctrl_c_while_the_io_thread_starts_leaves_its_sockets_to_it(
+    monkeypatch: pytest.MonkeyPatch, fake_cluster: FakeCluster, runs_already: bool
+) -> None:
+    """Closed by another thread, they may be in the midst of a native poll: that was a crash."""
+    started: list[threading.Thread] = []
+    closed_by: list[threading.Thread] = []
+    start, close = threading.Thread.start, Selector.close
+
+    def interrupted(thread: threading.Thread) -> None:
+        started.append(thread)
+        if runs_already:
+            start(thread)
+        raise KeyboardInterrupt
+
+    def noted(selector: Selector, connection_id: str | None = None) -> None:
+        if connection_id is None:
+            closed_by.append(threading.current_thread())
+        close(selector, connection_id)
+
+    monkeypatch.setattr(Selector, "close", noted)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            KafkaProducer(fake_cluster.bootstrap_servers)
+    (thread,) = started
+    if not runs_already:
+        start(thread)
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert closed_by == [thread if runs_already else threading.current_thread()]
 
 
 # -- waiting ---------------------------------------------------------------------------------------------
