@@ -50,6 +50,7 @@ cdef extern from "<sys/epoll.h>" nogil:
 
 cdef extern from "<unistd.h>" nogil:
     int close_descriptor "close"(int fd)
+    int getpid()
 
 cdef extern from "<limits.h>":
     """
@@ -192,6 +193,7 @@ cdef class SocketLane:
         cdef Py_ssize_t needed = state.count + len(buffers)
         cdef Py_ssize_t before = state.count
         cdef Py_buffer *view
+        self.io.check_idle()
         self.reserve(needed)
         try:
             for buffer in buffers:
@@ -220,8 +222,8 @@ cdef class SocketLane:
     cdef drop(self):
         self.unpin(self.state.count)
         self.state.count = self.state.next = self.state.pinned = 0
-        self.owner = None
         self.state.owner = <PyObject *>None
+        self.owner = None
 
     cdef void unpin(self, Py_ssize_t end):
         cdef LaneState *state = &self.state
@@ -252,7 +254,7 @@ cdef class SocketLane:
 # Or the collector lets go of the exported buffer without giving the export back. The dict breaks the cycle.
 @cython.no_gc_clear
 cdef class SocketIo:
-    """Writes, waits and reads on many sockets. One thread only.
+    """Writes, waits and reads on many sockets. One thread only; others are refused while it is at that.
 
     Args:
         wakeup_fd: a non-blocking socket; bytes in it end a wait and are swallowed.
@@ -263,6 +265,9 @@ cdef class SocketIo:
 
     cdef int epoll_fd
     cdef int wakeup_fd
+    # In the middle of an exchange, which looks at lanes and tables that nobody may free or move.
+    cdef bint busy
+    cdef int pid
     cdef Py_buffer arena
     cdef bint has_arena
     cdef Py_ssize_t read_size_bytes
@@ -276,6 +281,7 @@ cdef class SocketIo:
     def __cinit__(self, int wakeup_fd, bytearray read_buffer not None, Py_ssize_t read_size_bytes):
         self.epoll_fd = -1
         self.wakeup_fd = wakeup_fd
+        self.pid = getpid()
         self.lanes = {}
         PyObject_GetBuffer(read_buffer, &self.arena, PyBUF_WRITABLE)
         self.has_arena = True
@@ -311,6 +317,7 @@ cdef class SocketIo:
         if lane is not None:
             self.forget(lane)
         lane = SocketLane(self, fd, owner)
+        self.check_idle()
         if fd >= self.by_fd_size:
             size = max(2 * self.by_fd_size, <Py_ssize_t>fd + 1, 64)
             grown = PyMem_Realloc(self.by_fd, <size_t>size * sizeof(LaneState *))
@@ -338,6 +345,7 @@ cdef class SocketIo:
     cdef forget(self, SocketLane lane):
         cdef int fd = lane.state.fd
         cdef epoll_event unused
+        self.check_idle()
         if fd < 0:
             return
         lane.state.fd = -1
@@ -347,6 +355,10 @@ cdef class SocketIo:
         if self.lanes.get(fd) is lane:
             del self.lanes[fd]
             self.by_fd[fd] = NULL
+
+    cdef check_idle(self):
+        if self.busy:
+            raise RuntimeError("the sockets are in use, by another thread or further up")
 
     def exchange(self, list sending, int timeout_ms):
         """Write what the lanes in ``sending`` have queued, wait, then read, and write where room came free.
@@ -358,6 +370,14 @@ cdef class SocketIo:
             Tuples (owner, mask, bytes sent, write errno, read position, bytes read, read errno), first those
             of ``sending``, then one for each event. Bytes read: 0 is the end of the stream, -1 nothing read.
         """
+        self.check_idle()
+        self.busy = True
+        try:
+            return self.write_wait_read(sending, timeout_ms)
+        finally:
+            self.busy = False
+
+    cdef list write_wait_read(self, list sending, int timeout_ms):
         cdef Py_ssize_t at, count = len(sending), made = 0, read_at = 0, size
         cdef int ready = 0, code = 0
         cdef SocketLane lane
@@ -463,6 +483,10 @@ cdef class SocketIo:
     def close(self):
         """Stop watching everything and let go of all buffers; the sockets are the caller's. Idempotent."""
         cdef SocketLane lane
+        if self.busy and getpid() != self.pid:
+            # A child, forked in the middle of an exchange, which goes on in the parent alone.
+            self.busy = False
+        self.check_idle()
         for lane in list(self.lanes.values()):
             lane.state.interest = 0  # the epoll instance goes as a whole; a forked child must not touch it
             self.forget(lane)
