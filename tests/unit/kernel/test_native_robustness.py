@@ -41,6 +41,11 @@ def test_the_collector_may_find_a_buffer_before_those_who_hold_it() -> None:
     assert "7 collected" in output_of(["tests.unit.kernel.collected_exports"])
 
 
+def test_the_collector_may_take_producers_down_in_any_order() -> None:
+    pytest.importorskip("kproducer.kernel.native._socket_io", exc_type=ImportError)
+    assert "25 rounds" in output_of(["tests.unit.kernel.collected_producers"])
+
+
 def test_sockets_in_the_middle_of_an_exchange_are_refused_to_other_threads() -> None:
     """They were freed and moved under it, as when a start was interrupted, or a session shared."""
     native = pytest.importorskip("kproducer.kernel.native._socket_io", exc_type=ImportError)
