@@ -7,6 +7,8 @@ import random
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from benchmarks.payloads import PAYLOADS
+
 #: Java's default; every client gets it in every family.
 LINGER_MS = 5
 BUFFER_BYTES = 32 * 1024 * 1024
@@ -40,18 +42,24 @@ FAMILIES = (OWN_DEFAULTS, SMALL_BATCHES, LARGE_BATCHES)
 
 @dataclass(frozen=True)
 class Workload:
-    """One row of the tables: records of a kind, under one family of settings."""
+    """One row of the tables: records of a kind, under one family of settings.
+
+    Attributes:
+        payload: what values look like, a name in ``PAYLOADS``.
+    """
 
     settings: Settings
     value_bytes: int
     has_keys: bool = False
     codec: str = "none"
+    payload: str = "fields"
 
     @property
     def name(self) -> str:
         size = f"{self.value_bytes} B" if self.value_bytes < 1000 else f"{self.value_bytes // 1000} kB"
+        kind = "" if self.payload == "fields" else f" {self.payload}"
         keys = f", {DISTINCT_RECORDS:,} keys" if self.has_keys else ""
-        return f"{size}{keys}{'' if self.codec == 'none' else f', {self.codec}'}"
+        return f"{size}{kind}{keys}{'' if self.codec == 'none' else f', {self.codec}'}"
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -67,6 +75,7 @@ _OWN_ROWS: tuple[dict[str, Any], ...] = (
     {"value_bytes": 100, "codec": "lz4"},
     {"value_bytes": 1000},
     {"value_bytes": 1000, "codec": "lz4"},
+    {"value_bytes": 1000, "codec": "lz4", "payload": "events"},
 )
 _SAME_SIZE_ROWS: tuple[dict[str, Any], ...] = (
     {"value_bytes": 100},
@@ -82,18 +91,13 @@ def all_workloads() -> list[Workload]:
 
 
 def distinct_records(workload: Workload) -> list[Record]:
-    """(key, value) pairs: text that compresses about as well as logged events do; the same for everybody."""
+    """(key, value) pairs; the same for everybody."""
     source = random.Random(20)
+    make = PAYLOADS[workload.payload]
     pool: list[Record] = []
     for number in range(DISTINCT_RECORDS):
-        value = b'{"id":"%s","event":"page_view","user":%d,' % (
-            source.randbytes(8).hex().encode(),
-            source.randrange(10**6),
-        )
-        while len(value) < workload.value_bytes:
-            value += b'"field_%d":"%s",' % (source.randrange(8), source.randbytes(6).hex().encode())
-        key = b"user-%06d" % number if workload.has_keys else None
-        pool.append((key, value[: workload.value_bytes]))
+        value = make(source, workload.value_bytes)
+        pool.append((b"user-%06d" % number if workload.has_keys else None, value))
     return pool
 
 

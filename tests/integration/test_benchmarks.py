@@ -27,6 +27,7 @@ from benchmarks.workload import (
     distinct_records,
     repeated,
 )
+from kproducer.records.compression import Compression
 from tests.support.topics import create_topic
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -227,6 +228,14 @@ def test_records_have_the_size_that_is_named_and_are_the_same_each_time():
         assert {len(value) for _, value in made} == {workload.value_bytes}
         assert made == distinct_records(workload)
     assert repeated([(None, b"a"), (None, b"b")], 3) == [(None, b"a"), (None, b"b"), (None, b"a")]
+
+
+@pytest.mark.parametrize(("payload", "percent"), [("fields", 61), ("events", 32)])
+def test_values_compress_as_the_document_says(payload: str, percent: int) -> None:
+    values = [value for _, value in distinct_records(Workload(OWN_DEFAULTS, 1000, payload=payload))]
+    plain = b"".join(values[:524])
+    assert round(100 * len(Compression.of("lz4").compress(plain)) / len(plain)) == percent
+    assert f"LZ4 leaves {percent} %" in (ROOT / "docs" / "performance.md").read_text()
 
 
 def test_records_with_keys_have_as_many_as_the_row_says():
