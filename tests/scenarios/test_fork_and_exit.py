@@ -340,7 +340,7 @@ def test_ctrl_c_gets_through_a_flush_that_waits(stage: Stage, cluster: FakeClust
         cluster,
         """
         import signal
-        p = producer(request_timeout_ms=2000, delivery_timeout_ms=2000)
+        p = producer()
         p.send("t", b"stuck")
         try:
             threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
