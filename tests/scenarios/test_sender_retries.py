@@ -335,12 +335,12 @@ def test_disconnect_with_several_in_flight_fails_each_once_and_all_are_retried(s
 
 def test_request_timeout_closes_the_connection_and_retries(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(PRODUCE, faults.stall_before())
-    producer = stage.producer(cluster, request_timeout_ms=250)
+    producer = stage.producer(cluster, request_timeout_ms=1000)
     sent = producer.send()
     assert sent.metadata().offset == 0
     first, second = cluster.requests(PRODUCE)
     assert first.connection_id != second.connection_id
-    assert (second.arrived_at_s - first.arrived_at_s) * 1000 >= 245
+    assert (second.arrived_at_s - first.arrived_at_s) * 1000 >= 990
 
 
 def test_request_timeout_without_retries_says_so(stage: Stage, cluster: FakeCluster) -> None:
