@@ -15,11 +15,12 @@ from kproducer.config import ProducerConfig
 from kproducer.errors import IllegalStateError, ProducerClosedError
 from kproducer.kernel import StickyPartition, record_size_upper_bound
 from kproducer.producer.buffer_pool import BufferPool
+from kproducer.producer.compression_share import CompressionShare
 from kproducer.producer.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.producer.partition_queues import NEVER_MS, PartitionQueue, PartitionQueues, TopicQueues
 from kproducer.producer.partitioners import UNKNOWN_PARTITION
 from kproducer.producer.producer_batch import ProducerBatch
-from kproducer.records.compression import Compression
+from kproducer.records.compression import Compression, CompressionType
 from kproducer.records.record_batch_builder import RecordBatchBuilder, expected_plain_bytes
 from kproducer.types import Headers
 
@@ -72,6 +73,8 @@ class NewBatches:
         self._pool = pool
         self._clock = clock
         self._compression = compression
+        is_compressed = compression.type is not CompressionType.NONE
+        self._share = CompressionShare() if is_compressed else None
         self._refuse_in_the_middle_of_itself = refuse_in_the_middle_of_itself
         self._batch_size = max(config.batch_size, 1)
         self._linger_ms = config.linger_ms
@@ -175,15 +178,14 @@ class NewBatches:
     def _close_full_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """A batch has no room left: it is due.
 
-        Compression is left to the I/O thread, which does it beside us and with no lock held, for as long as
-        it keeps up. It does not when records come faster than one thread compresses.
+        Records that come faster than one thread compresses are compressed by those who send them as well.
         """
         queue.close_lane_locked()
         try:
-            if self._queues.has_backlog:
-                batch.compress()
-            else:
+            if self._share is None or self._share.leave(batch):
                 batch.close_for_appends()
+            else:
+                batch.compress()
         finally:
             self._queues.changed.append(queue)
 

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 #: "Nothing is due": later than any time.
 NEVER_MS: Final = 2**63 - 1
 
-#: So many changes that the I/O thread has not looked at: it has more to do than it gets done.
-BACKLOG_CHANGES: Final = 4
-
 #: After so much the sticky partitioner moves on with the next batch that ends, however small that was: at low
 #: rates one partition would have all records for minutes if only full batches counted.
 STICKY_BYTES: Final = 16384
@@ -234,11 +231,6 @@ class PartitionQueues:
         # Guarded as said above.
         self.active: dict[PartitionQueue, None] = {}
         self.changed: deque[PartitionQueue] = deque()
-
-    @property
-    def has_backlog(self) -> bool:
-        """Whether the I/O thread is behind with what has happened. Lock-free: a hint."""
-        return len(self.changed) >= BACKLOG_CHANGES
 
     def add_topic(self, topic: str) -> TopicQueues:
         """The topic's queues, made now if there are none."""

@@ -173,6 +173,12 @@ class ProducerBatch:
             self.builder.compress()
 
     @property
+    def awaits_compression(self) -> bool:
+        """Whether its records are still plain, and will be sent. Lock-free: a hint."""
+        builder = self.builder
+        return builder is not None and not builder.is_compressed
+
+    @property
     def is_full(self) -> bool:
         """Whether it need not wait for more records."""
         return not self.is_open or self.builder is None or self.builder.is_full

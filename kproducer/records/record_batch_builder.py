@@ -4,8 +4,9 @@
 buffer; when it is full before the batch is, they move to a larger one, if there is one to be had. Without
 compression it is the buffer that is sent. With compression it holds plain records, up to twice as many bytes
 as the batch may have on the wire: when it cannot grow and the estimate says that the compressed batch still
-has room, they go through a compression stream as one chunk; else they are compressed once at the end, which
-is faster and makes them smaller. The result goes back into the buffer when it fits.
+has room, they go through a compression stream as one chunk, unless they are a large batch already; else they
+are compressed once at the end, which is faster and makes them smaller. The result goes back into the buffer
+when it fits.
 Knows nothing of partitions, brokers, retries or memory accounting. Source: Kafka's ``MemoryRecordsBuilder``.
 """
 
@@ -61,6 +62,10 @@ def largest_buffer_bytes(batch_size: int, is_compressed: bool) -> int:
     """The size that the buffer of a batch grows up to."""
     return batch_size * PLAIN_SIZE_FACTOR if is_compressed else batch_size
 
+
+#: A buffer of this size that is full makes a full batch, however small it will be: more would not make it any
+#: cheaper to send, and compressing in parts is the business of those who append.
+WHOLE_BUFFER_BYTES: Final = 1 << 20
 
 #: Safety on top of the estimated ratio.
 ESTIMATION_FACTOR: Final = 1.05
@@ -236,6 +241,11 @@ class RecordBatchBuilder:
         return self._writer.record_count > 0 and self.estimated_size_bytes >= self._write_limit
 
     @property
+    def is_compressed(self) -> bool:
+        """Whether the records are as they will be sent: always so once it is closed."""
+        return bool(self._record_bytes)
+
+    @property
     def compression_ratio(self) -> float:
         """Size on the wire divided by plain size, headers of the batch left out; 1.0 before ``close``."""
         if not self._record_bytes:
@@ -307,6 +317,7 @@ class RecordBatchBuilder:
                 and self.compression.type is not CompressionType.NONE
                 and room > buffer_bytes - writer.position
                 and writer.position > RECORD_BATCH_OVERHEAD
+                and buffer_bytes < WHOLE_BUFFER_BYTES
                 # What is compressed has to fit into the buffer that it has: no other memory is counted.
                 and RECORD_BATCH_OVERHEAD + self._plain_bytes() * self._factor < buffer_bytes
             ):

@@ -7,13 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
+from kproducer.errors import DeliveryTimeoutError
 from kproducer.producer.buffer_pool import BufferPool
+from kproducer.producer.compression_share import MOST_LEFT
 from kproducer.producer.future_record_metadata import FutureRecordMetadata
 from kproducer.producer.partitioners import UNKNOWN_PARTITION
 from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch import RecordBatch
-from kproducer.records.record_batch_builder import FIRST_BUFFER_BYTES, RecordBatchBuilder
+from kproducer.records.record_batch_builder import FIRST_BUFFER_BYTES, WHOLE_BUFFER_BYTES, RecordBatchBuilder
 from tests.support.accumulator_kit import Kit, make_snapshot
 from tests.support.manual_clock import ManualClock
 
@@ -26,6 +28,12 @@ def open_batch(kit: Kit, partition: int = 0) -> ProducerBatch:
     assert queue is not None
     assert queue.open_batch is not None
     return queue.open_batch
+
+
+def first_batch(kit: Kit, partition: int) -> ProducerBatch:
+    queue = kit.accumulator.topics["topic"].queue(partition)
+    assert queue is not None
+    return queue.batches[0]
 
 
 def taken_bytes(kit: Kit) -> int:
@@ -207,8 +215,8 @@ def test_many_partitions_begin_small_however_full_their_batches() -> None:
     assert open_batch_after(kit, 0) == 64 * KIB
 
 
-def compressing_kit() -> Kit:
-    kit = Kit(batch_size=64 * KIB, buffer_memory=8192 * KIB, compression_type="lz4")
+def compressing_kit(batch_size: int = 64 * KIB) -> Kit:
+    kit = Kit(batch_size=batch_size, buffer_memory=128 * batch_size, compression_type="lz4")
     kit.append()
     end(kit)
     kit.accumulator.topics["topic"].ratio.ratio = 0.6
@@ -251,19 +259,38 @@ def test_without_memory_to_spare_records_are_compressed_in_parts() -> None:
 
 
 @pytest.mark.parametrize("keeps_up", [True, False])
-def test_full_batches_are_compressed_by_their_senders_once_the_io_thread_is_behind(keeps_up: bool) -> None:
+def test_senders_compress_what_they_fill_once_the_io_thread_has_enough_of_it(keeps_up: bool) -> None:
     kit = compressing_kit()
-    for partition in range(4):
+    for partition in range(MOST_LEFT):
         kit.fill(partition)
         if keeps_up:
-            kit.ready_ids()
-    queues = [kit.accumulator.topics["topic"].queue(partition) for partition in range(4)]
-    ratios = [queue.batches[0].builder.compression_ratio for queue in queues]
-    assert ratios[0] == 1.0, "an I/O thread that has nothing else to do compresses"
-    assert (ratios[3] < 0.1) is not keeps_up
-    assert [queue.batches[0].is_full for queue in queues] == [True] * 4
+            first_batch(kit, partition).records()
+    kit.fill(MOST_LEFT)
+    batches = [first_batch(kit, partition) for partition in range(MOST_LEFT + 1)]
+    assert [batch.is_full for batch in batches] == [True] * 4
+    assert [batch.awaits_compression for batch in batches] == [not keeps_up] * MOST_LEFT + [keeps_up]
     sent = end(kit)
     assert sum(len(batch.records()) for batch in sent) == kit.count - 1
+    kit.assert_all_memory_is_back()
+
+
+def test_a_batch_that_was_given_up_is_no_work_for_the_io_thread() -> None:
+    kit = compressing_kit()
+    for partition in range(MOST_LEFT):
+        kit.fill(partition)
+    kit.accumulator.abort_undrained_batches(DeliveryTimeoutError("given up"))
+    kit.fill(MOST_LEFT)
+    assert first_batch(kit, MOST_LEFT).awaits_compression
+
+
+def test_a_large_buffer_of_plain_records_is_a_batch_of_its_own() -> None:
+    kit = compressing_kit(batch_size=WHOLE_BUFFER_BYTES // 2)
+    kit.accumulator.topics["topic"].ratio.ratio = 0.1
+    kit.fill(0)
+    full = first_batch(kit, 0)
+    assert full.awaits_compression
+    assert WHOLE_BUFFER_BYTES - KIB < full.builder.uncompressed_size_bytes <= WHOLE_BUFFER_BYTES
+    assert sum(len(batch.records()) for batch in end(kit)) == kit.count - 1
     kit.assert_all_memory_is_back()
 
 
