@@ -340,6 +340,8 @@ def test_ctrl_c_gets_through_a_flush_that_waits(stage: Stage, cluster: FakeClust
         cluster,
         """
         import signal
+        # A shell's background jobs, and so their children, ignore it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         p = producer()
         p.send("t", b"stuck")
         try:
