@@ -633,7 +633,10 @@ def test_interceptors_hear_of_records_that_were_not_accepted(make: MakeProducer)
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs POSIX signals")
-def test_ctrl_c_in_close_loses_nothing(fake_cluster: FakeCluster) -> None:
+def test_ctrl_c_in_close_loses_nothing(fake_cluster: FakeCluster, request: pytest.FixtureRequest) -> None:
+    # Whoever started us may have had it ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     producer = KafkaProducer(fake_cluster.bootstrap_servers, linger_ms=0)
     producer.send("t", b"v").result(PATIENCE_S)
     answer = fake_cluster.gate()
