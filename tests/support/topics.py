@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, TopicMetadata
 
 TIMEOUT_SECONDS = 30.0
@@ -31,9 +31,21 @@ def create_topic(
     config: dict[str, str] | None = None,
 ) -> None:
     """Create a topic and wait until each leader serves it. -1: the cluster's replication factor."""
-    admin = _admin(bootstrap_servers)
     new_topic = NewTopic(topic, partitions, replication_factor, config=config or {})
-    admin.create_topics([new_topic], operation_timeout=TIMEOUT_SECONDS)[topic].result(TIMEOUT_SECONDS)
+    may_exist = False
+    while True:
+        admin = _admin(bootstrap_servers)
+        try:
+            admin.create_topics([new_topic], operation_timeout=TIMEOUT_SECONDS)[topic].result(TIMEOUT_SECONDS)
+            break
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.TOPIC_ALREADY_EXISTS and may_exist:
+                break
+            # While a cluster starts, the client may let go of the broker that it asked, and that did it.
+            if code != KafkaError._DESTROY_BROKER:
+                raise
+            may_exist = True
     await_topic(bootstrap_servers, topic, partitions)
 
 
