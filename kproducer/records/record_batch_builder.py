@@ -411,7 +411,7 @@ class RecordBatchBuilder:
     def compress(self) -> None:
         """Take no more records, and compress what there is now rather than in ``close``. Idempotent."""
         self.close_for_appends()
-        if self._state is BuilderState.SEALED and not self._record_bytes and not self._is_broken:
+        if self._state is BuilderState.SEALED and not self.is_compressed and not self._is_broken:
             self._finish_records()
 
     def set_producer_state(

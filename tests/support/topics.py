@@ -32,6 +32,7 @@ def create_topic(
 ) -> None:
     """Create a topic and wait until each leader serves it. -1: the cluster's replication factor."""
     new_topic = NewTopic(topic, partitions, replication_factor, config=config or {})
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     may_exist = False
     while True:
         admin = _admin(bootstrap_servers)
@@ -43,7 +44,7 @@ def create_topic(
             if code == KafkaError.TOPIC_ALREADY_EXISTS and may_exist:
                 break
             # While a cluster starts, the client may let go of the broker that it asked, and that did it.
-            if code != KafkaError._DESTROY_BROKER:
+            if code != KafkaError._DESTROY_BROKER or time.monotonic() > deadline:
                 raise
             may_exist = True
     await_topic(bootstrap_servers, topic, partitions)

@@ -267,7 +267,7 @@ def test_senders_compress_what_they_fill_once_the_io_thread_has_enough_of_it(kee
             first_batch(kit, partition).records()
     kit.fill(MOST_LEFT)
     batches = [first_batch(kit, partition) for partition in range(MOST_LEFT + 1)]
-    assert [batch.is_full for batch in batches] == [True] * 4
+    assert [batch.is_full for batch in batches] == [True] * (MOST_LEFT + 1)
     assert [batch.awaits_compression for batch in batches] == [not keeps_up] * MOST_LEFT + [keeps_up]
     sent = end(kit)
     assert sum(len(batch.records()) for batch in sent) == kit.count - 1
