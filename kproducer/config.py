@@ -330,13 +330,11 @@ def configuration_table() -> str:
 
 def _refuse_unknown(settings: Mapping[str, Any], *, dotted: bool) -> None:
     known = _ATTRIBUTE_OF_DOTTED if dotted else SETTINGS
-    unknown = [(name, value) for name, value in settings.items() if name not in known]
+    unknown = [name for name in settings if name not in known]
     if unknown:
         dotted_name = {name: key for key, name in _ATTRIBUTE_OF_DOTTED.items()}
-        sentences = [
-            unknown_setting(name, value, dotted_name if dotted else {n: n for n in SETTINGS})
-            for name, value in unknown
-        ]
+        spelling = dotted_name if dotted else {name: name for name in SETTINGS}
+        sentences = [unknown_setting(name, spelling) for name in unknown]
         raise ConfigError("; ".join(sentences))
 
 

@@ -217,7 +217,6 @@ def parse_text(setting: Setting, name: str, value: Any) -> str:
 def parse_servers(setting: Setting, name: str, value: Any) -> tuple[str, ...]:
     """``host:port`` texts from one comma-separated text or from a sequence."""
     if isinstance(value, Mapping):
-        # Its values may be secrets: not shown.
         raise ConfigError(
             f"{name}: expected 'host:port', got a mapping; settings in Kafka's dotted names go to "
             "KafkaProducer.from_config(mapping)"
@@ -227,20 +226,32 @@ def parse_servers(setting: Setting, name: str, value: Any) -> tuple[str, ...]:
     elif isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
         given = list(value)
     else:
+        # Values that are not text are named by their type: whole configurations, with secrets in them, end
+        # up here too.
         raise ConfigError(
-            f"{name}: expected 'host:port,host:port' or a list of 'host:port', got {shown(value)}"
+            f"{name}: expected 'host:port,host:port' or a list of 'host:port', got a value of type "
+            f"{type(value).__name__}"
         )
+    for one in given:
+        if not isinstance(one, str):
+            raise ConfigError(
+                f"{name}: expected a list of 'host:port', got an element of type {type(one).__name__}"
+            )
+        # Looked for before commas are: a password may have some.
+        if "@" in one:
+            raise ConfigError(
+                f"{name}: expected 'host:port', got an address with '@' (not shown here, as it may hold a "
+                "password); write it without user name and password"
+            )
     # A list may hold comma-separated texts too: configuration files are often put together that way.
-    parts = [part for one in given for part in (one.split(",") if isinstance(one, str) else [one])]
+    parts = [part for one in given for part in one.split(",")]
     servers = tuple(dict.fromkeys(_parse_server(name, part) for part in parts if part != ""))
     if not servers:
         raise ConfigError(f"{name}: at least one 'host:port' is needed, got {shown(value)}")
     return servers
 
 
-def _parse_server(name: str, given: Any) -> str:
-    if not isinstance(given, str):
-        raise ConfigError(f"{name}: expected 'host:port', got {shown(given)}")
+def _parse_server(name: str, given: str) -> str:
     text = given.strip()
     scheme, separator, address = text.partition("://")
     if not separator:

@@ -1,7 +1,7 @@
 """What to tell somebody who used a setting that does not exist: the right name, or why there is none.
 
 Knows the spellings of confluent-kafka (librdkafka), kafka-python, aiokafka and Java that have another name
-here, and never shows a value that may be a secret.
+here. Never shows a value: a misspelt name does not tell whether its value is a secret.
 Source: the configuration references of these clients.
 """
 
@@ -10,12 +10,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-
-from kproducer.config_setting import shown
-
-_SECRET = re.compile(
-    r"passw|secret|token|jaas|credential|private|keystore|\.key$|_key$|ssl.*key|pem|oauth", re.I
-)
 
 #: Other clients' names (with ``_`` for ``.``) to ours.
 OTHER_NAMES = {
@@ -75,21 +69,15 @@ NO_COUNTERPART = {
 }
 
 
-def is_secret(name: str) -> bool:
-    """Whether the value of a setting of this name must not be shown."""
-    return bool(_SECRET.search(name)) and not name.endswith(("serializer",))
-
-
-def unknown_setting(name: str, value: object, spelling: Mapping[str, str]) -> str:
+def unknown_setting(name: str, spelling: Mapping[str, str]) -> str:
     """The sentence about one unknown setting.
 
     Args:
         name: as the user wrote it.
-        value: shown unless it may be a secret.
         spelling: attribute name to the name to suggest (the same, or Kafka's dotted one).
     """
     plain = re.sub(r"[.\-\s]", "_", str(name)).lower()
-    text = f"unknown setting {name!r} (value {'hidden' if is_secret(str(name)) else shown(value)})"
+    text = f"unknown setting {name!r}"
     if plain in NO_COUNTERPART:
         return f"{text}: {NO_COUNTERPART[plain]}"
     if plain.startswith(("sasl_", "ssl_")):

@@ -1,8 +1,8 @@
 """WriteOptions: what the user gave to ``.option(...)``, checked on the driver before a task starts.
 
 Takes the options of Spark's own Kafka sink, so that changing the format's name is a whole migration, and a
-few of ours. Every mistake is named with the option and what would be right, all mistakes at once, and the
-value of an option that may hold a secret is never shown: not in a message and not in a ``repr``.
+few of ours. Every mistake is named with the option and what would be right, all mistakes at once. The value
+of an unknown option is never shown, as it may be a misspelt secret; no ``repr`` shows producer settings.
 Knows nothing of Spark's classes. Source: Spark's ``KafkaSourceProvider``; Kafka's ``ProducerConfig``.
 """
 
@@ -17,7 +17,7 @@ import attrs
 
 from kproducer.config import SETTINGS, ProducerConfig
 from kproducer.config_setting import from_text, shown
-from kproducer.config_suggestions import is_secret, unknown_setting
+from kproducer.config_suggestions import unknown_setting
 from kproducer.errors import ConfigError
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.exactly_once_options import (
@@ -208,7 +208,7 @@ def _parse_own_options(given: Mapping[str, tuple[str, str]], mistakes: list[str]
         elif lower in _SOURCE_OPTIONS:
             ignored.append(name)
         elif lower not in _SPARK_OPTIONS:
-            mistakes.append(_unknown_option(name, lower, value))
+            mistakes.append(_unknown_option(name, lower))
     if ignored:
         logger.warning("options of Spark's Kafka source mean nothing to the sink: %s", ", ".join(ignored))
     return fields
@@ -258,7 +258,7 @@ def _setting_mistake(name: str, value: str) -> str | None:
         return f"option 'kafka.{name}' is not possible: {_REFUSED_SETTINGS[name]}"
     attribute = ATTRIBUTE_OF_DOTTED.get(name)
     if attribute is None:
-        return f"option 'kafka.{name}': {unknown_setting(name, value, _PREFIXED_NAMES)}"
+        return f"option 'kafka.{name}': {unknown_setting(name, _PREFIXED_NAMES)}"
     try:
         if attribute == "partitioner":
             # Here and not above: without a partitioner a write is planned without the kernel.
@@ -268,8 +268,7 @@ def _setting_mistake(name: str, value: str) -> str | None:
             make_partitioner(value)
         SETTINGS[attribute].parse(SETTINGS[attribute], name, from_text(SETTINGS[attribute], name, value))
     except ConfigError as error:
-        # A wrong value is shown by the check itself, except where it may be a secret.
-        reason = "the value (hidden) is not legal" if is_secret(name) else _without_name(str(error), name)
+        reason = _without_name(str(error), name)
         cure = "; for a choice of your own fill the column 'partition'" if attribute == "partitioner" else ""
         return f"option 'kafka.{name}': {reason}{cure}"
     return None
@@ -288,11 +287,10 @@ def _without_name(message: str, name: str) -> str:
     return message.removeprefix(f"{name}: ")
 
 
-def _unknown_option(name: str, lower: str, value: str) -> str:
+def _unknown_option(name: str, lower: str) -> str:
     if lower in ATTRIBUTE_OF_DOTTED or lower == "bootstrap.servers":
         return f"unknown option {name!r}: producer settings carry a prefix, write 'kafka.{lower}'"
-    shown_value = "hidden" if is_secret(name) else shown(value)
-    text = f"unknown option {name!r} (value {shown_value})"
+    text = f"unknown option {name!r}"
     known = {each.lower(): each for each in OPTION_NAMES}
     known.update({dotted: f"kafka.{dotted}" for dotted in ATTRIBUTE_OF_DOTTED})
     nearest = difflib.get_close_matches(lower.replace("_", "."), known, n=1, cutoff=0.6)

@@ -146,6 +146,12 @@ SECRETS = {
     "kafka.sasl.oauthbearer.client.credentials.client.secret": "hunter2",
     "password": "hunter2",
     "sasl.password": "hunter2",
+    "kafka.sasl.pasword": "hunter2",
+    "kafka.sasl.mechanism": "hunter2",
+    "kafka.ssl.truststore.location": "hunter2",
+    "kafka.myoption": "hunter2",
+    "myoption": "hunter2",
+    "topc": "hunter2",
 }
 
 
@@ -153,6 +159,13 @@ SECRETS = {
 def test_a_secret_shows_in_no_message(name, caplog):
     message = mistake({**BASE, name: SECRETS[name]})
     assert name in message
+    assert "hunter2" not in message + caplog.text
+
+
+@pytest.mark.parametrize("servers", ["u:hunter2@h:9092", "h:9092,hunter2@h:9092", "SASL_SSL://u:hunter2@h:1"])
+def test_a_password_among_the_servers_shows_in_no_message(servers, caplog):
+    message = mistake({"kafka.bootstrap.servers": servers})
+    assert "option 'kafka.bootstrap.servers': expected 'host:port'" in message
     assert "hunter2" not in message + caplog.text
 
 
