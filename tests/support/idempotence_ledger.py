@@ -1,0 +1,285 @@
+"""What idempotent producers know about each record, and whether the logs agree. No Kafka here.
+
+A ``Lane`` is one sending thread of one producer and one topic. Its records are numbered in the order of
+sending, and each value begins with the lane's name and the number. The results of a lane are kept in memory
+(``Lane``) and, for producers in processes that may be killed, in a file (``LedgerFile``, ``read_ledgers``).
+``Checker`` takes what an independent reader found, partition by partition, and gives the ``Verdict``.
+"""
+
+from __future__ import annotations
+
+import enum
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kproducer import KafkaError, Outcome, RecordMetadata
+
+_SEEN, _SEEN_AT_ITS_PLACE = 1, 2
+_MOST_EXAMPLES = 20
+
+
+class Result(enum.IntEnum):
+    """What the producer says about a record. Without a word from it: UNKNOWN."""
+
+    UNKNOWN = 0
+    ACKNOWLEDGED = 1
+    #: Rejected or not sent: it must not be in the log.
+    REJECTED = 2
+
+
+def result_of(error: KafkaError) -> Result:
+    """What the error of a failed record says about the log."""
+    assert error.outcome is not None, f"a failed record has to have an outcome: {error!r}"
+    return Result.UNKNOWN if error.outcome is Outcome.UNKNOWN else Result.REJECTED
+
+
+class Lane:
+    """Records of one thread, producer and topic, in the order in which they were sent.
+
+    Args:
+        name: unique; no spaces.
+        topic: where its records go.
+        may_vanish: acknowledged records may be missing, because the topic is deleted meanwhile. They must
+            have been acknowledged at an offset that the deleted log had not reached when it was read.
+    """
+
+    def __init__(self, name: str, topic: str, may_vanish: bool = False) -> None:
+        self.name = name
+        self.topic = topic
+        self.may_vanish = may_vanish
+        self.results = bytearray()
+        self.partitions = array("i")
+        self.offsets = array("q")
+
+    def add(self, count: int = 1) -> int:
+        """Register records before they are sent. Returns the number of the first one."""
+        first = len(self.results)
+        self.results.extend(bytes(count))
+        self.partitions.extend([-1] * count)
+        self.offsets.extend([-1] * count)
+        return first
+
+    def value(self, number: int, size: int = 0) -> bytes:
+        """The value of a record, padded with dots to ``size`` bytes."""
+        return (b"%s %d " % (self.name.encode(), number)).ljust(size, b".")
+
+    def acknowledge(self, number: int, partition: int, offset: int) -> None:
+        """``offset`` -1: the producer does not know it."""
+        self.results[number] = Result.ACKNOWLEDGED
+        self.partitions[number] = partition
+        self.offsets[number] = offset
+
+    def settle(self, number: int, outcome: RecordMetadata | KafkaError) -> None:
+        """Note what a future ended with."""
+        if isinstance(outcome, RecordMetadata):
+            self.acknowledge(number, outcome.partition, outcome.offset)
+        else:
+            self.results[number] = result_of(outcome)
+
+
+class LedgerFile:
+    """Lanes of one producer on disk. A line is with the system when the method returns, so that a killed
+    process loses none. Not thread-safe.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="ascii", buffering=1 << 16)
+
+    def open_lane(self, lane: Lane) -> None:
+        self._file.write(f"L {lane.name} {lane.topic} {int(lane.may_vanish)}\n")
+        self._file.flush()
+
+    def add(self, lane: Lane, count: int) -> None:
+        """``count`` more records will be sent."""
+        self._file.write(f"+ {lane.name} {count}\n")
+        self._file.flush()
+
+    def settle(self, results: Iterable[tuple[Lane, int, RecordMetadata | KafkaError]]) -> None:
+        for lane, number, outcome in results:
+            if isinstance(outcome, RecordMetadata):
+                self._file.write(f"A {lane.name} {number} {outcome.partition} {outcome.offset}\n")
+            else:
+                self._file.write(f"{result_of(outcome).name[0]} {lane.name} {number}\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_ledgers(paths: Iterable[Path]) -> list[Lane]:
+    """Every lane of these files."""
+    lanes: dict[str, Lane] = {}
+    for path in paths:
+        for line in path.read_text(encoding="ascii").splitlines(keepends=True):
+            if not line.endswith("\n"):
+                break  # the process was killed while it wrote
+            kind, name, *rest = line.split()
+            if kind == "L":
+                lanes[name] = Lane(name, rest[0], rest[1] == "1")
+            elif kind == "+":
+                lanes[name].add(int(rest[0]))
+            elif kind == "A":
+                lanes[name].acknowledge(int(rest[0]), int(rest[1]), int(rest[2]))
+            elif kind == "R":
+                lanes[name].results[int(rest[0])] = Result.REJECTED
+    return list(lanes.values())
+
+
+@dataclass
+class Verdict:
+    """Counts of records."""
+
+    sent: int = 0
+    acknowledged: int = 0
+    rejected: int = 0
+    unknown: int = 0
+    unknown_written: int = 0
+    seen: int = 0
+    #: Acknowledged between the last look at a topic and its deletion.
+    vanished: int = 0
+    #: Acknowledged at an offset, and the log ends before it.
+    lost: int = 0
+    duplicated: int = 0
+    reordered: int = 0
+    #: Acknowledged, but not in the log, or elsewhere than the producer said.
+    false_successes: int = 0
+    #: Reported as not written, and in the log all the same.
+    false_failures: int = 0
+    #: In the log, and never sent by anybody.
+    strangers: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        return self.seen > 0 and not (
+            self.lost
+            or self.duplicated
+            or self.reordered
+            or self.false_successes
+            or self.false_failures
+            or self.strangers
+        )
+
+    def note(self, example: str) -> None:
+        if len(self.examples) < _MOST_EXAMPLES:
+            self.examples.append(example)
+
+    def __str__(self) -> str:
+        return (
+            f"sent {self.sent}, acknowledged {self.acknowledged}, rejected {self.rejected}, "
+            f"unknown {self.unknown} ({self.unknown_written} of them written), seen {self.seen}, "
+            f"lost {self.lost}, duplicated {self.duplicated}, reordered {self.reordered}, "
+            f"false successes {self.false_successes}, rejected but written {self.false_failures}, "
+            f"of no producer {self.strangers}; gone with a deleted topic {self.vanished}"
+        )
+
+
+class Checker:
+    """Holds what a reader found against the lanes. Feed it every log with ``read``, then call ``judge``."""
+
+    def __init__(self, lanes: Iterable[Lane]) -> None:
+        self._lanes = {lane.name: lane for lane in lanes}
+        self._flags = {lane.name: bytearray(len(lane.results)) for lane in self._lanes.values()}
+        #: Where each log ended; a topic that was made again has several logs for each partition.
+        self._ends: dict[tuple[str, int], list[int]] = {}
+        self._deleted_ends: dict[tuple[str, int], list[int]] = {}
+        self._verdict = Verdict()
+
+    def read(
+        self, topic: str, partition: int, records: Iterable[tuple[int, bytes]], is_deleted: bool = False
+    ) -> None:
+        """Take one partition's log: (offset, value) in the order of the log.
+
+        Args:
+            is_deleted: this is what was read before the topic was deleted. Two logs of a topic may both
+                have a record of a lane that may vanish, because it was sent again; else it is a duplicate.
+        """
+        verdict = self._verdict
+        last: dict[str, int] = {}
+        in_this_log: set[tuple[str, int]] = set()
+        end = 0
+        for offset, value in records:
+            end = offset + 1
+            verdict.seen += 1
+            name, number = _identity(value)
+            lane = self._lanes.get(name)
+            if lane is None or number >= len(lane.results) or lane.topic != topic:
+                verdict.strangers += 1
+                verdict.note(f"{topic}-{partition} @{offset}: {value[:60]!r} was never sent there")
+                continue
+            flags = self._flags[name]
+            is_again = bool(flags[number] & _SEEN)
+            if lane.may_vanish:
+                is_again = (name, number) in in_this_log
+                in_this_log.add((name, number))
+            flags[number] |= _SEEN
+            if (lane.partitions[number], lane.offsets[number]) == (partition, offset):
+                flags[number] |= _SEEN_AT_ITS_PLACE
+            if is_again:
+                verdict.duplicated += 1
+                verdict.note(f"{topic}-{partition} @{offset}: {name} {number} again")
+            elif number < last.get(name, -1):
+                verdict.reordered += 1
+                verdict.note(f"{topic}-{partition} @{offset}: {name} {number} after {last[name]}")
+            last[name] = max(number, last.get(name, -1))
+        ends = self._deleted_ends if is_deleted else self._ends
+        ends.setdefault((topic, partition), []).append(end)
+
+    def judge(self) -> Verdict:
+        """After every log was read."""
+        for lane in self._lanes.values():
+            self._judge(lane)
+        return self._verdict
+
+    def _judge(self, lane: Lane) -> None:
+        verdict = self._verdict
+        verdict.sent += len(lane.results)
+        for number, (result, flags) in enumerate(zip(lane.results, self._flags[lane.name], strict=True)):
+            if result == Result.ACKNOWLEDGED:
+                verdict.acknowledged += 1
+                is_where_it_should_be = flags & _SEEN_AT_ITS_PLACE or (flags and lane.offsets[number] < 0)
+                if not is_where_it_should_be:
+                    self._judge_missing(lane, number, bool(flags))
+            elif result == Result.REJECTED:
+                verdict.rejected += 1
+                if flags & _SEEN:
+                    verdict.false_failures += 1
+                    verdict.note(f"{lane.name} {number}: failed as not written, and is in the log")
+            else:
+                verdict.unknown += 1
+                verdict.unknown_written += flags & _SEEN
+
+    def _judge_missing(self, lane: Lane, number: int, is_elsewhere: bool) -> None:
+        place = (lane.topic, lane.partitions[number])
+        offset = lane.offsets[number]
+        if self._may_have_vanished(lane, number):
+            self._verdict.vanished += 1
+        elif is_elsewhere:
+            self._verdict.false_successes += 1
+            self._verdict.note(f"{_described(lane, number)}: it is in the log, but elsewhere")
+        elif offset >= max(self._ends.get(place, [0])):
+            self._verdict.lost += 1
+            self._verdict.note(f"{_described(lane, number)}: the log ends before it")
+        else:
+            self._verdict.false_successes += 1
+            self._verdict.note(f"{_described(lane, number)}: it is not in the log")
+
+    def _may_have_vanished(self, lane: Lane, number: int) -> bool:
+        ends = self._deleted_ends.get((lane.topic, lane.partitions[number]), ())
+        return lane.may_vanish and any(lane.offsets[number] >= end for end in ends)
+
+
+def _identity(value: bytes) -> tuple[str, int]:
+    """Lane and number in a value; the lane is ``""`` in a value that is none of ours."""
+    name, _, rest = value.partition(b" ")
+    number, space, _ = rest.partition(b" ")
+    if not space or not number.isdigit():
+        return "", 0
+    return name.decode("ascii", "replace"), int(number)
+
+
+def _described(lane: Lane, number: int) -> str:
+    place = f"{lane.topic}-{lane.partitions[number]}"
+    return f"{lane.name} {number} acknowledged at {place} @{lane.offsets[number]}"
