@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import time
 import uuid
 from collections.abc import Callable, Coroutine
 from types import ModuleType
@@ -49,6 +50,9 @@ class FakeCluster:
     Attributes:
         transaction_version: the finalized feature of that name: 2 with KIP-890, 1 or 0 without.
         coordination: transactions and consumer groups.
+        producer_id_expiration_ms: ``producer.id.expiration.ms``: leaders forget producers whose last record's
+            timestamp is older, looked at before each batch; ``None``: never.
+        now_ms: the brokers' wall clock, for that.
         violations: what clients did that no correct client does; tests end by looking at it.
     """
 
@@ -77,7 +81,9 @@ class FakeCluster:
         self.deleted_topics: list[Topic] = []
         self.metadata_errors: dict[str, int] = {}
         self.transaction_version = 2
-        self.coordination = Coordination(self)
+        self.coordination = Coordination(self, lambda: self.now_ms())
+        self.producer_id_expiration_ms: int | None = None
+        self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self.violations: list[str] = []
         self.internal_errors: list[BaseException] = []
         self._tolerated: list[str] = []
@@ -150,7 +156,17 @@ class FakeCluster:
         self._call(self.brokers[broker_id].stop(reset=reset))
 
     def restart(self, broker_id: int) -> None:
-        """Bring a broker back on the same port."""
+        """Bring a broker back on the same port. It knows all producers as before, as after a crash."""
+        self._call(self.brokers[broker_id].start())
+
+    def restart_cleanly(self, broker_id: int) -> None:
+        """Shut a broker down and start it: of each producer only the last batch is known where it leads."""
+        self._call(self.brokers[broker_id].stop())
+        with self.log.changed:
+            for topic in self.topics.values():
+                for partition in topic.partitions:
+                    if partition.leader_id == broker_id:
+                        partition.producers.reload_snapshot()
         self._call(self.brokers[broker_id].start())
 
     def replace_broker(self, broker_id: int) -> FakeBroker:

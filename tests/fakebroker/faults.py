@@ -6,12 +6,14 @@ effect at the broker; "after" that it has, and only the answer goes astray.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import attrs
 from kproducer_messages import RESPONSES, find_coordinator_response, txn_offset_commit_response
 
 from tests.fakebroker.actions import Action, Close, Gate, Handler, Hold, Reply, Silence, Stall
 from tests.fakebroker.connection import RequestContext
-from tests.fakebroker.key00_produce import Refusal
+from tests.fakebroker.key00_produce import RECORD_ERRORS_SINCE, Refusal
 
 _OFFSET_FETCH, _FIND_COORDINATOR, _INIT_PRODUCER_ID, _TXN_OFFSET_COMMIT = 9, 10, 22, 28
 
@@ -35,6 +37,77 @@ def refuse_produce(
         return context.answer(
             refuse=lambda name, index: refusal if partition in (None, (name, index)) else None
         )
+
+    return handler
+
+
+@attrs.frozen
+class Forgery:
+    """A false answer for one partition of a Produce request.
+
+    Attributes:
+        code: the error to answer.
+        appended: the batch is dealt with truthfully and only the answer is false; otherwise it is dropped.
+        message: the broker's text, v8 and later.
+    """
+
+    code: int
+    appended: bool = False
+    message: str | None = None
+
+
+def forge_produce(decide: Callable[[str, int], Forgery | None]) -> Handler:
+    """Answer falsely for the partitions that ``decide(topic, partition)`` chooses; the truth for the others.
+
+    ``decide`` is called once for each partition of a request, in the request's order. Requests of which it
+    chooses nothing are left alone.
+    """
+
+    def handler(context: RequestContext) -> Action | None:
+        forged = {}
+        for place in named_partitions(context):
+            forgery = decide(*place)
+            if forgery is not None:
+                forged[place] = forgery
+        if not forged:
+            return None
+
+        def refuse(name: str, index: int) -> Refusal | None:
+            forgery = forged.get((name, index))
+            return None if forgery is None or forgery.appended else Refusal(forgery.code, forgery.message)
+
+        answer = context.answer(refuse=refuse)
+        if isinstance(answer, Reply) and answer.message is not None:
+            entries = [entry for topic in answer.message.responses for entry in topic.partition_responses]
+            for place, entry in zip(named_partitions(context), entries, strict=True):
+                if place in forged and forged[place].appended:
+                    entry.error_code, entry.base_offset = forged[place].code, -1
+                    if context.api_version >= RECORD_ERRORS_SINCE:
+                        entry.error_message = forged[place].message
+        return answer
+
+    return handler
+
+
+def append_and_refuse(
+    code: int, message: str | None = None, *, partition: tuple[str, int] | None = None
+) -> Handler:
+    """Append, and answer with an error for all partitions or for one of them."""
+    forgery = Forgery(code, True, message)
+    return forge_produce(lambda *place: forgery if partition in (None, place) else None)
+
+
+def in_turn(handlers: Iterable[Handler | None]) -> Handler:
+    """Each request meets the next of ``handlers``; ``None`` and the end of them leave it alone.
+
+    A list is a script. For faults from a seed, draw from a generator:
+    ``in_turn(rng.choice(choices) for _ in itertools.count())``.
+    """
+    remaining = iter(handlers)
+
+    def handler(context: RequestContext) -> Action | None:
+        chosen = next(remaining, None)
+        return None if chosen is None else chosen(context)
 
     return handler
 

@@ -10,6 +10,13 @@ Idempotence and transactions: see ``producer_state``. A batch that came before i
 has. A transactional batch belongs to a partition of the transaction (else 48, from v11 on 120), or with v12
 and transaction.version 2 makes the partition part of it. Versions: 5 log start offset; 7 zstd legal; 8 record
 errors; 9 flexible; 12 adds partitions; 13 topic ids.
+
+The checks come in Kafka's order: format (``ProduceRequest.validateRecords``), topic and partition,
+transaction (``ReplicaManager.handleProduceAppend``), acks, leader, replicas in sync
+(``Partition.appendRecordsToLeader``), size (``UnifiedLog.analyzeAndValidateRecords``), records
+(``LogValidator``), and only then duplicate, epoch and sequence
+(``UnifiedLog.analyzeAndValidateProducerState``): a batch that is in the log already and comes again after
+``max.message.bytes`` was lowered is too large, not a duplicate.
 """
 
 from __future__ import annotations
@@ -35,8 +42,9 @@ from tests.fakebroker.batch_check import (
     read_batch,
 )
 from tests.fakebroker.model import Partition, StoredBatch, StoredRecord, Topic
-from tests.fakebroker.producer_state import INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, KeptBatch
-from tests.fakebroker.transaction_coordinator import PRODUCER_FENCED, Producer
+from tests.fakebroker.producer_state import KeptBatch
+from tests.fakebroker.transaction_coordinator import Producer
+from tests.fakebroker.transaction_support import verify_partition
 
 if TYPE_CHECKING:
     from tests.fakebroker.connection import RequestContext
@@ -47,12 +55,11 @@ MESSAGE_TOO_LARGE = 10
 NOT_ENOUGH_REPLICAS = 19
 INVALID_REQUIRED_ACKS = 21
 UNKNOWN_TOPIC_ID = 100
-TRANSACTION_ABORTABLE = 120
 _ABORTABLE_SINCE = 11
 _ADDS_PARTITIONS_SINCE = 12
 _TOPIC_IDS_SINCE = 13
 _HINTS_SINCE = 10
-_RECORD_ERRORS_SINCE = 8
+RECORD_ERRORS_SINCE = 8
 
 
 @attrs.frozen
@@ -156,40 +163,51 @@ def _produce(
         assert topic is not None
         assert partition is not None
         assert batch is not None
-        refusal = _refusal(context, topic, partition, batch, len(data.records))
+        refusal = _transaction_refusal(context, topic, partition, batch)
+        refusal = refusal or _refusal(context, topic, partition, batch, len(data.records))
     if refusal is not None:
         return _refused(context, data.index, partition, refusal, response)
     assert topic is not None
     assert partition is not None
     assert batch is not None
     if batch.producer_id >= 0:
-        found = _check_producer(context, topic, partition, batch)
+        cluster = context.cluster
+        if cluster.producer_id_expiration_ms is not None:
+            partition.producers.expire(cluster.now_ms(), cluster.producer_id_expiration_ms)
+        found = partition.producers.check(
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            len(batch.records),
+            batch.is_transactional,
+        )
         if isinstance(found, KeptBatch):
-            return _answer(topic, partition, found.base_offset)
+            return _duplicate(partition, found)
         if found:
             return _refused(context, data.index, partition, Refusal(found), response)
     return _append(context, topic, partition, batch, bytes(data.records))
 
 
-def _check_producer(
+def _transaction_refusal(
     context: RequestContext, topic: Topic, partition: Partition, batch: ReadBatch
-) -> int | KeptBatch:
-    """0: append it; an error code; or the batch that came before."""
-    found = partition.producers.check(
-        batch.producer_id, batch.producer_epoch, batch.base_sequence, len(batch.records)
+) -> Refusal | None:
+    """Let the coordinator verify a transaction's first batch in a partition, or add the partition."""
+    if not batch.is_transactional or context.message.transactional_id is None:
+        return None
+    if partition.leader_id != context.broker.node_id:
+        return Refusal(NOT_LEADER_OR_FOLLOWER)
+    code = verify_partition(
+        context.cluster.coordination.transactions,
+        partition.producers,
+        context.message.transactional_id,
+        Producer(batch.producer_id, batch.producer_epoch),
+        batch.base_sequence,
+        (topic.name, partition.index),
+        adds_partition=context.api_version >= _ADDS_PARTITIONS_SINCE
+        and context.cluster.transaction_version >= 2,
+        knows_abortable=context.api_version >= _ABORTABLE_SINCE,
     )
-    if found != 0 or not batch.is_transactional:
-        return found
-    coordinator = context.cluster.coordination.transactions
-    transactional_id = context.message.transactional_id
-    producer = Producer(batch.producer_id, batch.producer_epoch)
-    place = (topic.name, partition.index)
-    if context.api_version >= _ADDS_PARTITIONS_SINCE and context.cluster.transaction_version >= 2:
-        code = coordinator.add(transactional_id, producer, [place])
-        return INVALID_PRODUCER_EPOCH if code == PRODUCER_FENCED else code
-    if coordinator.has(transactional_id, producer, place):
-        return 0
-    return TRANSACTION_ABORTABLE if context.api_version >= _ABORTABLE_SINCE else INVALID_TXN_STATE
+    return Refusal(code) if code else None
 
 
 def _refusal(
@@ -266,18 +284,24 @@ def _append(
             len(stored),
             base_offset,
             batch.is_transactional,
+            batch.max_timestamp_ms if stamp is None else stamp,
         )
-    return _answer(topic, partition, base_offset)
+    return _answer(partition, base_offset, -1 if stamp is None else stamp)
 
 
-def _answer(topic: Topic, partition: Partition, base_offset: int) -> PartitionProduceResponse:
+def _answer(partition: Partition, base_offset: int, log_append_time_ms: int) -> PartitionProduceResponse:
     return PartitionProduceResponse(
         index=partition.index,
         error_code=0,
         base_offset=base_offset,
-        log_append_time_ms=topic.options.append_time_ms if topic.options.log_append_time else -1,
+        log_append_time_ms=log_append_time_ms,
         log_start_offset=partition.log_start_offset,
     )
+
+
+def _duplicate(partition: Partition, kept: KeptBatch) -> PartitionProduceResponse:
+    # UnifiedLog.append names the batch's timestamp as log append time, whatever message.timestamp.type is.
+    return _answer(partition, kept.base_offset, kept.timestamp_ms)
 
 
 def _refused(
@@ -288,7 +312,7 @@ def _refused(
     response: ProduceResponse,
 ) -> PartitionProduceResponse:
     entry = PartitionProduceResponse(index=index, error_code=refusal.code, base_offset=-1)
-    if context.api_version >= _RECORD_ERRORS_SINCE:
+    if context.api_version >= RECORD_ERRORS_SINCE:
         entry.error_message = refusal.message
         entry.record_errors = [
             BatchIndexAndErrorMessage(batch_index=position, batch_index_error_message=text)

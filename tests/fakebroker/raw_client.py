@@ -9,6 +9,7 @@ from typing import Any
 
 import crc32c
 import kproducer_messages as messages
+from kproducer_messages.produce_request import PartitionProduceData, TopicProduceData
 
 from tests.fakebroker.batch_check import HEADER
 from tests.fakebroker.connection import FLEXIBLE_SINCE
@@ -135,6 +136,6 @@ def _varint(value: int) -> bytes:
 
 def produce_request(topic: str, batch: bytes | None, *, acks: int = -1, partition: int = 0) -> Any:
     """A Produce request for one partition, by name."""
-    data = messages.produce_request.PartitionProduceData(index=partition, records=batch)
-    topic_data = messages.produce_request.TopicProduceData(name=topic, partition_data=[data])
+    data = PartitionProduceData(index=partition, records=batch)
+    topic_data = TopicProduceData(name=topic, partition_data=[data])
     return messages.ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic_data])

@@ -7,6 +7,7 @@ from typing import Any
 
 import kproducer_messages as messages
 import pytest
+from kproducer_messages.metadata_request import MetadataRequestTopic
 
 from tests.fakebroker import Bytes, Close, FakeCluster, Hold, Reply, RequestContext, faults
 from tests.fakebroker.broker import NEWEST_VERSIONS
@@ -73,7 +74,7 @@ def test_a_software_name_with_illegal_characters_is_refused(cluster: FakeCluster
 def test_metadata_names_brokers_topics_and_leaders(
     cluster: FakeCluster, client: RawClient, version: int
 ) -> None:
-    wanted = [messages.metadata_request.MetadataRequestTopic(name="t")]
+    wanted = [MetadataRequestTopic(name="t")]
     answer = client.ask(METADATA, version, messages.MetadataRequest(topics=wanted))
     assert {(b.node_id, b.port) for b in answer.brokers} == {(i, cluster.brokers[i].port) for i in (1, 2)}
     (topic,) = answer.topics
@@ -84,7 +85,7 @@ def test_metadata_names_brokers_topics_and_leaders(
 
 def test_metadata_creates_topics_only_when_both_sides_agree(cluster: FakeCluster, client: RawClient) -> None:
     def ask(allow: bool) -> Any:
-        wanted = [messages.metadata_request.MetadataRequestTopic(name="new")]
+        wanted = [MetadataRequestTopic(name="new")]
         request = messages.MetadataRequest(topics=wanted, allow_auto_topic_creation=allow)
         return client.ask(METADATA, 9, request).topics[0].error_code
 
@@ -98,7 +99,7 @@ def test_metadata_creates_topics_only_when_both_sides_agree(cluster: FakeCluster
 
 def test_metadata_drops_a_dead_leader_unless_told_to_lie(cluster: FakeCluster, client: RawClient) -> None:
     def leader() -> tuple[int, int]:
-        wanted = [messages.metadata_request.MetadataRequestTopic(name="t")]
+        wanted = [MetadataRequestTopic(name="t")]
         partition = client.ask(METADATA, 9, messages.MetadataRequest(topics=wanted)).topics[0].partitions[1]
         return partition.error_code, partition.leader_id
 
@@ -259,7 +260,7 @@ def test_a_handler_may_change_the_true_answer_or_stand_aside(cluster: FakeCluste
     control = cluster.control(METADATA, lie, times=None)
     nothing = client.ask(METADATA, 9, messages.MetadataRequest(topics=[]))
     assert nothing.topics == []
-    wanted = [messages.metadata_request.MetadataRequestTopic(name="t")]
+    wanted = [MetadataRequestTopic(name="t")]
     answer = client.ask(METADATA, 9, messages.MetadataRequest(topics=wanted))
     assert answer.topics[0].partitions[0].leader_id == 99
     assert control.taken == 1

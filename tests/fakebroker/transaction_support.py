@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tests.fakebroker.group_offsets import Group
-from tests.fakebroker.producer_state import Marker
-from tests.fakebroker.transaction_coordinator import Producer, Transaction, TransactionCoordinator
+from tests.fakebroker.producer_state import (
+    INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
+    Marker,
+    ProducerStates,
+)
+from tests.fakebroker.transaction_coordinator import (
+    PRODUCER_FENCED,
+    Producer,
+    Transaction,
+    TransactionCoordinator,
+)
 
 if TYPE_CHECKING:
     from tests.fakebroker.cluster import FakeCluster
@@ -14,7 +25,43 @@ if TYPE_CHECKING:
 
 COORDINATOR_NOT_AVAILABLE = 15
 NOT_COORDINATOR = 16
+TRANSACTION_ABORTABLE = 120
 GROUP, TRANSACTION = 0, 1
+
+
+def verify_partition(
+    coordinator: TransactionCoordinator,
+    states: ProducerStates,
+    transactional_id: str,
+    producer: Producer,
+    first_sequence: int,
+    place: tuple[str, int],
+    *,
+    adds_partition: bool,
+    knows_abortable: bool = True,
+) -> int:
+    """What a leader asks the coordinator before it looks at a transactional batch (KIP-890). Error code.
+
+    Nothing while the transaction has data in the partition. ``ReplicaManager.handleProduceAppend`` and
+    ``maybeSendPartitionsToTransactionCoordinator``, ``UnifiedLog.maybeStartTransactionVerification``.
+
+    Args:
+        states: what the leader of the partition knows.
+        place: topic and partition.
+        adds_partition: transaction protocol 2: the partition becomes part of the transaction.
+        knows_abortable: the client understands TRANSACTION_ABORTABLE.
+    """
+    if states.is_fenced(*producer):
+        return INVALID_PRODUCER_EPOCH
+    if states.has_open_transaction(*producer):
+        return 0
+    states.verifying(*producer, first_sequence, adds_partition)
+    if adds_partition:
+        code = coordinator.add(transactional_id, producer, [place])
+        return INVALID_PRODUCER_EPOCH if code == PRODUCER_FENCED else code
+    if coordinator.has(transactional_id, producer, place):
+        return 0
+    return TRANSACTION_ABORTABLE if knows_abortable else INVALID_TXN_STATE
 
 
 class Coordination:
@@ -26,8 +73,9 @@ class Coordination:
         moved: (key type, key) to the broker that coordinates, where it is not the first one that is up.
     """
 
-    def __init__(self, cluster: FakeCluster) -> None:
+    def __init__(self, cluster: FakeCluster, now_ms: Callable[[], int] = lambda: 0) -> None:
         self._cluster = cluster
+        self._now_ms = now_ms
         self.transactions = TransactionCoordinator(self._write_markers)
         self.groups: dict[str, Group] = {}
         self.moved: dict[tuple[int, str], int] = {}
@@ -54,6 +102,6 @@ class Coordination:
                 partition = topic.partitions[index]
                 partition.markers.append(Marker(partition.next_offset, *written_as, commit))
                 partition.next_offset += 1
-                partition.producers.marked(*written_as)
+                partition.producers.marked(*written_as, self._now_ms())
         for group in transaction.groups:
             self.group(group).ended(written_as.producer_id, commit)

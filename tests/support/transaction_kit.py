@@ -31,7 +31,7 @@ from tests.fakebroker import (
 from tests.fakebroker.model import Partition, StoredBatch, StoredRecord, Topic, TopicOptions
 from tests.fakebroker.producer_state import KeptBatch
 from tests.fakebroker.transaction_coordinator import Producer
-from tests.fakebroker.transaction_support import Coordination
+from tests.fakebroker.transaction_support import Coordination, verify_partition
 
 TRANSACTIONAL_ID = "tx"
 _HANDLERS: dict[int, Any] = {
@@ -215,17 +215,23 @@ class Kit:
         """Let the leader deal with a batch: (error code, offset)."""
         batch = sent.batch
         partition = self.partition(batch.topic_partition.partition)
-        found = partition.producers.check(*sent.producer, sent.base_sequence, batch.record_count)
+        found: int | KeptBatch = 0
+        if batch.is_transactional:
+            found = verify_partition(
+                self.coordination.transactions,
+                partition.producers,
+                sent.transactional_id,
+                sent.producer,
+                sent.base_sequence,
+                ("t", partition.index),
+                adds_partition=sent.version_2,
+            )
+        if found == 0:
+            found = partition.producers.check(
+                *sent.producer, sent.base_sequence, batch.record_count, batch.is_transactional
+            )
         if isinstance(found, KeptBatch):
             return 0, found.base_offset
-        if found == 0 and batch.is_transactional:
-            place = ("t", partition.index)
-            transactions = self.coordination.transactions
-            if sent.version_2:
-                code = transactions.add(sent.transactional_id, sent.producer, [place])
-                found = 47 if code == 90 else code
-            elif not transactions.has(sent.transactional_id, sent.producer, place):
-                found = 120
         if found:
             return found, -1
         offset = partition.next_offset
