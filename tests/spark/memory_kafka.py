@@ -137,6 +137,10 @@ class MemoryDriver:
         self.kafka.calls.append(f"markers {' '.join(groups)}")
         return {group: self.kafka.offsets.get(group) for group in groups}
 
+    def decision(self, group):
+        self.kafka.calls.append(f"decision {group}")
+        return self.kafka.offsets.get(group)
+
     def decide(self, transactional_id, group, offset):
         self.kafka.calls.append("decide")
         self.kafka.write(transactional_id, self.epochs[transactional_id], offsets={group: offset})

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from kproducer import ConsumerGroupMetadata, KafkaProducer, TopicPartition
-from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
+from kproducer.spark.errors import CommitFailedError, ExactlyOnceError, StaleReplayError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
 from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
 from kproducer.spark.exactly_once.kafka_ports import DriverSession, KafkaDriver, KafkaTask, TransactionalPair
 from kproducer.spark.exactly_once.marker import Decision
 from kproducer.spark.exactly_once.spark_write import SparkWrite
-from kproducer.spark.exactly_once.task_messages import PreparedTask, RepeatedTask
+from kproducer.spark.exactly_once.task_messages import EmptyTask, PreparedTask, RepeatedTask
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
@@ -120,6 +120,18 @@ def test_a_replay_recognises_what_is_committed_and_fences_the_rest(write):
     port.release()
     write.commit(write.tasks([["d"]], 1, "run-2"), 1)
     assert write.visible() == ["a", "b", "c", "d"]
+
+
+def test_an_old_copy_does_not_stop_the_query_that_is_ahead(write):
+    for number in range(2):
+        write.commit(write.tasks([[f"a{number}"], []], number), number)
+    ahead = write.tasks([["a2"]], 2)
+    with pytest.raises(StaleReplayError):
+        write.task(0, ["a0"], 0, "copy")
+    with pytest.raises(StaleReplayError):
+        write.commit([EmptyTask(TaskPlace(write.identity, 0, "copy", 0))], 0)
+    write.commit(ahead, 2)
+    assert write.visible() == ["a0", "a1", "a2"]
 
 
 def test_aborted_tasks_are_never_seen_and_readers_do_not_wait(write):

@@ -7,10 +7,11 @@ is for, and what its refusal says.
 from __future__ import annotations
 
 import pickle
+from unittest.mock import Mock
 
 import pytest
 
-from kproducer.errors import FencedError
+from kproducer.errors import FencedError, KafkaTimeoutError
 from kproducer.spark.errors import (
     CommitFailedError,
     ExactlyOnceError,
@@ -41,6 +42,7 @@ TASK_STEPS = [
     "prepared",
 ]
 DRIVER_STEPS = [
+    "look",
     "fence_driver",
     "decision",
     "fence_tasks",
@@ -192,6 +194,71 @@ def test_an_old_checkpoint_is_refused_by_task_and_driver(world):
         world.task(0, ["a"], 0, "run-2")
     with pytest.raises(StaleReplayError, match="micro-batch 0"):
         world.commit([EmptyTask(TaskPlace(STREAM, 0, "run-2", 0))], 0)
+
+
+@pytest.mark.parametrize("rows", [["a"], []])
+def test_an_old_copy_of_a_query_does_not_stop_the_one_that_is_ahead(world, rows):
+    world.write([["a"], []], 0)
+    world.write([["b"], []], 1)
+    ahead = world.tasks([["c"], []], 2)
+    with pytest.raises(StaleReplayError):
+        world.write([rows, []], 0, "copy")
+    world.commit(ahead, 2)
+    assert world.visible == ["a", "b", "c"]
+
+
+def test_an_old_copy_does_not_stop_the_driver_that_is_about_to_decide(world):
+    world.write([["a"]], 0)
+    world.write([["b"]], 1)
+    old = EmptyTask(TaskPlace(STREAM, 0, "copy", 0))
+
+    def copy_commits(step):
+        if step == "decide":
+            with pytest.raises(StaleReplayError):
+                world.commit([old], 0)
+
+    world.write([["c"]], 2, on_step=copy_commits)
+    assert world.visible == ["a", "b", "c"]
+
+
+def test_a_driver_that_was_overtaken_while_it_stood_still_does_not_stop_its_successor(world):
+    old = world.tasks([["a"]], 0, "run-1")
+    world.write([["a"]], 0, "run-2")
+
+    def wake_up(step):
+        if step == "decide":
+            with pytest.raises(CommitFailedError, match="another driver has decided"):
+                world.commit(old, 0)
+
+    world.write([["b"]], 1, "run-2", on_step=wake_up)
+    assert world.visible == ["a", "b"]
+
+
+def test_a_driver_that_cannot_look_before_it_fences_commits_all_the_same(world):
+    port = MemoryDriver(world.kafka)
+    port.decision = Mock(side_effect=KafkaTimeoutError("no answer"))
+    DriverProtocol(port).commit(world.tasks([["a"]]), 0)
+    assert world.visible == ["a"]
+
+
+@pytest.mark.parametrize("known", [[], [EmptyTask(TaskPlace(NAMED, 1, "", 1))]])
+def test_the_abort_of_an_old_version_does_not_stop_a_later_one(known):
+    world = World(NAMED)
+    world.write([["a"]], 1, "")
+    world.write([["b"]], 2, "")
+    ahead = world.tasks([["c"]], 3, "")
+    DriverProtocol(MemoryDriver(world.kafka)).abort([None, *known], NAMED)
+    world.commit(ahead, 3)
+    assert world.visible == ["a", "b", "c"]
+
+
+def test_the_abort_of_a_version_that_is_known_ends_its_tasks_without_a_message():
+    world = World(NAMED)
+    world.write([["a"]], 1, "")
+    world.task(0, ["b"], 2, "")
+    DriverProtocol(MemoryDriver(world.kafka)).abort([None], NAMED, 2)
+    assert {each.state for each in world.kafka.transactions.values()} <= {"committed", "none"}
+    assert world.visible == ["a"]
 
 
 def test_a_query_without_markers_is_refused_unless_told_otherwise(world):

@@ -87,10 +87,11 @@ def test_a_later_batch_costs_one_request_for_each_step(bench):
     bench.commit(bench.task(1), number=1)
     asked = Counter(request.api_key for request in bench.cluster.requests()[before:])
     version_1 = bench.cluster.transaction_version == 1
-    # The task: decision, marker, id, rows, marker, end. The driver: id, decision (read, taken, ended, read).
+    # The task: decision, id, marker, rows, marker, end.
+    # The driver: look, id, decision (read, taken, ended, read).
     assert asked == {
         INIT: 2,
-        OFFSET_FETCH: 4,
+        OFFSET_FETCH: 5,
         PRODUCE: 1,
         COMMIT_OFFSETS: 2,
         END: 2,

@@ -1,6 +1,7 @@
 """DriverProtocol: what the driver does with what its tasks prepared, step by step.
 
-Fence every older driver, see what was decided, refuse what cannot be told or does not fit, decide, commit.
+Refuse a number that is behind, fence every older driver, see what was decided, refuse what cannot be told or
+does not fit, decide, commit.
 Nothing of a number is committed before a decision for it is in Kafka; whoever finds none knows that nothing
 is there. Knows neither Spark nor Kafka. Argument: docs/exactly-once.md.
 """
@@ -11,7 +12,7 @@ import contextlib
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kproducer.errors import FencedError, KafkaError
+from kproducer.errors import FencedError, KafkaError, KafkaTimeoutError
 from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
 from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.spark.errors import (
@@ -81,7 +82,9 @@ class DriverProtocol:
             self._confirm(place)
         self._on_step("committed")
 
-    def abort(self, messages: Sequence[object], identity: WriteIdentity | None = None) -> None:
+    def abort(
+        self, messages: Sequence[object], identity: WriteIdentity | None = None, number: int = 0
+    ) -> None:
         """End what was prepared, so that no reader waits for it. Best effort: a replay does it anyway.
 
         Args:
@@ -89,13 +92,20 @@ class DriverProtocol:
                 transaction just when Spark stopped it.
             identity: of a batch, which nobody may ever repeat: tasks without a message are fenced. Those of
                 a stream are known by their messages alone, and wait for its restart.
+            number: of the batch, or less where it is not known. Where a later one is decided, tasks without
+                a message are left alone: their ids may be those of the run that is ahead.
         """
         prepared = [each.transaction for each in messages if isinstance(each, PreparedTask)]
         unknown: list[str] = []
         if identity is not None:
             unknown = [identity.task(task) for task, each in enumerate(messages) if each is None]
-        if prepared or unknown:
-            with contextlib.suppress(KafkaError):
+        number = max([number, *(each.place.number for each in messages if isinstance(each, TaskMessage))])
+        with contextlib.suppress(KafkaError):
+            if identity is not None and identity.is_remembered and unknown:
+                last = Decision.from_offset(identity.driver, self._port.decision(identity.driver))
+                if last is not None and last.number > number:
+                    unknown = []
+            if prepared or unknown:
                 self._port.abort(prepared, unknown)
 
     # -- steps -----------------------------------------------------------------------------------------
@@ -103,6 +113,13 @@ class DriverProtocol:
     def _decide(
         self, identity: WriteIdentity, number: int, run: str, tasks: Sequence[TaskMessage], count: int
     ) -> None:
+        self._on_step("look")
+        # Before the fence, which could stop the run that took a later decision. What this read misses, the
+        # one after the fence finds, so a timeout here is not an error.
+        with contextlib.suppress(KafkaTimeoutError):
+            seen = self._port.decision(identity.driver)
+            _refuse_later(identity, number, Decision.from_offset(identity.driver, seen))
+            _refuse_overtaken(identity, number, tasks, seen)
         self._on_step("fence_driver")
         self._port.fence([identity.driver])
         self._on_step("decision")
@@ -129,8 +146,7 @@ class DriverProtocol:
 
     def _refuse_unfit(self, identity: WriteIdentity, number: int, run: str, last: Decision | None) -> None:
         """Compare the number with that of the last decision."""
-        if last is not None and last.number > number:
-            raise StaleReplayError.of(numbered(identity, number), last.number)
+        _refuse_later(identity, number, last)
         if identity.kind is not WriteKind.STREAM or self._write_when_uncertain:
             return
         # A run replays nothing but its first batch, so within a run it is no matter that batches without any
@@ -231,6 +247,11 @@ def _task_messages(messages: Sequence[object], number: int | None) -> list[TaskM
 
 def _prepared(tasks: Iterable[TaskMessage]) -> list[PreparedTransaction]:
     return [task.transaction for task in tasks if isinstance(task, PreparedTask)]
+
+
+def _refuse_later(identity: WriteIdentity, number: int, last: Decision | None) -> None:
+    if last is not None and last.number > number:
+        raise StaleReplayError.of(numbered(identity, number), last.number)
 
 
 def _refuse_overtaken(

@@ -204,6 +204,12 @@ class KafkaDriver:
         self._cache = cache
         self._lease: Lease[DriverSession] | None = None
 
+    def decision(self, group: str) -> OffsetAndMetadata | None:
+        """As the port says."""
+        place = _marker_partition(self._options)
+        with _explained(keep=KafkaTimeoutError):
+            return self._session.committed_offsets([group], place, _COURTESY_S, stable=False)[group]
+
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """As the port says."""
         with _explained():

@@ -82,6 +82,9 @@ class TaskKafka(Protocol):
 class DriverKafka(Protocol):
     """What the driver does to transactions of others, and its own."""
 
+    def decision(self, group: str) -> OffsetAndMetadata | None:
+        """The committed offset of a group as it is now: waits for no transaction. With short patience."""
+
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """Fence whoever uses the ids, and end what is open. Back only when all have ended."""
 

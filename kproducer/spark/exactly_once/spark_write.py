@@ -90,7 +90,8 @@ class SparkWrite:
         """See ``DriverProtocol.abort``."""
         port = KafkaDriver(self.options)
         try:
-            self._driver(port).abort(messages, self._batch_identity())
+            # A batch within foreachBatch has its number from its tasks alone, which may have sent none.
+            self._driver(port).abort(messages, self._batch_identity(), self.options.write_version or 0)
         finally:
             port.release(discard=True)
 

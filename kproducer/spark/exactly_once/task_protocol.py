@@ -1,9 +1,10 @@
 """TaskProtocol: what a task does, step by step, so that its rows become visible once, or not at all.
 
-First the driver's last decision is looked at; then everybody who was this task before is fenced; then it is
-seen whether the rows are committed already; then they are written, with the marker that says so, in a
-transaction that the driver will end. Knows neither Spark nor Kafka; a crash after any step is what it is made
-for. Argument: docs/exactly-once.md.
+The task reads the driver's last decision and refuses a number that is behind it, before it fences anybody:
+a copy of a query that is behind must not stop the one that is ahead. Then it fences all earlier attempts of
+this task, reads whether the rows are committed already, and otherwise writes them, with the marker that says
+so, in a transaction that the driver ends. Knows neither Spark nor Kafka; a crash may come after any step.
+Argument: docs/exactly-once.md.
 """
 
 from __future__ import annotations
@@ -80,10 +81,11 @@ class TaskProtocol:
         # decisions may still commit was initialized before this look, and is fenced or settled by what comes.
         self._step("decision")
         decision = self._port.decision(driver)
+        _refuse_later(place, Decision.from_offset(driver, decision))
         self._initialize(place)
         self._step("marker")
         marker = Marker.from_offset(place.name, self._port.marker(place.name))
-        _refuse_later(place, marker, Decision.from_offset(driver, decision))
+        _refuse_later(place, marker)
         checksum = self._new_checksum()
         if marker is not None and marker.number == place.number:
             for batch in batches:
@@ -136,10 +138,9 @@ class TaskProtocol:
         self._on_step(name)
 
 
-def _refuse_later(place: TaskPlace, marker: Marker | None, decision: Decision | None) -> None:
-    latest = max((each.number for each in (marker, decision) if each is not None), default=-1)
-    if latest > place.number:
-        raise StaleReplayError.of(numbered(place.identity, place.number), latest)
+def _refuse_later(place: TaskPlace, found: Marker | Decision | None) -> None:
+    if found is not None and found.number > place.number:
+        raise StaleReplayError.of(numbered(place.identity, place.number), found.number)
 
 
 def _refuse_other_rows(place: TaskPlace, marker: Marker, checksum: RowChecksum) -> None:

@@ -195,6 +195,10 @@ class DriverPort:
         self._ask = answers.ask
         self._owned: dict[str, Identity] = {}
 
+    def decision(self, group: str) -> OffsetAndMetadata | None:
+        (found,) = self._ask("unstable_fetch", (group,))
+        return found  # type: ignore[no-any-return]
+
     def fence(self, transactional_ids: Sequence[str]) -> None:
         for identity in self._ask("init", tuple(transactional_ids)):
             self._owned[identity.transactional_id] = identity

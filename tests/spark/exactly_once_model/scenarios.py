@@ -13,7 +13,7 @@ from unittest import mock
 
 import attrs
 
-from kproducer.errors import KafkaError
+from kproducer.errors import KafkaError, KafkaTimeoutError
 from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
 from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.spark.exactly_once import driver_protocol, marker, task_protocol
@@ -251,6 +251,11 @@ class _UncoveredNeitherFencedNorStable(_UncoveredNotFenced, _UnstableDriver):
     pass
 
 
+class _DriverDoesNotLook(DriverPort):
+    def decision(self, group: str) -> OffsetAndMetadata | None:
+        raise KafkaTimeoutError("the look takes too long")
+
+
 class _DriverAbortsNothing(DriverPort):
     def abort(self, prepared: Iterable[PreparedTransaction], unknown: Sequence[str] = ()) -> None:
         pass
@@ -338,6 +343,7 @@ CONTROLS = [
         bounds=bounds_of(_TWO_TASKS, batches=2, restores=1),
         patches=[
             (task_protocol, "_refuse_later", _nothing),
+            (driver_protocol, "_refuse_later", _nothing),
             (driver_protocol.DriverProtocol, "_refuse_unfit", _nothing),
         ],
         wrong=_TWICE,
@@ -373,6 +379,11 @@ COURTESIES = [
         name="tasks that a replay does not have are waited for, and not fenced",
         bounds=bounds_of(_TWO_TASKS, _ONE_TASK),
         actors={"driver_port": _UncoveredNotFenced},
+    ),
+    Scenario(
+        name="the driver fences without a look before",
+        bounds=bounds_of(_ONE_TASK, _EMPTY_TASK, batches=2, restores=1),
+        actors={"driver_port": _DriverDoesNotLook},
     ),
     Scenario(
         name="nothing is aborted after a failure",
