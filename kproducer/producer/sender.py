@@ -173,9 +173,23 @@ class Sender:
                 poll_timeout_ms = min(poll_timeout_ms, coordinator_delay_ms)
                 accumulator.next_look_ms = self._clock.monotonic_ms() + poll_timeout_ms
                 break
+        if not self._running:
+            poll_timeout_ms = min(poll_timeout_ms or 0, self._close_delay_ms())
+        # Last: the lines above may have failed batches, and the next round has to react to that.
         if self._transactions is not None and self._transactions.take_news():
             poll_timeout_ms = 0
         self._client.poll(poll_timeout_ms or 0, now_ms)
+
+    def _close_delay_ms(self) -> int:
+        """How long a poll may block while the producer is being closed; 0: the loop may be over.
+
+        A batch that expires ends no poll: without this the loop would sleep until the next metadata update.
+        """
+        if self._accumulator.has_unresolved:
+            return _LONGEST_POLL_MS
+        if self._is_ending_transaction():
+            return max(0, self._transaction_end_ms - self._clock.monotonic_ms())
+        return 0
 
     def _run_guarded(self) -> None:
         try:

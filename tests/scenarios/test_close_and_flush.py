@@ -15,6 +15,7 @@ from tests.scenarios.harness import PATIENCE_S, WatchedProducer
 
 PRODUCE, METADATA = 0, 3
 HOURS_MS = 3_600_000
+NOT_ENOUGH_REPLICAS = 19
 
 
 def _quiet_close(producer: WatchedProducer, timeout: float) -> None:
@@ -107,6 +108,18 @@ def test_close_says_how_many_records_were_lost(
     except CloseTimeoutError as error:
         text = str(error)
     assert "7" in text + caplog.text
+
+
+def test_close_ends_when_the_last_record_has_expired(stage: Stage, cluster: FakeCluster) -> None:
+    """No broker has anything to say then, and the next metadata update is minutes away."""
+    cluster.control(PRODUCE, faults.refuse_produce(NOT_ENOUGH_REPLICAS), times=None)
+    producer = stage.producer(cluster, delivery_timeout_ms=500, request_timeout_ms=300)
+    sent = producer.send()
+    closer = threading.Thread(target=producer.close, daemon=True)
+    closer.start()
+    closer.join(PATIENCE_S)
+    assert not closer.is_alive()
+    assert sent.error().outcome is Outcome.REJECTED
 
 
 def test_close_releases_callers_that_wait_for_metadata(stage: Stage, cluster: FakeCluster) -> None:

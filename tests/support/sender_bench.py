@@ -21,6 +21,9 @@ from kproducer.producer.future_record_metadata import FutureRecordMetadata
 from kproducer.producer.producer_metadata import ProducerMetadata
 from kproducer.producer.record_accumulator import RecordAccumulator
 from kproducer.producer.sender import Sender
+from kproducer.producer.transactions.producer_id_and_epoch import ProducerIdAndEpoch
+from kproducer.producer.transactions.transaction_manager import TransactionManager
+from kproducer.producer.transactions.transaction_state import TransactionState
 from tests.support.manual_clock import ManualClock
 from tests.support.scripted_client import ScriptedClient, SentRequest
 
@@ -29,7 +32,13 @@ class Bench:
     """A Sender with everything below it real except the network."""
 
     def __init__(
-        self, *, node_count: int = 2, partition_count: int = 4, version: int = 12, **settings: Any
+        self,
+        *,
+        node_count: int = 2,
+        partition_count: int = 4,
+        version: int = 12,
+        transactions: TransactionManager | None = None,
+        **settings: Any,
     ) -> None:
         defaults: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 100, "delivery_timeout_ms": 60000}
         defaults.update(settings)
@@ -37,9 +46,17 @@ class Bench:
         self.clock = ManualClock()
         self.client = ScriptedClient(version)
         self.pool = BufferPool(self.config.buffer_memory, largest_batch_buffer_bytes(self.config), self.clock)
-        self.accumulator = RecordAccumulator(self.config, self.pool, self.clock)
+        self.transactions = transactions
+        self.accumulator = RecordAccumulator(self.config, self.pool, self.clock, transactions=transactions)
         self.metadata = ProducerMetadata(100, 1000, 300000, 300000)
-        self.sender = Sender(self.client, self.metadata, self.accumulator, self.config, self.clock)  # type: ignore[arg-type]
+        self.sender = Sender(
+            self.client,  # type: ignore[arg-type]
+            self.metadata,
+            self.accumulator,
+            self.config,
+            self.clock,
+            transactions=transactions,
+        )
         self.deliveries: list[tuple[Any, KafkaError | None]] = []
         self.node_count = node_count
         self.partition_count = partition_count
@@ -97,6 +114,17 @@ class Bench:
         assert self.accumulator.incomplete_count == 0
         assert len(self.sender.in_flight) == 0
         assert self.pool.available_bytes == self.config.buffer_memory
+
+
+def initialized_manager(transactional_id: str | None = None) -> TransactionManager:
+    """A manager that has its producer id; with a transactional id, in a transaction of version 2."""
+    manager = TransactionManager(transactional_id, transaction_version=lambda: 2)
+    life = manager._life
+    life.move_to(TransactionState.INITIALIZING)
+    life.initialized(ProducerIdAndEpoch(7, 0))
+    if transactional_id is not None:
+        manager.begin_transaction()
+    return manager
 
 
 def error_of(future: FutureRecordMetadata) -> KafkaError:

@@ -331,7 +331,10 @@ class TransactionManager:
             return 0 if self._calls.in_flight is not None else self._calls.delay_ms(now_ms)
 
     def take_news(self) -> bool:
-        """Whether a request has become due since the last call: the loop must not sleep now."""
+        """Whether something has happened since the last call that the next round reacts to: do not sleep.
+
+        A request has become due, or a batch was given up, which may hold back others until ``resolve``.
+        """
         has_news, self._has_news = self._has_news, False
         return has_news
 
@@ -417,11 +420,13 @@ class TransactionManager:
         """It is given up, and no request carries it any more; also when its records were given up before."""
         self._sequences.failed(batch, outcome)
         self._fail_transaction(error)
+        self._has_news = True
 
     def expired(self, batch: SequencedBatch, error: KafkaError, outcome: Outcome | None) -> None:
         """Its time is over, whether it waits to be sent or for an answer."""
         self._sequences.expired(batch, outcome)
         self._fail_transaction(error)
+        self._has_news = True
 
     def split(self, batch: SequencedBatch, parts: Sequence[SequencedBatch]) -> None:
         """Its records go out in parts, which take its place and its numbers."""

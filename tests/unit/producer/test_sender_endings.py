@@ -10,6 +10,7 @@ from kproducer.errors import DeliveryTimeoutError, RequestTimeoutError
 from tests.support.sender_bench import Bench, error_of
 
 PATIENCE_S = 60.0
+NOT_ENOUGH_REPLICAS = 19
 
 
 def run_to_the_end(bench: Bench) -> None:
@@ -45,6 +46,20 @@ def test_closing_does_not_wait_for_the_answer_to_what_has_failed_already() -> No
     run_to_the_end(bench)
     bench.assert_clean()
     assert bench.sender.records_lost == 0
+
+
+def test_the_expiry_of_the_last_batch_ends_a_closing_loop() -> None:
+    """It ends no poll: until the next metadata update the loop would sleep."""
+    bench = Bench(delivery_timeout_ms=30_000)
+    future = bench.send()
+    bench.client.answer_all(bench.step_one(), bench.clock.now_ms, NOT_ENOUGH_REPLICAS)
+    bench.client.ready_nodes = set()
+    bench.sender.initiate_close()
+    bench.step()
+    assert bench.client.poll_timeouts[-1] > 0
+    bench.step(30_000)
+    assert error_of(future).outcome is Outcome.REJECTED
+    assert bench.client.poll_timeouts[-1] == 0
 
 
 def test_a_loop_that_dies_while_it_resolves_a_batch_still_fails_the_others(monkeypatch: Any) -> None:
