@@ -1,4 +1,4 @@
-"""The arguments of ``send``, checked: headers, partition, timestamp.
+"""Arguments of the producer's methods, checked: headers, partition, timestamp, timeouts, numbers and texts.
 
 Knows nothing of records. Source: KIP-32 (timestamps), KIP-82 (headers).
 """
@@ -16,6 +16,8 @@ from kproducer.errors import InvalidArgumentError, SerializationError
 HeadersInput = Mapping[str, "bytes | str | None"] | Iterable[tuple[str, "bytes | str | None"]]
 
 _INT64_MAX = 2**63 - 1
+#: Of texts in requests: older versions of the protocol count their bytes with 16 bits.
+_LONGEST_TEXT_BYTES = 2**15 - 1
 
 #: A header's two length prefixes; a character of its name takes at most 4 bytes more.
 _HEADER_OVERHEAD_BYTES = 10
@@ -123,3 +125,47 @@ def checked_timeout_s(call: str, timeout: Any) -> float | None:
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout != timeout:
         raise InvalidArgumentError(f"{call}: timeout must be a number of seconds, or None, not {timeout!r}")
     return min(max(timeout, 0), threading.TIMEOUT_MAX)
+
+
+def checked_number(what: str, value: Any, lowest: int, highest: int) -> int:
+    """A whole number within bounds, as an ``int``; ``bool`` is not one.
+
+    Args:
+        what: begins the error's text.
+        value: the argument; an ``int``, or another type that Python takes for an index.
+        lowest, highest: the bounds, both included.
+
+    Raises:
+        InvalidArgumentError: not a whole number, or out of bounds.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = lowest - 1
+    if not lowest <= number <= highest or isinstance(value, bool):
+        raise InvalidArgumentError(f"{what} must be a whole number from {lowest} to {highest}, not {value!r}")
+    return number
+
+
+def checked_text(what: str, value: Any, shortest: int = 0) -> str:
+    """A text that fits into a request.
+
+    Args:
+        what: begins the error's text.
+        value: the argument.
+        shortest: the least number of characters.
+
+    Raises:
+        InvalidArgumentError: not ``str``, too short or too long, or with characters that UTF-8 cannot encode.
+    """
+    if not isinstance(value, str) or len(value) < shortest:
+        raise InvalidArgumentError(f"{what} must be a str{', not empty' if shortest else ''}, not {value!r}")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{what} has text that UTF-8 cannot encode: {error}") from error
+    if size > _LONGEST_TEXT_BYTES:
+        raise InvalidArgumentError(
+            f"{what} has {size} bytes, the most is {_LONGEST_TEXT_BYTES}: {value[:40]!r}..."
+        )
+    return value

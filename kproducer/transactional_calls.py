@@ -8,28 +8,39 @@ kind of it: ``FencedError``): close the producer. Source: KIP-98, KIP-447; Kafka
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
 
-from kproducer.errors import FatalProducerError, IllegalStateError, InvalidArgumentError, KafkaTimeoutError
+from kproducer.errors import (
+    FatalProducerError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerClosedError,
+)
 from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.producer.transactions.transaction_state import PendingOperation
-from kproducer.producer_lifecycle import ProducerLifecycle
-from kproducer.send_arguments import checked_timeout_s
+from kproducer.producer_lifecycle import ProducerLifecycle, refuse_in_the_middle_of_send
+from kproducer.send_arguments import checked_text, checked_timeout_s
 
 if TYPE_CHECKING:
     from kproducer.producer.transactions.transaction_manager import TransactionManager
     from kproducer.producer_engine import ProducerEngine
     from kproducer.types import TopicPartition
 
+_log = logging.getLogger(__name__)
+
 
 class TransactionalCalls(ProducerLifecycle):
     """Mixed into ``KafkaProducer``. ``timeout`` is in seconds; ``None``: ``max_block_ms``.
 
-    A call that ran into its timeout goes on in the background; the same call again waits for it.
+    A call that ran into its timeout goes on in the background; the same call again waits for it. Calls that
+    wait for the I/O thread are refused with IllegalStateError in delivery callbacks, which run on it, and in
+    signal handlers that interrupt ``send``. A call that is refused, or has a wrong argument, starts nothing.
     """
 
     def init_transactions(self, timeout: float | None = None) -> None:
@@ -41,8 +52,8 @@ class TransactionalCalls(ProducerLifecycle):
             FatalProducerError: the brokers have no transactions, or not with these settings.
             IllegalStateError: there is no ``transactional_id``, or it was called before.
         """
-        engine, manager = self._transactional("init_transactions")
-        self._wait(engine, manager, manager.begin_initialize(), timeout)
+        engine, manager, timeout_s = self._waiting("init_transactions", timeout)
+        self._wait(engine, manager, manager.begin_initialize(), timeout_s)
 
     def change_transactional_id(self, transactional_id: str) -> None:
         """Go on under another transactional id, or anew under the same; ``init_transactions`` has to follow.
@@ -51,13 +62,12 @@ class TransactionalCalls(ProducerLifecycle):
         ``init_transactions``, between transactions, and after ``prepare``, whose result stays good.
 
         Raises:
-            InvalidArgumentError: the id is no text, or empty.
+            InvalidArgumentError: the id is no text, empty, or longer than 32767 bytes.
             IllegalStateError: a transaction is open, or a call that timed out goes on; nothing has changed.
             AbortTransactionError: a transaction has to be aborted first.
             FatalProducerError: the producer is of no use any more.
         """
-        if not isinstance(transactional_id, str) or not transactional_id:
-            raise InvalidArgumentError(f"transactional_id must be a text, not empty: {transactional_id!r}")
+        transactional_id = checked_text("transactional_id", transactional_id, shortest=1)
         manager = self._transactional("change_transactional_id")[1]
         manager.change_transactional_id(transactional_id)
         # Not around the call: a beginning transaction takes the two locks the other way round.
@@ -84,12 +94,12 @@ class TransactionalCalls(ProducerLifecycle):
         """Make positions of a consumer group part of the transaction: they count when it is committed.
 
         Raises:
-            InvalidArgumentError: offsets or group make no sense.
+            InvalidArgumentError: offsets or group cannot be sent; the transaction goes on without them.
             KafkaTimeoutError, IllegalStateError, AbortTransactionError, FatalProducerError: as others here.
         """
-        engine, manager = self._transactional("send_offsets_to_transaction")
+        engine, manager, timeout_s = self._waiting("send_offsets_to_transaction", timeout)
         operation = manager.send_offsets(offsets, group_metadata)
-        self._wait(engine, manager, operation, timeout)
+        self._wait(engine, manager, operation, timeout_s)
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Write what was sent, then commit.
@@ -99,30 +109,36 @@ class TransactionalCalls(ProducerLifecycle):
             KafkaTimeoutError: not known yet; call it again. An abort is not possible any more.
             FatalProducerError, IllegalStateError: as others here.
         """
-        engine, manager = self._transactional("commit_transaction")
-        self._commit(engine, manager, timeout)
+        engine, manager, timeout_s = self._waiting("commit_transaction", timeout)
+        self._commit(engine, manager, timeout_s)
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Give up what was not sent; nobody reads what was. Raises as ``commit_transaction``."""
-        engine, manager = self._transactional("abort_transaction")
-        self._wait(engine, manager, manager.begin_abort(), timeout)
+        engine, manager, timeout_s = self._waiting("abort_transaction", timeout)
+        self._wait(engine, manager, manager.begin_abort(), timeout_s)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Begin, and commit at the end of the block; abort when the block raises, or when the commit must.
 
-        Whatever made it abort is raised.
+        Raises the error that made it abort; if the abort does not succeed, a warning in the log says so.
+        A KafkaTimeoutError of the commit aborts nothing: the commit goes on, and ``commit_transaction`` waits
+        for it.
         """
+        self._waiting("transaction", None)
         self.begin_transaction()
         try:
             yield
+        except BaseException as error:
+            self._abort_after(error)
+            raise
+        try:
             self.commit_transaction()
         except (FatalProducerError, KafkaTimeoutError):
-            # Nothing can be aborted any more; or the commit goes on, and may be waited for.
+            # Nothing can be aborted any more, or the commit goes on.
             raise
-        except BaseException:
-            with contextlib.suppress(FatalProducerError, IllegalStateError):
-                self.abort_transaction()
+        except BaseException as error:
+            self._abort_after(error)
             raise
 
     def prepare(self, timeout: float | None = None) -> PreparedTransaction:
@@ -131,8 +147,8 @@ class TransactionalCalls(ProducerLifecycle):
         Raises as ``commit_transaction``. No transaction can be begun here until this one has ended, by
         ``commit_transaction`` or ``abort_transaction``; or else in another process, and this producer closed.
         """
-        engine, manager = self._transactional("prepare")
-        self._flush(engine, timeout)
+        engine, manager, timeout_s = self._waiting("prepare", timeout)
+        self._flush(engine, timeout_s)
         return manager.prepare(engine.accumulator.incomplete_count > 0)
 
     def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
@@ -141,20 +157,21 @@ class TransactionalCalls(ProducerLifecycle):
         Harmless when it was committed before.
 
         Raises:
+            InvalidArgumentError: ``prepared`` is not what ``prepare`` returned for this transactional id.
             TransactionAbortedError: it was aborted.
             FencedError: its epoch is gone: it ran out of time, or a newer producer has taken over. In the
                 second case it may have been committed before.
             KafkaTimeoutError, FatalProducerError, IllegalStateError: as others here.
         """
-        engine, manager = self._transactional("commit_prepared")
+        engine, manager, timeout_s = self._waiting("commit_prepared", timeout)
         manager.take_over(prepared)
-        self._commit(engine, manager, timeout)
+        self._commit(engine, manager, timeout_s)
 
     def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
         """As ``commit_prepared``, to abort it. IllegalStateError: it was committed."""
-        engine, manager = self._transactional("abort_prepared")
+        engine, manager, timeout_s = self._waiting("abort_prepared", timeout)
         manager.take_over(prepared)
-        self._wait(engine, manager, manager.begin_abort(), timeout)
+        self._wait(engine, manager, manager.begin_abort(), timeout_s)
 
     # -- waiting ---------------------------------------------------------------------------------------
 
@@ -165,17 +182,46 @@ class TransactionalCalls(ProducerLifecycle):
             raise IllegalStateError(f"{name}: set transactional_id to use transactions")
         return engine, manager
 
-    def _commit(self, engine: ProducerEngine, manager: TransactionManager, timeout: float | None) -> None:
+    def _waiting(self, name: str, timeout: float | None) -> tuple[ProducerEngine, TransactionManager, float]:
+        """For calls that wait: whatever may refuse them is checked here, before they start anything.
+
+        Returns the engine, the manager, and the timeout in seconds.
+        """
+        timeout_s = checked_timeout_s(name, timeout)
+        engine, manager = self._transactional(name)
+        if engine.is_io_thread:
+            raise IllegalStateError(
+                f"{name}() in a delivery callback would deadlock: it waits for the thread it runs on; "
+                "call it where the sending ends"
+            )
+        refuse_in_the_middle_of_send(name, engine.accumulator)
+        return engine, manager, self._config.max_block_ms / 1000 if timeout_s is None else timeout_s
+
+    def _commit(self, engine: ProducerEngine, manager: TransactionManager, timeout_s: float) -> None:
         operation = manager.begin_commit()
         engine.accumulator.begin_flush()
         engine.sender.wakeup()
         try:
-            self._wait(engine, manager, operation, timeout)
+            self._wait(engine, manager, operation, timeout_s)
         finally:
             engine.accumulator.await_flush_completion(0)
 
-    def _flush(self, engine: ProducerEngine, timeout: float | None) -> None:
-        timeout_s = self._timeout_s("prepare", timeout)
+    def _abort_after(self, error: BaseException) -> None:
+        """Abort without hiding the error that is the reason for it."""
+        try:
+            self.abort_transaction()
+        except (FatalProducerError, IllegalStateError, ProducerClosedError):
+            # The producer has failed or was closed, or the block has ended the transaction itself.
+            pass
+        except KafkaError as failure:
+            _log.warning(
+                "Producer %s: the transaction in which %s was raised is not aborted yet: %s",
+                self._config.transactional_id,
+                type(error).__name__,
+                failure,
+            )
+
+    def _flush(self, engine: ProducerEngine, timeout_s: float) -> None:
         engine.accumulator.begin_flush()
         engine.sender.wakeup()
         if not engine.accumulator.await_flush_completion(timeout_s * 1000):
@@ -186,21 +232,13 @@ class TransactionalCalls(ProducerLifecycle):
         engine: ProducerEngine,
         manager: TransactionManager,
         operation: PendingOperation,
-        timeout: float | None,
+        timeout_s: float,
     ) -> None:
-        name = operation.name
-        timeout_s = self._timeout_s(name, timeout)
-        if engine.is_io_thread:
-            raise IllegalStateError(f"{name}() in a delivery callback would wait for itself")
         if not operation.wait(timeout_s):
             causes = "; ".join(filter(None, (manager.waits_for, engine.last_errors())))
             raise KafkaTimeoutError(
-                f"{name}: not done within {timeout_s} s; it goes on, and another call waits for it"
+                f"{operation.name}: not done within {timeout_s} s; it goes on, and another call waits for it"
                 f"{f'; {causes}' if causes else ''}"
             )
         manager.acknowledge(operation)
         operation.raise_if_failed()
-
-    def _timeout_s(self, name: str, timeout: float | None) -> float:
-        timeout_s = checked_timeout_s(name, timeout)
-        return self._config.max_block_ms / 1000 if timeout_s is None else timeout_s

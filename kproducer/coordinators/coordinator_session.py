@@ -23,7 +23,8 @@ from kproducer.errors import IllegalStateError, InvalidArgumentError, KafkaError
 from kproducer.producer.transactions.consumer_offsets import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
-    check_offsets,
+    checked_group,
+    checked_offsets,
 )
 from kproducer.producer.transactions.coordinator_calls import KnownCoordinators
 from kproducer.producer.transactions.open_transaction import PreparedTransaction
@@ -123,8 +124,8 @@ class CoordinatorSession:
             KafkaTimeoutError: not done in time.
             AuthorizationError: id (Write), group (Read) or topic (Read) lacks a permission.
         """
-        group_metadata = ConsumerGroupMetadata(group)
-        check_offsets(offsets, group_metadata)
+        group_metadata = checked_group(ConsumerGroupMetadata(group))
+        offsets = checked_offsets(offsets)
         deadline_ms = self._deadline_ms("write_offsets", timeout_s)
         producer = self._producers.pop(transactional_id, None)
         if producer is None:

@@ -96,7 +96,7 @@ class OffsetFetch:
                 return GroupAnswer(
                     0,
                     OffsetAndMetadata(
-                        found.committed_offset, found.committed_leader_epoch, found.metadata or ""
+                        found.committed_offset, found.metadata or "", found.committed_leader_epoch
                     ),
                 )
         return GroupAnswer(_UNKNOWN_SERVER_ERROR)

@@ -38,3 +38,9 @@ def incomplete_count(producer: KafkaProducer) -> int:
     """Batches that are neither acknowledged nor failed."""
     count: int = _engine(producer).accumulator.incomplete_count
     return count
+
+
+def is_ending_transaction(producer: KafkaProducer) -> bool:
+    """Whether a commit or an abort goes on in the background."""
+    is_ending: bool = _engine(producer).transactions.is_ending
+    return is_ending

@@ -6,12 +6,16 @@ Plain data, guarded by the manager's lock. PreparedTransaction is what another p
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
+from kproducer.errors import InvalidArgumentError
+from kproducer.kernel.layout import INT16_MAX
 from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.producer.transactions.transaction_state import PendingOperation
+from kproducer.send_arguments import checked_number, checked_text
 from kproducer.types import TopicPartition
+
+_INT64_MAX: Final = 2**63 - 1
 
 
 class PreparedTransaction(NamedTuple):
@@ -31,6 +35,20 @@ class PreparedTransaction(NamedTuple):
     is_empty: bool = False
 
 
+def checked_prepared(prepared: PreparedTransaction) -> PreparedTransaction:
+    """Raise InvalidArgumentError for what ``prepare`` cannot have returned. Returns it."""
+    given: Any = prepared
+    if not isinstance(given, PreparedTransaction):
+        raise InvalidArgumentError(
+            f"prepared must be the PreparedTransaction that prepare() returned, not {given!r}"
+        )
+    checked_text(f"transactional_id of {given}", given.transactional_id, shortest=1)
+    checked_number(f"producer_id of {given}", given.producer_id, 0, _INT64_MAX)
+    checked_number(f"epoch of {given}", given.epoch, 0, INT16_MAX)
+    checked_number(f"transaction_version of {given}", given.transaction_version, 1, 2)
+    return prepared
+
+
 class OffsetsTask:
     """One call of ``send_offsets_to_transaction``.
 
@@ -41,9 +59,9 @@ class OffsetsTask:
     __slots__ = ("group", "operation", "remaining")
 
     def __init__(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> None:
-        self.remaining = dict(offsets)
+        self.remaining = offsets
         self.group = group
         self.operation = PendingOperation("send_offsets_to_transaction")
 

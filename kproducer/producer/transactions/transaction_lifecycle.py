@@ -19,7 +19,11 @@ from kproducer.errors import (
     KafkaError,
     TransactionAbortedError,
 )
-from kproducer.producer.transactions.open_transaction import OpenTransaction, PreparedTransaction
+from kproducer.producer.transactions.open_transaction import (
+    OpenTransaction,
+    PreparedTransaction,
+    checked_prepared,
+)
 from kproducer.producer.transactions.producer_id_and_epoch import ProducerIdAndEpoch
 from kproducer.producer.transactions.sequence_tracker import SequenceTracker
 from kproducer.producer.transactions.transaction_state import (
@@ -98,8 +102,9 @@ class TransactionLifecycle:
         """Begin a step that somebody waits for.
 
         Returns:
-            None: go on, ``operation`` is the new one. Else the one of that name that was begun before and not
-            seen to the end, for instance because of a timeout: the caller waits for that.
+            None: go on, and once the state allows the step, replace ``operation``. Else the one of that name
+            that was begun before and not seen to the end, for instance because of a timeout: the caller waits
+            for that.
 
         Raises:
             IllegalStateError: another step is not done yet.
@@ -111,7 +116,6 @@ class TransactionLifecycle:
             raise IllegalStateError(
                 f"{name}: {earlier.name} is not done yet; call {earlier.name} again to wait for it"
             )
-        self.operation = None
         return None
 
     def refuse_call(self, name: str, instead: str) -> NoReturn:
@@ -154,7 +158,7 @@ class TransactionLifecycle:
         _log.debug("Producer %s goes on as %s", self.transactional_id, transactional_id)
         self.transactional_id = transactional_id
         # The sequences stay as they are until the next initialization: they belong to the I/O thread.
-        self.cause = self.transaction = None
+        self.cause = self.transaction = self.operation = None
         self.can_raise_epoch = False
 
     # -- hand-over -------------------------------------------------------------------------------------
@@ -175,17 +179,28 @@ class TransactionLifecycle:
 
     def take_over(self, prepared: PreparedTransaction) -> None:
         """See ``TransactionManager.take_over``."""
+        checked_prepared(prepared)
         if prepared.transactional_id != self.transactional_id:
             raise InvalidArgumentError(
                 f"{prepared} is of another transactional id than {self.transactional_id!r}"
             )
+        producer = ProducerIdAndEpoch(prepared.producer_id, prepared.epoch)
+        if (
+            self.transaction is not None
+            and self.transaction.is_taken_over
+            and self.sequences.producer == producer
+            and self.state in (_S.PREPARED, _S.COMMITTING, _S.ABORTING)
+        ):
+            # The call that took it over has timed out, or was interrupted, and is made again.
+            return
         if self.state is not _S.UNINITIALIZED:
             self.refuse_call("take_over", "take a producer that was not initialized")
+        self.operation = None
         self.move_to(_S.PREPARED)
         self.transaction = OpenTransaction(prepared.transaction_version, is_taken_over=True)
         if prepared.is_empty:
             self.transaction.has_started = self.transaction.may_have_started = False
-        self.sequences.reset(ProducerIdAndEpoch(prepared.producer_id, prepared.epoch))
+        self.sequences.reset(producer)
 
     # -- for batches -----------------------------------------------------------------------------------
 

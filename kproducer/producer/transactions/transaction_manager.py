@@ -27,7 +27,8 @@ from kproducer.errors import (
 from kproducer.producer.transactions.consumer_offsets import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
-    check_offsets,
+    checked_group,
+    checked_offsets,
 )
 from kproducer.producer.transactions.coordinator_calls import CoordinatorCalls, KnownCoordinators
 from kproducer.producer.transactions.coordinator_dialogue import CoordinatorDialogue
@@ -151,6 +152,7 @@ class TransactionManager:
                 life.refuse_call(
                     "begin_transaction", "call init_transactions once, then end each transaction"
                 )
+            life.operation = None
             # First: as soon as the state says so records come.
             life.transaction = OpenTransaction(2 if self._transaction_version() >= 2 else 1)
             life.move_to(_S.IN_TRANSACTION)
@@ -206,16 +208,15 @@ class TransactionManager:
         """Make positions of a group part of the transaction.
 
         Raises:
-            InvalidArgumentError: offsets or group make no sense. And as ``begin_commit``.
+            InvalidArgumentError: offsets or group cannot be sent. And as ``begin_commit``.
         """
-        check_offsets(offsets, group)
+        task = OffsetsTask(checked_offsets(offsets), checked_group(group))
         with self._lock:
             self._check_transactional("send_offsets_to_transaction")
             transaction = self._life.transaction
             if transaction is None or self._life.state is not _S.IN_TRANSACTION:
                 self._life.refuse_call("send_offsets_to_transaction", "begin a transaction first")
-            task = OffsetsTask(offsets, group)
-            if offsets:
+            if task.remaining:
                 transaction.offsets.append(task)
             else:
                 task.operation.succeed()
@@ -252,7 +253,12 @@ class TransactionManager:
             self._calls.start_over()
 
     def take_over(self, prepared: PreparedTransaction) -> None:
-        """Become able to end another process's transaction, instead of being initialized."""
+        """Become able to end another process's transaction, instead of being initialized.
+
+        Raises:
+            InvalidArgumentError: not a transaction of this transactional id.
+            IllegalStateError: the producer was initialized, or is ending another transaction.
+        """
         with self._lock:
             self._life.take_over(prepared)
 

@@ -147,9 +147,7 @@ def groups_of(request: Any) -> list[str]:
 
 
 def truth(names: list[str]) -> dict[str, OffsetAndMetadata | None]:
-    return {
-        name: None if name == "g2" else OffsetAndMetadata(int(name[1:]) * 100, -1, name) for name in names
-    }
+    return {name: None if name == "g2" else OffsetAndMetadata(int(name[1:]) * 100, name) for name in names}
 
 
 @pytest.mark.parametrize("newest", [7, 8, 9])
