@@ -1,7 +1,7 @@
 """The state of each node's connection: life cycle, reconnect backoff, setup timeout, addresses, throttle.
 
-A table of states stepped by the network client; does no I/O of its own, except that it asks the host
-resolver it was given. Source: Kafka class ``ClusterConnectionStates``; KIP-144 and KIP-580 (backoff),
+A table of states stepped by the network client; does no I/O of its own, except that it begins lookups of host
+names, which end elsewhere. Source: Kafka class ``ClusterConnectionStates``; KIP-144 and KIP-580 (backoff),
 KIP-601 (setup timeout), KIP-302 (all addresses), KIP-219 (throttling).
 """
 
@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.errors import IllegalStateError, KafkaError
-from kproducer.network.host_resolver import HostResolver, ResolvedAddress
+from kproducer.network.background_resolver import BeginLookup, Lookup
+from kproducer.network.host_resolver import ResolvedAddress
 
 #: A wait that only an event ends.
 FOREVER_MS = 2**63 - 1
@@ -21,12 +22,15 @@ FOREVER_MS = 2**63 - 1
 BACKOFF_MULTIPLIER = 2
 BACKOFF_JITTER = 0.2
 
+#: A lookup that takes longer is a slow one: other nodes need not wait for its end.
+SLOW_LOOKUP_MS = 1000
+
 
 class ConnectionState(enum.Enum):
     """Where the connection to a node stands."""
 
     DISCONNECTED = "disconnected"
-    #: TCP connect or a handshake under way.
+    #: Lookup of the host name, TCP connect or a handshake under way.
     CONNECTING = "connecting"
     #: Bytes may flow; asked which versions the broker speaks, no answer yet.
     CHECKING_API_VERSIONS = "checking_api_versions"
@@ -59,6 +63,7 @@ class _NodeState:
         "host",
         "last_address",
         "last_attempt_ms",
+        "lookup",
         "port",
         "reconnect_backoff_ms",
         "setup_timeout_ms",
@@ -79,6 +84,8 @@ class _NodeState:
         self.addresses: Sequence[ResolvedAddress] = ()
         self.address_index = 0
         self.last_address: ResolvedAddress | None = None
+        #: Begun and not used yet. It outlives an attempt that did not wait for its end.
+        self.lookup: Lookup | None = None
         self.authentication_error: KafkaError | None = None
 
 
@@ -87,8 +94,9 @@ class ClusterConnectionStates:
 
     Args:
         reconnect_backoff_ms, reconnect_backoff_max_ms: wait between attempts, doubling, jittered by a fifth.
-        setup_timeout_ms, setup_timeout_max_ms: time for a connection to be usable, growing likewise.
-        host_resolver: name to addresses.
+        setup_timeout_ms, setup_timeout_max_ms: time for a lookup of the host name, and then for a connection
+            to be usable, growing likewise.
+        begin_lookup: name to addresses.
         random: for the jitter.
     """
 
@@ -98,7 +106,7 @@ class ClusterConnectionStates:
         reconnect_backoff_max_ms: int,
         setup_timeout_ms: int,
         setup_timeout_max_ms: int,
-        host_resolver: HostResolver,
+        begin_lookup: BeginLookup,
         random: random_module.Random | None = None,
     ) -> None:
         # fixed after construction
@@ -108,10 +116,11 @@ class ClusterConnectionStates:
         self._setup_timeout = ExponentialBackoff(
             setup_timeout_ms, BACKOFF_MULTIPLIER, setup_timeout_max_ms, BACKOFF_JITTER, random
         )
-        self._host_resolver = host_resolver
+        self._begin_lookup = begin_lookup
         # I/O thread only
         self._nodes: dict[str, _NodeState] = {}
         self._connecting: set[str] = set()
+        self._resolving: set[str] = set()  # those of _connecting that wait for a lookup
 
     # -- questions -------------------------------------------------------------------------------------
 
@@ -147,9 +156,18 @@ class ClusterConnectionStates:
         """Whether TCP is up, whatever the version check is doing."""
         return self.state(node_id) in (_S.CHECKING_API_VERSIONS, _S.READY)
 
-    def is_preparing(self, node_id: str) -> bool:
-        """Whether the connection is on its way to ready."""
-        return self.state(node_id) in _PREPARING_STATES
+    def is_preparing(self, node_id: str, now_ms: int) -> bool:
+        """Whether the connection is on its way to ready, and not held up by a slow lookup."""
+        node = self._nodes.get(node_id)
+        return (
+            node is not None
+            and node.state in _PREPARING_STATES
+            and not (node_id in self._resolving and now_ms - node.last_attempt_ms >= SLOW_LOOKUP_MS)
+        )
+
+    def is_resolving(self, node_id: str) -> bool:
+        """Whether the node's host name is being looked up."""
+        return node_id in self._resolving
 
     def is_disconnected(self, node_id: str) -> bool:
         """Whether there is no connection and none is being made."""
@@ -167,10 +185,9 @@ class ClusterConnectionStates:
             and (node.failed_setups > 0 or node.failed_attempts > 1)
         )
 
-    @property
-    def is_any_preparing(self) -> bool:
-        """Whether any node's connection is on its way to ready."""
-        return any(node.state in _PREPARING_STATES for node in self._nodes.values())
+    def is_any_preparing(self, now_ms: int) -> bool:
+        """Whether ``is_preparing`` holds for any node."""
+        return any(self.is_preparing(node_id, now_ms) for node_id in self._nodes)
 
     def authentication_error(self, node_id: str) -> KafkaError | None:
         """Why the node refused us, until a later connection succeeds."""
@@ -211,10 +228,16 @@ class ClusterConnectionStates:
         return [node_id for node_id in self._connecting if self._setup_left_ms(node_id, now_ms) < 0]
 
     def next_setup_timeout_ms(self, now_ms: int) -> int:
-        """How long until the next connecting node runs into its setup timeout; FOREVER_MS: none is."""
+        """How long until the next connecting node runs into its setup timeout, or its lookup becomes a slow
+        one; FOREVER_MS: no node is connecting."""
         if not self._connecting:
             return FOREVER_MS
-        return max(min(self._setup_left_ms(node_id, now_ms) for node_id in self._connecting) + 1, 0)
+        delay_ms = max(min(self._setup_left_ms(node_id, now_ms) for node_id in self._connecting) + 1, 0)
+        for node_id in self._resolving:
+            slow_in_ms = self._nodes[node_id].last_attempt_ms + SLOW_LOOKUP_MS - now_ms
+            if 0 < slow_in_ms < delay_ms:
+                delay_ms = slow_in_ms
+        return delay_ms
 
     def _setup_left_ms(self, node_id: str, now_ms: int) -> int:
         node = self._nodes[node_id]
@@ -222,11 +245,12 @@ class ClusterConnectionStates:
 
     # -- moves -----------------------------------------------------------------------------------------
 
-    def connecting(self, node_id: str, now_ms: int, host: str, port: int) -> ResolvedAddress:
+    def connecting(self, node_id: str, now_ms: int, host: str, port: int) -> ResolvedAddress | None:
         """An attempt begins: the address to connect to, another one at each attempt.
 
-        Every address of the host is tried once before any is tried again; then the name is resolved anew.
-        Raises NetworkError when that fails: the state is CONNECTING then, and ``disconnected`` must follow.
+        Every address of the host is tried once before any is tried again; then the name is looked up again.
+        ``None``: it is being looked up, and ``looked_up`` tells when that has ended.
+        Raises NetworkError when it failed: the state is CONNECTING then, and ``disconnected`` must follow.
         """
         node = self._nodes.get(node_id)
         if node is None or (node.host, node.port) != (host, port):
@@ -240,16 +264,38 @@ class ClusterConnectionStates:
         self._move(node_id, node, ConnectionState.CONNECTING)
         node.last_attempt_ms = now_ms
         self._connecting.add(node_id)
-        return self._next_address(node)
-
-    def _next_address(self, node: _NodeState) -> ResolvedAddress:
         node.address_index += 1
-        if node.address_index >= len(node.addresses):
-            node.addresses = self._host_resolver(node.host, node.port)
-            # A fresh round must not begin with the address that the last round ended with.
-            repeats = len(node.addresses) > 1 and node.addresses[0] == node.last_address
-            node.address_index = 1 if repeats else 0
+        if node.address_index < len(node.addresses):
+            node.last_address = node.addresses[node.address_index]
+            return node.last_address
+        if node.lookup is None:
+            node.lookup = self._begin_lookup(host, port)
+        self._resolving.add(node_id)
+        return self.resolved_address(node_id, now_ms) if node.lookup.done() else None
+
+    def looked_up(self) -> list[str]:
+        """Connecting nodes whose lookup has ended: ask each for its ``resolved_address``."""
+        if not self._resolving:
+            return []
+        lookups = {node_id: self._nodes[node_id].lookup for node_id in self._resolving}
+        return [node_id for node_id, lookup in lookups.items() if lookup is not None and lookup.done()]
+
+    def resolved_address(self, node_id: str, now_ms: int) -> ResolvedAddress:
+        """The address to connect to, after a lookup that has ended. The setup timeout counts from here.
+
+        Raises NetworkError, as ``connecting`` does.
+        """
+        node = self._node(node_id)
+        self._resolving.discard(node_id)
+        lookup, node.lookup = node.lookup, None
+        assert lookup is not None
+        node.addresses = ()
+        node.addresses = lookup.result(timeout=0)
+        # A fresh round must not begin with the address that the last round ended with.
+        repeats = len(node.addresses) > 1 and node.addresses[0] == node.last_address
+        node.address_index = 1 if repeats else 0
         node.last_address = node.addresses[node.address_index]
+        node.last_attempt_ms = now_ms
         return node.last_address
 
     def checking_api_versions(self, node_id: str) -> None:
@@ -286,6 +332,7 @@ class ClusterConnectionStates:
         node.failed_attempts += 1
         node.throttled_until_ms = 0
         self._connecting.discard(node_id)
+        self._resolving.discard(node_id)
         if was is ConnectionState.CONNECTING:
             node.failed_setups += 1
             node.setup_timeout_ms = self._setup_timeout.backoff_ms(node.failed_setups)
@@ -303,6 +350,7 @@ class ClusterConnectionStates:
         """Forget the node."""
         self._nodes.pop(node_id, None)
         self._connecting.discard(node_id)
+        self._resolving.discard(node_id)
 
     def retain(self, node_ids: Iterable[str]) -> None:
         """Forget disconnected nodes that are not among ``node_ids`` (brokers that left the cluster)."""

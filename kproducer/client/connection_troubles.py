@@ -81,6 +81,8 @@ class ConnectionTroubles:
         """What a connection without error waits for. A peer that keeps silent has no error for long."""
         state = self._states.state(node_id)
         broker = self.broker(node_id)
+        if self._states.is_resolving(node_id):
+            return f"the name service has not answered for the host name of {broker} yet"
         if state is ConnectionState.CONNECTING:
             return f"still connecting to {broker} (socket_connection_setup_timeout_ms)"
         limit = f"(request_timeout_ms={self._request_timeout_ms})"

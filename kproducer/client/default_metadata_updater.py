@@ -147,9 +147,9 @@ class DefaultMetadataUpdater:
                 raise
             return self._request_timeout_ms
         # One connection at a time: a second one would only be made because the first needs a moment.
-        if not client.is_any_node_preparing():
+        if not client.is_any_node_preparing(now_ms):
             client.connect_if_possible(node, now_ms)
-        if not client.is_any_node_preparing():
+        if not client.is_any_node_preparing(now_ms):
             return max(self._metadata.time_to_next_update(now_ms), 1)  # failed at once
         # The end of the preparation, good or bad, ends the poll.
         return self._request_timeout_ms

@@ -23,8 +23,8 @@ class MetadataClient(Protocol):
     def are_all_nodes_unreachable(self) -> bool:
         """Whether the last attempt to connect failed for each of the known nodes."""
 
-    def is_any_node_preparing(self) -> bool:
-        """Whether any connection is on its way to ready."""
+    def is_any_node_preparing(self, now_ms: int) -> bool:
+        """Whether any connection is on its way to ready, and not held up by a slow name service."""
 
     def can_send(self, node: Node, now_ms: int) -> bool:
         """Whether a request to this node may be sent now."""

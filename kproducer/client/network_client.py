@@ -36,7 +36,8 @@ from kproducer.errors import (
     RemoteProtocolError,
     RequestTimeoutError,
 )
-from kproducer.network.host_resolver import HostResolver, resolve_host
+from kproducer.network.background_resolver import BackgroundResolver, BeginLookup
+from kproducer.network.host_resolver import ResolvedAddress
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.protocol.registry import ApiKey, api_name
@@ -61,7 +62,7 @@ class NetworkClient:
         metadata_updater: knows the nodes and is told of answers and disconnects.
         config: client id, timeouts, backoffs, in-flight limit.
         clock: the time after a poll.
-        host_resolver: host name to addresses.
+        begin_lookup: host name to addresses; ``None``: asked of the operating system on other threads.
         random: for backoff jitter and the choice among equal nodes.
         software_version: sent to brokers together with our name (KIP-511).
     """
@@ -73,7 +74,7 @@ class NetworkClient:
         config: ProducerConfig,
         clock: Clock,
         *,
-        host_resolver: HostResolver = resolve_host,
+        begin_lookup: BeginLookup | None = None,
         random: random_module.Random | None = None,
         software_version: str = "0",
     ) -> None:
@@ -88,12 +89,13 @@ class NetworkClient:
         self.api_versions = ApiVersions()
         self._negotiated = NegotiatedVersions()
         # I/O thread only
+        self._resolver = BackgroundResolver(selector.wakeup)
         self._states = ClusterConnectionStates(
             config.reconnect_backoff_ms,
             config.reconnect_backoff_max_ms,
             config.socket_connection_setup_timeout_ms,
             config.socket_connection_setup_timeout_max_ms,
-            host_resolver,
+            begin_lookup if begin_lookup is not None else self._resolver.begin,
             self._random,
         )
         self._in_flight = InFlightRequests(config.max_in_flight_requests_per_connection)
@@ -180,9 +182,9 @@ class NetworkClient:
         """Whether the last attempt to connect failed for each of the known nodes."""
         return all(self._states.is_unreachable(str(node.id)) for node in self._metadata_updater.fetch_nodes())
 
-    def is_any_node_preparing(self) -> bool:
-        """Whether any connection is on its way to ready."""
-        return self._states.is_any_preparing
+    def is_any_node_preparing(self, now_ms: int) -> bool:
+        """Whether any connection is on its way to ready, and not held up by a slow name service."""
+        return self._states.is_any_preparing(now_ms)
 
     def shortest_poll_delay_ms(self, now_ms: int) -> int:
         """How long until any known node's backoff or throttling is over."""
@@ -335,6 +337,7 @@ class NetworkClient:
             self._handle_disconnections(responses, now_ms)
             self._handle_connections()
             self._ask_for_versions(now_ms)
+            self._handle_lookups(responses, now_ms)
             self._handle_setup_timeouts(responses, now_ms)
             self._handle_request_timeouts(responses, now_ms)
         finally:
@@ -369,6 +372,7 @@ class NetworkClient:
         if self._closed:
             return
         self._closing = self._closed = True
+        self._resolver.close()
         self._selector.close()
         self._metadata_updater.close()
         responses, self._aborted = self._aborted, []
@@ -381,6 +385,7 @@ class NetworkClient:
     def release_after_fork(self) -> None:
         """In a forked child: give back inherited descriptors; the parent's connections are not touched."""
         self._closing = self._closed = True
+        self._resolver.release_after_fork()
         self._selector.release_after_fork()
 
     # -- what a poll brought ---------------------------------------------------------------------------
@@ -489,13 +494,23 @@ class NetworkClient:
             builder = ApiVersionsRequestBuilder(version, SOFTWARE_NAME, self._software_version)
             self._send(self.new_client_request(node_id, builder, now_ms, True), True, now_ms)
 
+    def _handle_lookups(self, responses: list[ClientResponse], now_ms: int) -> None:
+        """Connect to the nodes whose addresses are known by now."""
+        for node_id in self._states.looked_up():
+            try:
+                self._connect(node_id, self._states.resolved_address(node_id, now_ms))
+            except NetworkError as error:
+                self._connection_ended(node_id, now_ms, error, responses)
+
     def _handle_setup_timeouts(self, responses: list[ClientResponse], now_ms: int) -> None:
         for node_id in self._states.nodes_past_setup_timeout(now_ms):
             limit_ms = self._states.setup_timeout_ms(node_id)
+            what = "no connection to"
+            if self._states.is_resolving(node_id):
+                what = "the name service has not answered for the host name of"
             self._selector.close(node_id)
             error = NetworkError(
-                f"no connection to {self._broker(node_id)} within {limit_ms} ms"
-                " (socket_connection_setup_timeout_ms)"
+                f"{what} {self._broker(node_id)} within {limit_ms} ms (socket_connection_setup_timeout_ms)"
             )
             self._connection_ended(node_id, now_ms, error, responses)
 
@@ -524,9 +539,13 @@ class NetworkClient:
         self._troubles.connecting(node_id, node)
         try:
             resolved = self._states.connecting(node_id, now_ms, node.host, node.port)
-            self._selector.connect(node_id, resolved.address, resolved.family)
+            if resolved is not None:
+                self._connect(node_id, resolved)
         except NetworkError as error:
             self._connection_ended(node_id, now_ms, error, self._aborted)
+
+    def _connect(self, node_id: str, resolved: ResolvedAddress) -> None:
+        self._selector.connect(node_id, resolved.address, resolved.family)
 
     def _connection_ended(
         self,

@@ -42,7 +42,7 @@ def choose_least_loaded(
                 return node
             if ready is None or load < ready_load:
                 ready, ready_load = node, load
-        elif states.is_preparing(node_id):
+        elif states.is_preparing(node_id, now_ms):
             preparing = node
         elif states.can_connect(node_id, now_ms):
             attempt_ms = states.last_attempt_ms(node_id)

@@ -45,7 +45,7 @@ def in_child(function):
 """
 
 
-def _run(cluster: FakeCluster, script: str, *, expect: int = 0) -> str:
+def run_script(cluster: FakeCluster, script: str, *, expect: int = 0) -> str:
     """Run a script in a child process and return what it wrote to stderr."""
     process = subprocess.Popen(
         [
@@ -76,7 +76,7 @@ def _values(cluster: FakeCluster) -> list[bytes | None]:
 
 
 def test_exit_without_close_delivers_what_was_accepted(stage: Stage, cluster: FakeCluster) -> None:
-    _run(
+    run_script(
         cluster,
         """
         p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
@@ -88,7 +88,7 @@ def test_exit_without_close_delivers_what_was_accepted(stage: Stage, cluster: Fa
 
 
 def test_exit_without_close_runs_the_callbacks(stage: Stage, cluster: FakeCluster) -> None:
-    output = _run(
+    output = run_script(
         cluster,
         """
         p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
@@ -99,7 +99,7 @@ def test_exit_without_close_runs_the_callbacks(stage: Stage, cluster: FakeCluste
 
 
 def test_exit_with_an_uncaught_exception_still_delivers(stage: Stage, cluster: FakeCluster) -> None:
-    _run(
+    run_script(
         cluster,
         """
         p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
@@ -114,7 +114,7 @@ def test_exit_with_an_uncaught_exception_still_delivers(stage: Stage, cluster: F
 def test_exit_with_a_dead_cluster_is_bounded_and_counts_the_lost(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(PRODUCE, lambda context: context.answer())  # the first one is fine
     cluster.control(PRODUCE, faults.stall_before(), times=None)
-    output = _run(
+    output = run_script(
         cluster,
         """
         import logging
@@ -133,7 +133,7 @@ def test_exit_with_a_dead_cluster_is_bounded_and_counts_the_lost(stage: Stage, c
 def test_producers_that_nobody_holds_any_more_deliver_and_do_not_hang(
     stage: Stage, cluster: FakeCluster
 ) -> None:
-    _run(
+    run_script(
         cluster,
         """
         for index in range(20):
@@ -145,7 +145,7 @@ def test_producers_that_nobody_holds_any_more_deliver_and_do_not_hang(
 
 
 def test_a_forked_child_has_its_own_thread_and_connections(stage: Stage, cluster: FakeCluster) -> None:
-    _run(
+    run_script(
         cluster,
         """
         p = producer()
@@ -163,7 +163,7 @@ def test_a_forked_child_has_its_own_thread_and_connections(stage: Stage, cluster
 
 
 def test_the_parents_waiting_records_stay_the_parents(stage: Stage, cluster: FakeCluster) -> None:
-    _run(
+    run_script(
         cluster,
         """
         p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
@@ -182,7 +182,7 @@ def test_the_parents_waiting_records_stay_the_parents(stage: Stage, cluster: Fak
 
 def test_a_child_that_does_not_use_the_producer_leaves_it_alone(stage: Stage, cluster: FakeCluster) -> None:
     """Also when it ends the normal way, with exit handlers and finalizers."""
-    _run(
+    run_script(
         cluster,
         """
         p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
@@ -202,7 +202,7 @@ def test_a_child_that_does_not_use_the_producer_leaves_it_alone(stage: Stage, cl
 
 
 def test_the_result_of_many_records_does_not_hang_in_a_child(stage: Stage, cluster: FakeCluster) -> None:
-    _run(
+    run_script(
         cluster,
         """
         p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
@@ -223,7 +223,7 @@ def test_the_result_of_many_records_does_not_hang_in_a_child(stage: Stage, clust
 
 
 def test_a_fork_in_the_middle_of_send_many(stage: Stage, cluster: FakeCluster) -> None:
-    _run(
+    run_script(
         cluster,
         """
         p = producer()
@@ -256,7 +256,7 @@ def test_a_fork_in_the_middle_of_send_many(stage: Stage, cluster: FakeCluster) -
 def test_a_child_that_closes_does_not_close_the_parents_connections(
     stage: Stage, cluster: FakeCluster
 ) -> None:
-    _run(
+    run_script(
         cluster,
         """
         p = producer()
@@ -269,7 +269,7 @@ def test_a_child_that_closes_does_not_close_the_parents_connections(
 
 
 def test_forking_while_other_threads_send_deadlocks_no_child(stage: Stage, cluster: FakeCluster) -> None:
-    _run(
+    run_script(
         cluster,
         """
         p = producer(batch_size=200, linger_ms=1)
@@ -295,7 +295,7 @@ def test_forking_while_other_threads_send_deadlocks_no_child(stage: Stage, clust
 
 
 def test_futures_from_before_the_fork_do_not_hang_the_child(stage: Stage, cluster: FakeCluster) -> None:
-    _run(
+    run_script(
         cluster,
         """
         p = producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
@@ -317,7 +317,7 @@ def test_futures_from_before_the_fork_do_not_hang_the_child(stage: Stage, cluste
 
 
 def test_multiprocessing_workers_share_a_producer_made_before(stage: Stage, cluster: FakeCluster) -> None:
-    _run(
+    run_script(
         cluster,
         """
         import multiprocessing
@@ -336,7 +336,7 @@ def test_multiprocessing_workers_share_a_producer_made_before(stage: Stage, clus
 
 def test_ctrl_c_gets_through_a_flush_that_waits(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(PRODUCE, faults.stall_before(), times=None)
-    _run(
+    run_script(
         cluster,
         """
         import signal
@@ -360,7 +360,7 @@ def test_ctrl_c_gets_through_a_flush_that_waits(stage: Stage, cluster: FakeClust
 
 
 def test_pickling_a_producer_is_a_clear_error(stage: Stage, cluster: FakeCluster) -> None:
-    output = _run(
+    output = run_script(
         cluster,
         """
         import pickle
@@ -377,7 +377,7 @@ def test_pickling_a_producer_is_a_clear_error(stage: Stage, cluster: FakeCluster
 def test_a_child_goes_on_under_the_transactional_id_that_was_set_last(
     stage: Stage, cluster: FakeCluster
 ) -> None:
-    _run(
+    run_script(
         cluster,
         """
         p = producer(transactional_id="first")

@@ -14,8 +14,10 @@ from kproducer.client.metadata_updater import MetadataClient
 from kproducer.client.network_client import NetworkClient
 from kproducer.config import ProducerConfig
 from kproducer.errors import KafkaError
+from kproducer.network.background_resolver import BeginLookup
 from kproducer.network.host_resolver import ResolvedAddress
 from kproducer.types import Node
+from tests.support.lookups import at_once
 from tests.support.manual_clock import ManualClock
 from tests.support.mock_selector import MockSelector
 
@@ -95,7 +97,13 @@ def api_versions_response(ranges: dict[int, tuple[int, int]], **fields: Any) -> 
 class Harness:
     """The client under test and what is around it."""
 
-    def __init__(self, nodes: Sequence[Node] = NODES, seed: int = 1, **settings: Any) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node] = NODES,
+        seed: int = 1,
+        begin_lookup: BeginLookup | None = None,
+        **settings: Any,
+    ) -> None:
         self.clock = ManualClock()
         self.selector = MockSelector()
         self.updater = NoteTakingUpdater(nodes)
@@ -108,7 +116,7 @@ class Harness:
             self.updater,
             self.config,
             self.clock,
-            host_resolver=self.resolve,
+            begin_lookup=begin_lookup or at_once(self.resolve),
             random=random.Random(seed),
             software_version="1.2.3",
         )

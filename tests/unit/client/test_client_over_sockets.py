@@ -22,6 +22,7 @@ from kproducer.protocol.framing import MAX_FRAME_BYTES
 from kproducer.protocol.registry import ApiKey
 from kproducer.types import Node
 from tests.support.client_harness import Builder, NoteTakingUpdater, api_versions_response
+from tests.support.lookups import at_once
 from tests.support.loopback import HOST, Listener, closed_port, frame, receive_exactly
 from tests.support.mock_cluster import MockCluster
 
@@ -231,11 +232,13 @@ def test_dead_addresses_of_a_host_are_passed_over() -> None:
     with Listener() as listener, closed_port() as dead:
         port = listener.address[1]
         client, node = one_node_client(listener, reconnect_backoff_ms=1, reconnect_backoff_max_ms=2)
-        client._states._host_resolver = lambda _host, _port: [
-            *resolve_host("::1", dead),
-            ResolvedAddress(2, (HOST, dead)),
-            ResolvedAddress(2, (HOST, port)),
-        ]
+        client._states._begin_lookup = at_once(
+            lambda _host, _port: [
+                *resolve_host("::1", dead),
+                ResolvedAddress(2, (HOST, dead)),
+                ResolvedAddress(2, (HOST, port)),
+            ]
+        )
         try:
             for _ in range(MAX_POLLS):
                 client.ready(node, CLOCK.monotonic_ms())

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kproducer.client.cluster_connection_states import FOREVER_MS, ClusterConnectionStates, ConnectionState
+from kproducer.client.cluster_connection_states import (
+    FOREVER_MS,
+    SLOW_LOOKUP_MS,
+    ClusterConnectionStates,
+    ConnectionState,
+)
 from kproducer.errors import AuthenticationError, IllegalStateError, NetworkError
 from kproducer.network.host_resolver import ResolvedAddress
+from tests.support.lookups import OpenLookups, at_once
 
 NOW = 1_000_000
 BACKOFF, BACKOFF_MAX = 50, 1000
@@ -32,12 +38,14 @@ class Resolver:
 
 def make(resolver: Callable[[str, int], list[ResolvedAddress]] | None = None) -> ClusterConnectionStates:
     return ClusterConnectionStates(
-        BACKOFF, BACKOFF_MAX, SETUP, SETUP_MAX, resolver or Resolver("10.0.0.1"), random.Random(1)
+        BACKOFF, BACKOFF_MAX, SETUP, SETUP_MAX, at_once(resolver or Resolver("10.0.0.1")), random.Random(1)
     )
 
 
 def connect(states: ClusterConnectionStates, node_id: str = "0", now_ms: int = NOW) -> str:
-    return states.connecting(node_id, now_ms, "kafka", 9092).address[0]
+    resolved = states.connecting(node_id, now_ms, "kafka", 9092)
+    assert resolved is not None
+    return resolved.address[0]
 
 
 def make_ready(states: ClusterConnectionStates, node_id: str = "0", now_ms: int = NOW) -> None:
@@ -52,16 +60,16 @@ def test_the_life_cycle_of_a_connection() -> None:
     assert states.connection_delay_ms("0", NOW) == 0
     connect(states)
     assert states.state("0") is ConnectionState.CONNECTING
-    assert states.is_preparing("0")
+    assert states.is_preparing("0", NOW)
     assert not states.can_connect("0", NOW)
     assert states.connection_delay_ms("0", NOW) == FOREVER_MS
     states.checking_api_versions("0")
-    assert states.is_preparing("0")
+    assert states.is_preparing("0", NOW)
     assert states.is_connected("0")
     assert not states.is_ready("0", NOW)
     states.ready("0")
     assert states.is_ready("0", NOW)
-    assert not states.is_preparing("0")
+    assert not states.is_preparing("0", NOW)
     states.disconnected("0", NOW)
     assert states.is_disconnected("0")
     assert states.is_backing_off("0", NOW)
@@ -253,6 +261,62 @@ def test_brokers_that_left_the_cluster_are_forgotten_once_disconnected() -> None
     assert states.is_ready("0", NOW)
 
 
+def lookups_of_one_node() -> tuple[ClusterConnectionStates, OpenLookups]:
+    lookups = OpenLookups()
+    states = ClusterConnectionStates(BACKOFF, BACKOFF_MAX, SETUP, SETUP_MAX, lookups, random.Random(1))
+    assert states.connecting("0", NOW, "kafka", 9092) is None
+    return states, lookups
+
+
+def test_the_time_to_connect_begins_when_the_name_is_known() -> None:
+    states, lookups = lookups_of_one_node()
+    assert states.is_resolving("0")
+    assert states.looked_up() == []
+    lookups.find("kafka", "10.0.0.1")
+    assert states.looked_up() == ["0"]
+    assert states.resolved_address("0", NOW + 5000).address == ("10.0.0.1", 9092)
+    assert not states.is_resolving("0")
+    assert states.looked_up() == []
+    assert states.nodes_past_setup_timeout(NOW + SETUP) == []
+    assert states.nodes_past_setup_timeout(NOW + 5000 + 2 * SETUP) == ["0"]
+
+
+def test_a_failed_lookup_ends_the_attempt_and_the_next_one_asks_again() -> None:
+    states, lookups = lookups_of_one_node()
+    lookups.fail("kafka")
+    with pytest.raises(NetworkError, match="kafka"):
+        states.resolved_address("0", NOW)
+    states.disconnected("0", NOW)
+    assert states.connecting("0", NOW + BACKOFF_MAX, "kafka", 9092) is None
+    assert lookups.begun == ["kafka", "kafka"]
+
+
+def test_a_lookup_outlives_the_attempt_that_did_not_wait_for_it() -> None:
+    states, lookups = lookups_of_one_node()
+    states.disconnected("0", NOW + SETUP)
+    assert not states.is_resolving("0")
+    lookups.find("kafka", "10.0.0.1")
+    assert states.looked_up() == []
+    resolved = states.connecting("0", NOW + SETUP + BACKOFF_MAX, "kafka", 9092)
+    assert resolved is not None
+    assert resolved.address == ("10.0.0.1", 9092)
+    assert lookups.begun == ["kafka"]
+
+
+def test_a_slow_lookup_is_not_waited_for_by_other_nodes() -> None:
+    states, lookups = lookups_of_one_node()
+    assert states.is_preparing("0", NOW)
+    assert states.next_setup_timeout_ms(NOW) == SLOW_LOOKUP_MS
+    slow = NOW + SLOW_LOOKUP_MS
+    assert not states.is_preparing("0", slow)
+    assert not states.is_any_preparing(slow)
+    assert not states.can_connect("0", slow)
+    assert states.next_setup_timeout_ms(slow) > SLOW_LOOKUP_MS
+    lookups.find("kafka", "10.0.0.1")
+    states.resolved_address("0", slow)
+    assert states.is_preparing("0", slow)
+
+
 class Connections(RuleBasedStateMachine):
     """Whatever happens in whatever order: delays are bounded and the answers do not contradict each other."""
 
@@ -298,7 +362,7 @@ class Connections(RuleBasedStateMachine):
             assert self.states.can_connect(node_id, self.now) == (delay == 0)
             kinds = [
                 self.states.is_disconnected(node_id),
-                self.states.is_preparing(node_id),
+                self.states.is_preparing(node_id, self.now),
                 self.states.is_ready(node_id, self.now),
             ]
             assert kinds.count(True) == 1

@@ -12,6 +12,7 @@ from kproducer.client.in_flight_requests import InFlightRequests
 from kproducer.errors import NetworkError
 from kproducer.network.host_resolver import ResolvedAddress
 from kproducer.types import Node
+from tests.support.lookups import at_once
 
 NODE, BOOTSTRAP = Node(1, "one", 9092), Node(-1, "seed", 9092)
 
@@ -22,7 +23,7 @@ def connection_states() -> ClusterConnectionStates:
         1000,
         10_000,
         30_000,
-        lambda host, port: [ResolvedAddress(2, (host, port))],
+        at_once(lambda host, port: [ResolvedAddress(2, (host, port))]),
         random.Random(1),
     )
 

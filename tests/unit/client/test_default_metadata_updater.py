@@ -26,6 +26,7 @@ from kproducer.network.selector import IdleDisconnectError
 from kproducer.producer.producer_metadata import ProducerMetadata
 from kproducer.types import Node
 from tests.support.client_harness import ALL_APIS, FOREVER_MS, api_versions_response
+from tests.support.lookups import at_once
 from tests.support.manual_clock import ManualClock
 from tests.support.mock_selector import MockSelector, SentRequest
 
@@ -65,7 +66,7 @@ class World:
             self.updater,
             config,
             self.clock,
-            host_resolver=lambda host, port: [ResolvedAddress(2, (host, port))],
+            begin_lookup=at_once(lambda host, port: [ResolvedAddress(2, (host, port))]),
             random=random.Random(1),
         )
 

@@ -24,6 +24,7 @@ from tests.support.client_harness import (
     metadata_builder,
     produce_builder,
 )
+from tests.support.lookups import OpenLookups, at_once
 
 NODE = NODES[0]
 ID = str(NODE.id)
@@ -327,11 +328,11 @@ def test_a_name_that_does_not_resolve_is_a_failed_connection() -> None:
     def fail(host: str, port: int) -> list:  # type: ignore[type-arg]
         raise NetworkError(f"could not resolve the host name {host!r}")
 
-    harness.client._states._host_resolver = fail
+    harness.client._states._begin_lookup = at_once(fail)
     assert not harness.client.ready(NODE, harness.clock.now_ms)
     assert "host0" in str(harness.client.last_error(0))
     assert harness.selector.attempts == []
-    harness.client._states._host_resolver = harness.resolve
+    harness.client._states._begin_lookup = at_once(harness.resolve)
     harness.addresses.clear()
     wait_out_backoff(harness)
     harness.make_ready()
@@ -478,3 +479,60 @@ def test_a_cluster_that_is_down_is_one_warning_a_minute(caplog: pytest.LogCaptur
     assert levels.count("INFO") <= len(NODES)
     assert "No broker can be reached" in caplog.text
     assert NODE.host in caplog.text
+
+
+# -- host names ------------------------------------------------------------------------------------------
+
+
+def test_a_slow_name_keeps_no_other_connection_waiting() -> None:
+    lookups = OpenLookups()
+    harness = Harness(begin_lookup=lookups)
+    first, other = NODES[:2]
+    assert not harness.client.ready(first, harness.clock.now_ms)
+    assert not harness.client.ready(other, harness.clock.now_ms)
+    assert harness.selector.attempts == []
+    assert "name service" in " ".join(harness.client.last_errors())
+    lookups.find(other.host, "10.0.0.2")
+    harness.poll()
+    assert [attempt[0] for attempt in harness.selector.attempts] == [str(other.id)]
+    lookups.find(first.host, "10.0.0.1")
+    harness.poll()
+    assert [attempt[1] for attempt in harness.selector.attempts[1:]] == [("10.0.0.1", 9092)]
+
+
+def test_a_lookup_has_its_time_and_is_used_when_it_ends_later() -> None:
+    lookups = OpenLookups()
+    harness = Harness(begin_lookup=lookups, socket_connection_setup_timeout_ms=100)
+    assert not harness.client.ready(NODE, harness.clock.now_ms)
+    harness.clock.advance(200)
+    harness.poll()
+    assert harness.client.connection_failed(NODE)
+    assert "name service" in str(harness.client.last_error(NODE.id))
+    lookups.find(NODE.host, "10.0.0.1")
+    harness.poll()
+    assert harness.selector.attempts == []
+    wait_out_backoff(harness)
+    harness.make_ready()
+    assert lookups.begun == [NODE.host]
+
+
+def test_a_name_that_fails_while_it_is_waited_for_is_a_failed_connection() -> None:
+    lookups = OpenLookups()
+    harness = Harness(begin_lookup=lookups)
+    assert not harness.client.ready(NODE, harness.clock.now_ms)
+    lookups.fail(NODE.host)
+    harness.poll()
+    assert NODE.host in str(harness.client.last_error(NODE.id))
+    assert isinstance(harness.updater.disconnects[0][1], NetworkError)
+
+
+def test_disconnecting_and_closing_do_not_wait_for_a_lookup() -> None:
+    lookups = OpenLookups()
+    harness = Harness(begin_lookup=lookups)
+    for end in (harness.client.disconnect, harness.client.close):
+        wait_out_backoff(harness)
+        assert not harness.client.ready(NODE, harness.clock.now_ms)
+        end(NODE)
+        assert harness.client._states.is_disconnected(ID)
+        harness.poll()
+    assert harness.selector.attempts == []

@@ -1,0 +1,45 @@
+"""Lookups of host names for tests that step the client: ended as soon as begun, or ended by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+from kproducer.errors import NetworkError
+from kproducer.network.background_resolver import BeginLookup, Lookup
+from kproducer.network.host_resolver import ResolvedAddress
+
+
+def at_once(resolve: Callable[[str, int], Sequence[ResolvedAddress]]) -> BeginLookup:
+    """Every lookup has ended when it is handed out, with what ``resolve`` returns or raises."""
+
+    def begin(host: str, port: int) -> Lookup:
+        lookup: Lookup = Future()
+        try:
+            lookup.set_result(resolve(host, port))
+        except NetworkError as error:
+            lookup.set_exception(error)
+        return lookup
+
+    return begin
+
+
+class OpenLookups:
+    """Lookups that the test ends itself; ``by_host`` has the newest of each host."""
+
+    def __init__(self) -> None:
+        self.by_host: dict[str, Lookup] = {}
+        self.begun: list[str] = []
+
+    def __call__(self, host: str, port: int) -> Lookup:
+        self.begun.append(host)
+        lookup = self.by_host[host] = Future()
+        return lookup
+
+    def find(self, host: str, *addresses: str) -> None:
+        """The lookup of the host ends well."""
+        self.by_host[host].set_result([ResolvedAddress(2, (address, 9092)) for address in addresses])
+
+    def fail(self, host: str) -> None:
+        """The lookup of the host fails."""
+        self.by_host[host].set_exception(NetworkError(f"could not resolve the host name {host!r}"))
