@@ -7,7 +7,7 @@ import itertools
 import pyarrow as pa
 import pytest
 
-from kproducer import ConsumerGroupMetadata, KafkaProducer, TopicPartition
+from kproducer import ConsumerGroupMetadata, KafkaError, KafkaProducer, TopicPartition
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError, StaleReplayError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
 from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
@@ -20,7 +20,9 @@ from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from tests.support.committed_records import read_committed
+from tests.support.reader import iterate_topic
 from tests.support.topics import create_topic
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -51,13 +53,13 @@ class Write:
         self.pairs.close_idle()
         self.sessions.close_idle()
 
-    def task(self, task, rows, number=0, run="run-1", on_step=lambda step: None):
+    def task(self, task, rows, number=0, run="run-1", on_step=lambda step: None, batches=1):
         port = KafkaTask(self.columns, self.options, self.pairs)
         checksum = SparkWrite(self.columns, self.options, None)._new_checksum
         batch = pa.RecordBatch.from_arrays([pa.array(rows)], names=["value"])
         try:
             message = TaskProtocol(port, checksum, on_step).write(
-                TaskPlace(self.identity, number, run, task), iter([batch])
+                TaskPlace(self.identity, number, run, task), iter([batch] * batches)
             )
         finally:
             port.release()
@@ -77,6 +79,10 @@ class Write:
         port = KafkaDriver(self.options, self.sessions)
         DriverProtocol(port).abort(messages)
         port.release()
+
+    def sent(self):
+        servers = self.cluster.bootstrap_servers
+        return iterate_topic(servers, self.topic, isolation_level="read_uncommitted")
 
     def visible(self):
         return sorted(
@@ -191,5 +197,24 @@ def test_a_batch_that_takes_longer_than_its_transactions_names_the_setting(write
     assert write.visible() == []
     with pytest.raises(CommitFailedError, match=r"kafka\.transaction\.timeout\.ms"):
         write.commit(messages)
+    write.commit(write.tasks([["a"]], run="run-2"))
+    assert write.visible() == ["a"]
+
+
+@pytest.mark.parametrize("write", [{"kafka.transaction.timeout.ms": "2000"}], indirect=True)
+@pytest.mark.parametrize("late_step", ["send", "add_marker"])
+def test_a_task_that_takes_longer_than_its_transaction_names_the_setting(write, late_step):
+    steps = []
+
+    def outlast_the_transaction(step):
+        steps.append(step)
+        if step == late_step and steps.count("send") == 2:
+            wait_until(lambda: any(write.sent()))
+            # Readers wait until the cluster has ended it.
+            assert write.visible() == []
+
+    with pytest.raises(KafkaError, match=r"kafka\.transaction\.timeout\.ms"):
+        write.task(0, ["a"], on_step=outlast_the_transaction, batches=2)
+    assert steps[-1] != "prepared"
     write.commit(write.tasks([["a"]], run="run-2"))
     assert write.visible() == ["a"]

@@ -14,6 +14,7 @@ from kproducer.spark.exactly_once import kafka_ports
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
 from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
 from kproducer.spark.exactly_once.kafka_ports import DriverSession, KafkaDriver, KafkaTask, TransactionalPair
+from kproducer.spark.exactly_once.ports import unobserved
 from kproducer.spark.exactly_once.task_messages import EmptyTask
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from kproducer.spark.producer_cache import ProducerCache
@@ -51,11 +52,12 @@ class Bench:
         self.pairs = ProducerCache(TransactionalPair, exclusive=True)
         self.sessions = ProducerCache(DriverSession, exclusive=True)
 
-    def task(self, number=0):
+    def task(self, number=0, on_step=unobserved, batches=1):
         port = KafkaTask(WriteColumns(value=0, topic_option="t"), self.options, self.pairs)
         rows = pa.RecordBatch.from_arrays([pa.array(["a"])], names=["value"])
         try:
-            return TaskProtocol(port, NoSum).write(TaskPlace(IDENTITY, number, "run", 0), iter([rows]))
+            protocol = TaskProtocol(port, NoSum, on_step)
+            return protocol.write(TaskPlace(IDENTITY, number, "run", 0), iter([rows] * batches))
         finally:
             port.release()
 
@@ -135,6 +137,26 @@ def test_a_timeout_that_brokers_do_not_take_is_named_with_both_settings(bench):
     with pytest.raises(ExactlyOnceError, match=r"transaction\.max\.timeout\.ms") as caught:
         bench.task()
     assert "'kafka.transaction.timeout.ms'" in str(caught.value)
+
+
+@pytest.mark.parametrize("late_step", ["send", "flush", "add_marker"])
+def test_a_transaction_that_runs_out_of_time_within_a_task_names_the_setting(bench, late_step):
+    cluster = bench.cluster
+    steps = []
+
+    def on_step(step):
+        steps.append(step)
+        if step != late_step or steps.count("send") < 2:
+            return
+        # The first rows are in the log, so that the coordinator has a transaction to abort.
+        cluster.wait_for(lambda: cluster.records("t"))
+        with cluster.log.changed:
+            cluster.coordination.transactions.time_out("k-query-0", cluster.transaction_version == 2)
+
+    with pytest.raises(KafkaError, match=r"kafka\.transaction\.timeout\.ms") as caught:
+        bench.task(on_step=on_step, batches=2)
+    assert "nothing of this attempt is committed" in str(caught.value)
+    bench.commit(bench.task())
 
 
 def test_a_commit_that_is_refused_fails_with_the_task_and_the_reason(bench):

@@ -11,6 +11,11 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kproducer.broker_errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    TransactionAbortableError,
+)
 from kproducer.clock import Clock, SystemClock
 from kproducer.config import ProducerConfig
 from kproducer.coordinators.coordinator_session import CoordinatorSession
@@ -301,11 +306,20 @@ _CURES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
         "option 'transactionalIdPrefix', and Read on the topic of the option 'markerTopic'",
     ),
     (
-        lambda error: isinstance(error, (FencedError, TransactionAbortedError)),
-        "either another attempt of this task has begun (a retry, spark.speculation, the same query started "
-        "twice), or its transaction was open for longer than kafka.transaction.timeout.ms: then raise that, "
-        "up to the brokers' transaction.max.timeout.ms, or make smaller batches. Nothing of this attempt is "
-        "committed",
+        # INVALID_PRODUCER_EPOCH is what a task gets that goes on writing after its time.
+        lambda error: isinstance(
+            error,
+            (
+                FencedError,
+                InvalidProducerEpochError,
+                InvalidTxnStateError,
+                TransactionAbortableError,
+                TransactionAbortedError,
+            ),
+        ),
+        "either the transaction was open for longer than kafka.transaction.timeout.ms (then raise that, up "
+        "to the brokers' transaction.max.timeout.ms, or make smaller batches), or another attempt has begun "
+        "(a retry, spark.speculation, the same query started twice); nothing of this attempt is committed",
     ),
     (
         lambda error: isinstance(error, KafkaTimeoutError) and not isinstance(error, SparkWriteError),
