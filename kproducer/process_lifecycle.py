@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import atexit
 import itertools
-import logging
 import os
 import sys
 import weakref
 from typing import Protocol
 
-_log = logging.getLogger(__name__)
+from kproducer.guarded_logger import GuardedLogger
+
+_log = GuardedLogger(__name__)
 
 #: Among multiprocessing's finalizers the higher ones run first; its own begin at 0 and go up to 100.
 _EXIT_PRIORITY = 110

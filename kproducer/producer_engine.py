@@ -7,7 +7,6 @@ Made anew after a fork, which is why the facade holds it at arm's length: nothin
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from kproducer.client.new_network_client import new_network_client
 from kproducer.clock import Clock
 from kproducer.config import ProducerConfig
 from kproducer.errors import KafkaError, Outcome, ProducerClosedError
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.producer.buffer_pool import BufferPool
 from kproducer.producer.compression_settings import largest_batch_buffer_bytes
 from kproducer.producer.producer_metadata import ProducerMetadata
@@ -25,7 +25,7 @@ from kproducer.producer.sender import Sender
 if TYPE_CHECKING:
     from kproducer.producer.transactions.transaction_manager import TransactionManager
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 #: After a forced close the I/O thread has only its own clean-up left; a user's callback may still delay it.
 _FORCED_JOIN_S = 5.0
@@ -200,6 +200,7 @@ class ProducerEngine:
         """In a forked child: leave the parent's connections alone, and let no inherited future hang."""
         self._ended = threading.Event()  # the old one's lock may be held by a thread that is not here
         self._ended.set()
+        self.sender.end_after_fork()
         self.client.release_after_fork()
         error = ProducerClosedError(
             "this record belongs to the process that this one was forked from, which goes on delivering it; "

@@ -16,6 +16,7 @@ from kproducer import process_lifecycle
 from kproducer.clock import Clock
 from kproducer.config import ProducerConfig
 from kproducer.errors import CloseTimeoutError, IllegalStateError, ProducerClosedError
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.kernel import Lane, SendPath, TopicLanes
 from kproducer.producer.buffer_pool import BufferPool
 from kproducer.producer.interceptors import ProducerInterceptors
@@ -24,7 +25,7 @@ from kproducer.producer.record_accumulator import RecordAccumulator
 from kproducer.producer_engine import ProducerEngine
 from kproducer.send_arguments import checked_timeout_s
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 
 class ProducerLifecycle(SendPath):

@@ -8,7 +8,6 @@ kind of it: ``FencedError``): close the producer. Source: KIP-98, KIP-447; Kafka
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from kproducer.errors import (
     KafkaTimeoutError,
     ProducerClosedError,
 )
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.producer.transactions.transaction_state import PendingOperation
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kproducer.producer_engine import ProducerEngine
     from kproducer.types import TopicPartition
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 
 class TransactionalCalls(ProducerLifecycle):

@@ -6,7 +6,6 @@ last one. Source: Kafka classes ``ApiVersions`` and ``NodeApiVersions``; KIP-35,
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Mapping
 
@@ -15,9 +14,10 @@ from kproducer_messages import ApiVersionsResponse
 
 from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.errors import RemoteProtocolError
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.protocol.registry import ApiKey, api_name, supported_api_keys
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 
 def _range_text(first: int, last: int) -> str:

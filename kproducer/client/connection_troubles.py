@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from kproducer.client.cluster_connection_states import ClusterConnectionStates, ConnectionState
 from kproducer.client.in_flight_requests import InFlightRequests
 from kproducer.errors import KafkaError
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.log_repeats import LogRepeats
 from kproducer.types import Node
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 _QUIET_MS = 60_000
 

@@ -9,7 +9,6 @@ one when an attempt to connect to each of them has failed, because starting afre
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,11 +21,12 @@ from kproducer.client.metadata import Metadata, MetadataRequestAndVersion
 from kproducer.client.metadata_updater import MetadataClient
 from kproducer.config import ProducerConfig
 from kproducer.errors import AuthenticationError, IllegalStateError, KafkaError
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.network.selector import IdleDisconnectError
 from kproducer.protocol.registry import ApiKey, api_name, supported_versions
 from kproducer.types import Node
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 #: KIP-1102: the broker asks the client to start again from its bootstrap addresses.
 _REBOOTSTRAP_REQUIRED = 129

@@ -8,7 +8,6 @@ requests), KIP-580 (backoff), KIP-899 (rebootstrap), KIP-951 (leaders named in o
 
 from __future__ import annotations
 
-import logging
 import random as random_module
 import threading
 from collections.abc import Iterable, Mapping
@@ -28,12 +27,13 @@ from kproducer.client.metadata_snapshot import (
     missing_partition,
 )
 from kproducer.errors import BrokerError, KafkaError
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.types import Node, TopicPartition
 
 if TYPE_CHECKING:
     from kproducer_messages import MetadataResponse
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 #: KIP-580: each wait doubles, give or take a fifth.
 BACKOFF_MULTIPLIER = 2

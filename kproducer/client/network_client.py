@@ -7,7 +7,6 @@ KIP-219 (throttling), KIP-601 (setup timeout), KIP-899 (rebootstrap).
 
 from __future__ import annotations
 
-import logging
 import random as random_module
 from collections.abc import Callable, Sequence
 
@@ -36,6 +35,7 @@ from kproducer.errors import (
     RemoteProtocolError,
     RequestTimeoutError,
 )
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.network.background_resolver import BackgroundResolver, BeginLookup
 from kproducer.network.host_resolver import ResolvedAddress
 from kproducer.network.network_receive import NetworkReceive
@@ -44,7 +44,7 @@ from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.protocol.send_builder import build_request
 from kproducer.types import Node
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 _CORRELATION_ID_LIMIT = 2**31
 

@@ -5,7 +5,6 @@ Source: Kafka class ``ClientUtils``; KIP-302, KIP-511.
 
 from __future__ import annotations
 
-import logging
 from importlib import metadata as distribution_metadata
 
 from kproducer.client.default_metadata_updater import DefaultMetadataUpdater
@@ -14,11 +13,12 @@ from kproducer.client.network_client import NetworkClient
 from kproducer.clock import Clock
 from kproducer.config import ProducerConfig
 from kproducer.errors import NetworkError
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.network.host_resolver import canonical_addresses
 from kproducer.network.selector import Selector
 from kproducer.protocol.framing import MAX_FRAME_BYTES
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 
 def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock) -> NetworkClient:

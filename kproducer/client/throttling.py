@@ -8,14 +8,13 @@ The upper bound is ours: Kafka's client believes anything, up to 24 days.
 
 from __future__ import annotations
 
-import logging
-
 from kproducer.client.cluster_connection_states import ClusterConnectionStates
 from kproducer.client.in_flight_requests import InFlightRequests
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.log_repeats import LogRepeats
 from kproducer.protocol.registry import ApiKey, api_name
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 #: The longest pause that is believed, five minutes, and the most that pauses add to one request's time. A
 #: broker's quota windows span 11 s by default and a big burst over a small quota may cost minutes; what is

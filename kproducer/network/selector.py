@@ -12,7 +12,6 @@ Source: Kafka class ``Selector``; KIP-601.
 from __future__ import annotations
 
 import contextlib
-import logging
 import socket
 from collections import OrderedDict
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from kproducer.errors import (
     NetworkError,
     RemoteProtocolError,
 )
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.kernel import SocketIo
 from kproducer.network.channel_io import READ, WRITE, ChannelIo
 from kproducer.network.kafka_channel import KafkaChannel
@@ -47,7 +47,7 @@ from kproducer.network.wakeup import Wakeup
 if TYPE_CHECKING:
     from kproducer.kernel.native._socket_io import SocketIo as NativeSocketIo
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 #: epoll counts milliseconds in 32 bits; nobody minds a loop an hour.
 _MAX_WAIT_MS = 3_600_000

@@ -22,6 +22,7 @@ from kproducer.errors import (
     Outcome,
     RequestTimeoutError,
 )
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.log_repeats import LogRepeats
 from kproducer.producer.in_flight_batches import InFlightBatches
 from kproducer.producer.metrics import ProducerMetrics
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from kproducer.producer.record_accumulator import RecordAccumulator
     from kproducer.producer.transactions.transaction_manager import TransactionManager
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 #: Codes after which the batch may be in the log all the same: the broker's own trouble, a wait for replicas
 #: that ended after the leader had written, a disk that failed, and whatever we cannot interpret.

@@ -6,12 +6,12 @@ Source: Kafka's ``RecordAccumulator.drainBatchesForOneNode``.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kproducer.errors import KafkaError, Outcome
+from kproducer.guarded_logger import GuardedLogger
 
 if TYPE_CHECKING:
     from kproducer.producer.partition_queues import PartitionQueue, PartitionQueues
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kproducer.producer.transactions.transaction_manager import TransactionManager
     from kproducer.types import Node
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 _id_of = attrgetter("id")
 

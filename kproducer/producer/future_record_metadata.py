@@ -12,7 +12,6 @@ lock is taken once for each completed batch and by those who wait, never for a r
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from bisect import bisect_right
@@ -22,11 +21,13 @@ from concurrent.futures import TimeoutError as FuturesTimeoutError
 from typing import TYPE_CHECKING, Any
 
 from kproducer.errors import IllegalStateError, KafkaError
+from kproducer.guarded_logger import GuardedLogger
+from kproducer.io_thread import is_io_thread
 from kproducer.kernel import BatchOutcome, Deliveries, RecordFuture, set_future_type
 from kproducer.method_suggestions import FUTURE_METHODS, no_such_attribute
 from kproducer.types import RecordMetadata, TopicPartition
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 #: ``on_delivery(metadata, error)``; ``error`` is ``None`` on success.
 DeliveryCallback = Callable[[RecordMetadata, "KafkaError | None"], object]
@@ -43,23 +44,6 @@ else:  # Python 3.10: two classes; callers may catch either
         pass
 
     ResultTimeoutError = _BothTimeoutsError
-
-
-class _ThisThread(threading.local):
-    completes_futures = False
-
-
-_this_thread = _ThisThread()
-
-
-def this_thread_completes_futures() -> None:
-    """The calling thread is an I/O thread: it may not wait for a future without end."""
-    _this_thread.completes_futures = True
-
-
-def thread_completes_futures() -> bool:
-    """Whether the calling thread is an I/O thread."""
-    return _this_thread.completes_futures
 
 
 class _Watch:
@@ -329,7 +313,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         owner, _ = self._locate()
         if owner.is_readable():
             return
-        if timeout is None and _this_thread.completes_futures:
+        if timeout is None and is_io_thread():
             raise IllegalStateError(
                 "result() without a timeout in a delivery callback would wait for itself; "
                 "use add_done_callback()"

@@ -7,13 +7,13 @@ An interceptor may lack any of the three. Knows nothing of how records are sent.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.types import RecordMetadata
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 
 class ProducerRecord(NamedTuple):

@@ -8,7 +8,6 @@ Source: Produce v3 to v13; KIP-467 (record errors), KIP-516 (topic ids), KIP-951
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from kproducer.errors import (
     Outcome,
     RequestTimeoutError,
 )
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.producer.batch_completion import Attempt, BatchCompletion, Ending
 from kproducer.producer.metrics import ProducerMetrics
 from kproducer.producer.produce_request_builder import FIRST_VERSION_WITH_TOPIC_IDS, FIRST_VERSION_WITH_ZSTD
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kproducer.producer.producer_batch import ProducerBatch
     from kproducer.producer.producer_metadata import ProducerMetadata
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 #: Errors with which a broker may name the partition's new leader (KIP-951).
 _LEADER_MOVED_CODES = frozenset({6, 74})

@@ -7,12 +7,12 @@ accounting, nodes or requests. Source: Kafka class ``ProducerBatch``.
 from __future__ import annotations
 
 import enum
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kproducer.client.metadata_snapshot import NO_LEADER_EPOCH
 from kproducer.errors import DeliveryTimeoutError, IllegalStateError, KafkaError, Outcome
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.kernel import Deliveries, RecordAppender, record_size_upper_bound
 from kproducer.producer.future_record_metadata import (
     DeliveryCallback,
@@ -25,7 +25,7 @@ from kproducer.types import NO_OFFSET, NO_TIMESTAMP, Headers, TopicPartition
 if TYPE_CHECKING:
     from kproducer.records.record_batch_builder import RecordBatchBuilder
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 
 class FinalState(enum.Enum):

@@ -14,7 +14,6 @@ a buffer may block, no lock is held.
 
 from __future__ import annotations
 
-import logging
 import random as random_module
 import sys
 import threading
@@ -27,6 +26,7 @@ from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.clock import Clock
 from kproducer.config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaError, Outcome
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.producer.batch_drain import BatchDrain
 from kproducer.producer.buffer_pool import BufferPool
 from kproducer.producer.compression_settings import compression_of
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NEVER_MS", "ReadyCheckResult", "RecordAccumulator"]
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 
 class RecordAccumulator:

@@ -9,7 +9,6 @@ only by those who wait or attach something.
 
 from __future__ import annotations
 
-import logging
 from array import array
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -17,18 +16,19 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from kproducer.clock import Clock
 from kproducer.errors import IllegalStateError, KafkaError, SendManyError
+from kproducer.guarded_logger import GuardedLogger
+from kproducer.io_thread import is_io_thread
 from kproducer.method_suggestions import SEND_MANY_RESULT_METHODS, no_such_attribute
 from kproducer.producer.future_record_metadata import (
     FutureRecordMetadata,
     ProduceRequestResult,
     ResultTimeoutError,
-    thread_completes_futures,
 )
 from kproducer.producer.record_places import RecordPlaces
 from kproducer.send_arguments import checked_timeout_s
 from kproducer.types import NO_OFFSET
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 #: What is known of an owner's records.
 _PENDING, _SUCCEEDED, _FAILED, _SPLIT = range(4)
@@ -112,7 +112,7 @@ class SendManyResult:
                 left_s = max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000
                 if not left_s:
                     return False
-            elif thread_completes_futures():
+            elif is_io_thread():
                 raise IllegalStateError(
                     "waiting without a timeout in a delivery callback would wait for itself; "
                     "use add_done_callback()"

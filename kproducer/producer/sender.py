@@ -7,7 +7,7 @@ Knows nothing of the application. Source: Kafka class ``Sender``; KIP-91.
 
 from __future__ import annotations
 
-import logging
+import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,9 @@ from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.clock import Clock
 from kproducer.config import ProducerConfig
 from kproducer.errors import KafkaError, ProducerClosedError
+from kproducer.guarded_logger import GuardedLogger
+from kproducer.io_thread import mark_io_thread
 from kproducer.producer.batch_completion import BatchCompletion
-from kproducer.producer.future_record_metadata import this_thread_completes_futures
 from kproducer.producer.in_flight_batches import InFlightBatches
 from kproducer.producer.metrics import ProducerMetrics
 from kproducer.producer.partition_queues import NEVER_MS
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from kproducer.producer.transactions.coordinator_link import CoordinatorLink
     from kproducer.producer.transactions.transaction_manager import TransactionManager
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 #: After an unexpected error the loop waits this long, and longer each time, so that a bug cannot spin.
 _ERROR_PAUSE_MS = 100
@@ -135,12 +136,17 @@ class Sender:
         self._force_close = True
         self.initiate_close()
 
+    def end_after_fork(self) -> None:
+        """In a forked child: end the loop, in which a child forked in a delivery callback runs on."""
+        self._force_close = True
+        self._running = False
+
     # -- the loop --------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Loop until closed. Survives unexpected errors; in the end no record is left without a fate."""
+        mark_io_thread()
         _log.debug("The I/O thread starts")
-        this_thread_completes_futures()
         ending: BaseException | None = None
         try:
             while self._running:
@@ -153,11 +159,14 @@ class Sender:
             ):
                 self._run_guarded()
         except BaseException as error:
-            # MemoryError, SystemExit and the like: the loop cannot go on, but nobody may be left waiting.
-            _log.critical("The I/O thread ends because of %r", error, exc_info=True)
+            # SystemExit and the like: the loop cannot go on, but nobody may be left waiting.
             ending = error
-        finally:
+        # Before anything is logged: a handler may block.
+        try:
             self._shut_down(ending)
+        finally:
+            if ending is not None:
+                _log.critical("The I/O thread has ended because of %r", ending, exc_info=ending)
         _log.debug("The I/O thread has ended")
 
     def run_once(self, now_ms: int) -> None:
@@ -207,27 +216,28 @@ class Sender:
                 self._force_close = True
 
     def _shut_down(self, ending: BaseException | None) -> None:
-        try:
-            self._running = False
-            self._accumulator.close()
-            text = "the producer was closed before the record was acknowledged"
-            if ending is not None:
-                text = f"the producer's I/O thread ended: {ending!r}"
-            self._abort_all(ProducerClosedError(text))
+        self._running = False
+        text = "the producer was closed before the record was acknowledged"
+        if ending is not None:
+            text = f"the producer's I/O thread ended: {ending!r}"
+        error = ProducerClosedError(text)
+        # From the last one to the first: each step is taken, whatever happens in the others.
+        with contextlib.ExitStack() as steps:
+            # Once the sockets are closed nobody reads the buffers any more.
+            steps.callback(self._accumulator.release_all_in_flight)
+            steps.callback(self.in_flight.clear)
+            steps.callback(self._client.close)
+            steps.callback(self._metadata.close)
             if self._transactions is not None:
-                self._transactions.close(ProducerClosedError(text))
-        finally:
-            self._metadata.close()
-            self._client.close()
-            # After the sockets are closed nobody reads the buffers any more.
-            self.in_flight.clear()
-            self._accumulator.release_all_in_flight()
+                steps.callback(self._transactions.close, error)
+            steps.callback(self._abort_all, error)
+            steps.callback(self._accumulator.close)
+        if self.records_lost:
+            _log.error("%d records were not delivered: %s", self.records_lost, error)
 
     def _abort_all(self, error: KafkaError) -> None:
         errors_before = self.metrics.record_error_total
         self.records_lost = self._accumulator.incomplete_record_count
-        if self.records_lost:
-            _log.error("%d records were not delivered: %s", self.records_lost, error)
         self._accumulator.abort_incomplete_batches(error)
         self.metrics.record_error_total = errors_before + self.records_lost
 

@@ -393,3 +393,45 @@ def test_a_child_goes_on_under_the_transactional_id_that_was_set_last(
     )
     assert list(cluster.coordination.transactions.transactions) == ["second"]
     assert [record.value for record in cluster.committed_records("t", 0)] == [b"child"]
+
+
+def test_a_child_forked_in_a_delivery_callback_waits_for_its_own_records(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    """Its main thread was the parent's I/O thread, which must not wait for futures."""
+    run_script(
+        cluster,
+        """
+        p = producer()
+        codes = []
+
+        def in_the_child():
+            assert p.send("t", b"child").result().offset == 1
+            assert p.send_many("t", [b"many"]).result()
+            p.flush()
+            p.close()
+
+        p.send("t", b"parent", on_delivery=lambda m, e: codes.append(in_child(in_the_child))).result()
+        assert codes == [0], codes
+        p.close()
+        """,
+    )
+    assert _values(cluster) == [b"parent", b"child", b"many"]
+
+
+def test_a_child_that_returns_from_the_delivery_callback_it_was_forked_in_ends(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    """It runs on in the parent's loop, whose connections and records are not its own."""
+    run_script(
+        cluster,
+        """
+        p = producer()
+        pids = []
+        p.send("t", b"parent", on_delivery=lambda m, e: pids.append(os.fork())).result()
+        os.waitpid(pids[0], 0)
+        assert p.send("t", b"later").result().offset == 1
+        p.close()
+        """,
+    )
+    assert _values(cluster) == [b"parent", b"later"]

@@ -5,7 +5,6 @@ Guarded by the manager's lock. Source: Kafka's ``TransactionManager`` and its ``
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable
 from typing import Final
 
@@ -38,7 +37,6 @@ from kproducer.producer.transactions.transaction_requests import (
 )
 from kproducer.producer.transactions.transaction_state import TransactionState
 
-_log = logging.getLogger(__name__)
 _S = TransactionState
 
 #: The markers of the last transaction take a moment; who begins the next at once would wait a whole backoff.

@@ -15,7 +15,6 @@ trouble, the others are not disturbed. I/O thread only. Source: KIP-98, KIP-360;
 from __future__ import annotations
 
 import enum
-import logging
 from collections.abc import Iterable, Sequence
 
 from kproducer.broker_errors import (
@@ -24,6 +23,7 @@ from kproducer.broker_errors import (
     UnknownProducerIdError,
 )
 from kproducer.errors import KafkaError, Outcome
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.producer.transactions.partition_sequences import PartitionSequences, SequencedBatch
 from kproducer.producer.transactions.producer_id_and_epoch import (
     NO_PRODUCER,
@@ -32,7 +32,7 @@ from kproducer.producer.transactions.producer_id_and_epoch import (
 )
 from kproducer.types import NO_OFFSET, TopicPartition
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 
 #: Brokers remember so many batches of a producer in each partition (``ProducerStateEntry``).
 MOST_PENDING_BATCHES = 5

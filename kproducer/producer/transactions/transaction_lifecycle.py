@@ -19,6 +19,7 @@ from kproducer.errors import (
     KafkaError,
     TransactionAbortedError,
 )
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.producer.transactions.open_transaction import (
     OpenTransaction,
     PreparedTransaction,
@@ -32,7 +33,7 @@ from kproducer.producer.transactions.transaction_state import (
     TransactionState,
 )
 
-_log = logging.getLogger(__name__)
+_log = GuardedLogger(__name__)
 _S = TransactionState
 
 #: States in which batches in the queues may stay there, unless an initialization was refused.

@@ -22,7 +22,7 @@ from kproducer.errors import (
     ProducerClosedError,
     SendManyError,
 )
-from kproducer.producer import future_record_metadata
+from kproducer.io_thread import mark_io_thread
 from kproducer.producer.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
 from kproducer.producer.record_places import RecordPlaces
 from kproducer.producer.send_many_result import SendManyResult
@@ -326,7 +326,7 @@ def test_waiting_without_end_on_the_io_thread_is_refused(monkeypatch: pytest.Mon
     result = make([(owner, 0)])
 
     def on_io_thread() -> None:
-        future_record_metadata.this_thread_completes_futures()
+        mark_io_thread()
         with pytest.raises(IllegalStateError, match="would wait for itself"):
             result.result()
         finish(owner)

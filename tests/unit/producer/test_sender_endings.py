@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
+
+import pytest
 
 from kproducer import Outcome, ProducerClosedError
 from kproducer.errors import DeliveryTimeoutError, RequestTimeoutError
@@ -154,3 +157,28 @@ def test_who_waits_for_metadata_is_told_at_once_that_the_producer_is_being_close
     assert len(errors) == 1
     bench.sender.force_close()
     run_to_the_end(bench)
+
+
+def test_futures_are_completed_before_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A handler may block, for as long as whoever waits for the futures does."""
+    bench = Bench()
+    future = bench.send()
+    done_when_logged: dict[str, bool] = {}
+
+    class Watching(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            done_when_logged[record.getMessage()] = future.done()
+
+    def die() -> None:
+        raise SystemExit("in the loop")
+
+    bench.client.on_poll = die
+    handler = Watching(logging.ERROR)
+    logging.getLogger("kproducer").addHandler(handler)
+    try:
+        run_to_the_end(bench)
+    finally:
+        logging.getLogger("kproducer").removeHandler(handler)
+    assert len(done_when_logged) == 2, done_when_logged
+    assert all(done_when_logged.values())
+    assert "in the loop" in str(error_of(future))

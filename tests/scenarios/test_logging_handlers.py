@@ -1,0 +1,127 @@
+"""Logging handlers and filters of the application that raise: no record is lost, no future stays open."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from kproducer import DeliveryTimeoutError
+from tests.fakebroker import FakeCluster, faults
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S
+
+PRODUCE = 0
+NOT_LEADER, MESSAGE_TOO_LARGE, INVALID_RECORD = 6, 10, 87
+ERRORS = [RuntimeError, SystemExit, KeyboardInterrupt]
+LEVELS = [logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL]
+
+
+class Raising(logging.Handler):
+    """Raises for records from ``first`` to ``last``, counted from 1, on the I/O thread."""
+
+    def __init__(self, error: type[BaseException], level: int = 0, first: int = 1, last: int = 10**9) -> None:
+        super().__init__()
+        self.only_level = level
+        self.error, self.first, self.last = error, first, last
+        self.seen = 0
+        self.raised = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not record.threadName or "kproducer-io" not in record.threadName:
+            return
+        if self.only_level in (0, record.levelno):
+            self.seen += 1
+            if self.first <= self.seen <= self.last:
+                self.raised += 1
+                raise self.error("of the handler")
+
+
+@pytest.fixture
+def logger(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
+    """The library's, with all levels; stderr is spared."""
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    found = logging.getLogger("kproducer")
+    level, handlers, filters = found.level, list(found.handlers), list(found.filters)
+    found.setLevel(logging.DEBUG)
+    yield found
+    found.setLevel(level)
+    found.handlers[:] = handlers
+    found.filters[:] = filters
+
+
+def _live_through_faults(stage: Stage, cluster: FakeCluster) -> None:
+    """Refusals, lost connections, a split, an expiry and a callback that raises: each of them is logged."""
+    hasty = stage.producer(cluster, delivery_timeout_ms=300, request_timeout_ms=200, linger_ms=1)
+    patient = stage.producer(cluster, request_timeout_ms=5_000, linger_ms=1, max_request_size=10_000_000)
+
+    def fail(*_: object) -> None:
+        raise ValueError("of the callback")
+
+    patient.send(on_delivery=fail).metadata()
+    cluster.control(PRODUCE, faults.refuse_produce(NOT_LEADER))
+    patient.send().metadata()
+    cluster.control(PRODUCE, faults.close_before())
+    patient.send().metadata()
+    cluster.control(PRODUCE, faults.refuse_produce(MESSAGE_TOO_LARGE))
+    parts = patient.send_many(10)
+    assert [sent.metadata().topic for sent in parts] == ["t"] * 10
+    cluster.control(PRODUCE, faults.refuse_produce(INVALID_RECORD))
+    assert "INVALID_RECORD" in str(patient.send().error())
+    patient.close(PATIENCE_S)
+    cluster.control(PRODUCE, faults.stall_before(), times=None)
+    assert isinstance(hasty.send().error(), DeliveryTimeoutError)
+    hasty.close(PATIENCE_S)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_handler_that_raises_for_every_record(
+    stage: Stage, cluster: FakeCluster, logger: logging.Logger, error: type[BaseException]
+) -> None:
+    handler = Raising(error)
+    logger.addHandler(handler)
+    _live_through_faults(stage, cluster)
+    assert handler.raised > 10
+
+
+@pytest.mark.parametrize("level", LEVELS[:-1])
+def test_a_handler_that_raises_for_records_of_one_level(
+    stage: Stage, cluster: FakeCluster, logger: logging.Logger, level: int
+) -> None:
+    handler = Raising(SystemExit, level)
+    logger.addHandler(handler)
+    _live_through_faults(stage, cluster)
+    assert handler.raised
+
+
+@pytest.mark.parametrize("number", range(1, 31, 3))
+def test_a_handler_that_raises_for_a_few_records(
+    stage: Stage, cluster: FakeCluster, logger: logging.Logger, number: int
+) -> None:
+    handler = Raising(RuntimeError, first=number, last=number + 2)
+    logger.addHandler(handler)
+    _live_through_faults(stage, cluster)
+    assert handler.raised == 3
+
+
+def test_a_filter_that_raises(stage: Stage, cluster: FakeCluster, logger: logging.Logger) -> None:
+    raised: list[str] = []
+
+    def fail(record: logging.LogRecord) -> bool:
+        if record.threadName and "kproducer-io" in record.threadName:
+            raised.append(record.getMessage())
+            raise SystemExit
+        return True
+
+    for name in ("sender", "batch_completion", "producer_batch"):
+        logging.getLogger(f"kproducer.producer.{name}").addFilter(fail)
+    for name in ("network_client", "connection_troubles", "metadata", "default_metadata_updater"):
+        logging.getLogger(f"kproducer.client.{name}").addFilter(fail)
+    try:
+        _live_through_faults(stage, cluster)
+    finally:
+        for each in logging.Logger.manager.loggerDict.values():
+            if isinstance(each, logging.Logger):
+                each.removeFilter(fail)
+    assert raised
