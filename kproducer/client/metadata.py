@@ -18,6 +18,7 @@ import attrs
 from kproducer.broker_errors import error_for_code
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.client.metadata_snapshot import (
+    LEADER_NOT_AVAILABLE_CODE,
     NO_LEADER_EPOCH,
     ZERO_TOPIC_ID,
     MetadataSnapshot,
@@ -414,6 +415,10 @@ class Metadata:
                 self._note_topic_error(name, topic.error_code, invalid, unauthorized)
                 continue
             partitions = self._latest_partitions(name, topic, epochs_reliable)
+            if not partitions:
+                # A topic that is just being created. There is nowhere to send to yet.
+                self._note_topic_error(name, LEADER_NOT_AVAILABLE_CODE, invalid, unauthorized)
+                continue
             topics[name] = TopicMetadata(
                 name,
                 topic.topic_id,

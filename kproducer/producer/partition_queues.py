@@ -104,6 +104,14 @@ class PartitionQueue(Lane):
             self.close_lane_locked()
         return batch
 
+    def close_lane(self) -> None:
+        """Let the open batch, if there is one, take no more records. Takes the lock."""
+        with self.lock:
+            if self.open_batch is not None:
+                # Not close_for_appends(), which may compress.
+                self.open_batch.is_open = False
+            self.close_lane_locked()
+
     def close_lane_locked(self) -> None:
         """Have no open batch. From here on no thread appends to the one that was: it may be touched."""
         self.appender = None

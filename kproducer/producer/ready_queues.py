@@ -213,8 +213,13 @@ class ReadyQueues:
         topic, partition = queue.topic_partition
         metadata = snapshot.topics.get(topic)
         leader = None
-        if metadata is not None and partition < len(metadata.partitions):
-            leader = metadata.partitions[partition]
+        if metadata is not None:
+            if partition < len(metadata.partitions):
+                leader = metadata.partitions[partition]
+            else:
+                # The topic has fewer partitions now. Its records wait in case this one comes back; new ones
+                # must not join them.
+                queue.close_lane()
         if leader is None or leader.leader_id not in snapshot.nodes:
             self._leaderless.setdefault(topic, {})[queue] = None
             return

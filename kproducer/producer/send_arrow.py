@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -37,6 +37,9 @@ from kproducer.producer.record_places import NO_OWNER
 from kproducer.producer.send_many import TRANSACTION_ERRORS
 from kproducer.producer.send_many_result import SendManyResult
 from kproducer.producer.topic_wait import MetadataSource, await_topic
+
+if TYPE_CHECKING:
+    from kproducer.client.metadata_snapshot import MetadataSnapshot
 
 _NO_PARTITION = -1
 
@@ -118,6 +121,7 @@ class ArrowCall(ABC):
         self._topics: list[str] = []
         self._topic_errors: dict[int, KafkaError] = {}
         self._partition_counts: dict[str, int] = {}
+        self._snapshot: MetadataSnapshot | None = None
         #: Rows of all chunks before the one at hand.
         self._rows_before = 0
         #: Why no further record is accepted.
@@ -160,6 +164,7 @@ class ArrowCall(ABC):
         rows = ArrowRows(source, numbers, producer.size_limit, producer.hashes_keys)
         self._topics = []
         self._topic_errors = {}
+        self._snapshot = None
         if self._topic is not None:
             self._add_topic(rows, self._topic)
         return rows
@@ -182,6 +187,7 @@ class ArrowCall(ABC):
 
     def _send_block(self, rows: ArrowRows, first_row: int) -> int:
         """Send a block of rows; return the row behind it."""
+        self._count_partitions_again(rows)
         columns = self._columns
         time = columns.timestamp if isinstance(columns.timestamp, int) else self._producer.wall_ms()
         partition = columns.partition if isinstance(columns.partition, int) else _NO_PARTITION
@@ -197,10 +203,32 @@ class ArrowCall(ABC):
             if row < 0:
                 break
             number, partition = rows.destination(row)
-            self._send_row(rows, row, self._topics[number], None if partition < 0 else partition)
+            topic = self._topics[number]
+            if columns.partition is None and partition >= self._known_partitions(topic):
+                # The key's partition has vanished since the block was planned.
+                partition = _NO_PARTITION
+            self._send_row(rows, row, topic, None if partition < 0 else partition)
         if rows.unknown_topic is not None and self._ending is None:
             self._add_topic(rows, rows.unknown_topic)
         return end
+
+    def _known_partitions(self, topic: str) -> int:
+        """How many partitions a topic has by now; if it is unknown, how many it had."""
+        known = self._producer.source.metadata.snapshot.partition_count(topic)
+        return known or self._partition_counts[topic]
+
+    def _count_partitions_again(self, rows: ArrowRows) -> None:
+        """A long stream outlives the number of partitions that a topic had when it began."""
+        snapshot = self._producer.source.metadata.snapshot
+        if snapshot is self._snapshot:
+            return
+        self._snapshot = snapshot
+        for topic in self._topics:
+            count = self._partition_counts[topic]
+            if count > 0 and self._known_partitions(topic) != count:
+                self._partition_counts[topic] = self._known_partitions(topic)
+                lanes = self._producer.lanes_of(topic) if self._producer.uses_lanes else None
+                rows.add_topic(topic, self._partition_counts[topic], lanes)
 
     def _add_topic(self, rows: ArrowRows, topic: str) -> None:
         count = self._partition_counts.get(topic, 0)

@@ -326,6 +326,9 @@ class Sender:
         leader = snapshot.leader_for(batch.topic_partition)
         failure = self._metadata.topic_error(batch.topic_partition.topic) or self._metadata.last_failure
         if leader is None:
+            count = snapshot.partition_count(batch.topic_partition.topic)
+            if count and batch.topic_partition.partition >= count:
+                return f"the topic has partitions 0 to {count - 1} now"
             because = f" (last metadata error: {failure})" if failure is not None else ""
             return f"no leader is known for {batch.topic_partition}{because}"
         if self._client.connection_failed(leader):

@@ -24,6 +24,7 @@ cdef class TopicTable:
     cdef Py_ssize_t _table_size
 
     cdef Py_ssize_t add(self, bytes name, int32_t partition_count, object lanes) except -1
+    cdef void _set_targets(self, Topic* topic, int32_t partition_count) noexcept
     cdef TopicLanes lanes(self, Py_ssize_t number)
     cdef Py_ssize_t find(self, const Cell* name, Py_ssize_t guess) noexcept nogil
     cdef int _rebuild_table(self) except -1

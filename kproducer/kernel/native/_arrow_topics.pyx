@@ -26,9 +26,21 @@ cdef class TopicTable:
         free(self._table)
 
     cdef Py_ssize_t add(self, bytes name, int32_t partition_count, object lanes) except -1:
-        """Add a topic, and a target for each of its partitions and for its sticky choice. Returns its number."""
+        """Add a topic, and a target for each of its partitions and for its sticky choice. Returns its number.
+
+        A topic that is known keeps its number, and gets new targets.
+        """
         cdef Py_ssize_t size = PyBytes_GET_SIZE(name)
         cdef Topic* topic
+        cdef Cell wanted
+        cdef Py_ssize_t known
+        wanted.data = PyBytes_AS_STRING(name)
+        wanted.size = size
+        known = self.find(&wanted, 0)
+        if known >= 0:
+            self._lanes[known] = lanes
+            self._set_targets(&self.topics[known], partition_count)
+            return known
         cdef void* grown = realloc(self.topics, (self.count + 1) * sizeof(Topic))
         if grown == NULL:
             raise MemoryError
@@ -39,13 +51,16 @@ cdef class TopicTable:
             raise MemoryError
         memcpy(topic.name, PyBytes_AS_STRING(name), size)
         topic.size = size
-        topic.partition_count = partition_count
-        topic.first_target = <int32_t> self.target_count
+        self._set_targets(topic, partition_count)
         self.count += 1
-        self.target_count += partition_count + 1 if partition_count >= 0 else 0
         self._lanes.append(lanes)
         self._rebuild_table()
         return self.count - 1
+
+    cdef void _set_targets(self, Topic* topic, int32_t partition_count) noexcept:
+        topic.partition_count = partition_count
+        topic.first_target = <int32_t> self.target_count
+        self.target_count += partition_count + 1 if partition_count >= 0 else 0
 
     cdef TopicLanes lanes(self, Py_ssize_t number):
         return self._lanes[number]

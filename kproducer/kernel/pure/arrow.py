@@ -188,7 +188,7 @@ class ArrowRows:
         self.owner_counts: dict[object, int] = {}
 
     def add_topic(self, name: str, partition_count: int, lanes: object) -> int:
-        """Make a topic known.
+        """Make a topic known, or its new number of partitions. Between two blocks.
 
         Args:
             name: the only one where there is no topic column.
@@ -198,7 +198,7 @@ class ArrowRows:
         Returns:
             Its number, from 0 on.
         """
-        number = len(self._topics)
+        number = self._topics.get(name, (len(self._topics), 0))[0]
         self._topics[name] = (number, partition_count)
         return number
 

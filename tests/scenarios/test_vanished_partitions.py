@@ -1,0 +1,182 @@
+"""Topics that lose partitions, or have none for a while: new records go to partitions that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kproducer import KafkaProducer, MetadataTimeoutError, RecordMetadata
+from tests.fakebroker import FakeCluster, Reply, RequestContext
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S
+from tests.support.waiting import wait_until
+
+METADATA = 3
+HOURS_MS = 3_600_000
+KEYS = [b"key-%d" % number for number in range(40)]
+
+Futures = list[Future[RecordMetadata]]
+SendAll = Callable[..., Futures]
+
+
+def by_send(
+    kafka: KafkaProducer, count: int, *, keyed: bool = False, partition: int | None = None
+) -> Futures:
+    keys = KEYS if keyed else [None] * count
+    return [kafka.send("t", b"v", key=key, partition=partition) for key in keys[:count]]
+
+
+def by_send_many(
+    kafka: KafkaProducer, count: int, *, keyed: bool = False, partition: int | None = None
+) -> Futures:
+    partitions = None if partition is None else [partition] * count
+    return list(
+        kafka.send_many("t", [b"v"] * count, keys=KEYS[:count] if keyed else None, partitions=partitions)
+    )
+
+
+def by_send_arrow(
+    kafka: KafkaProducer, count: int, *, keyed: bool = False, partition: int | None = None
+) -> Futures:
+    columns: dict[str, Any] = {"value": pa.array([b"v"] * count, pa.binary())}
+    if keyed:
+        columns["key"] = pa.array(KEYS[:count], pa.binary())
+    return list(kafka.send_arrow("t", pa.table(columns), key="key" if keyed else None, partition=partition))
+
+
+every_way = pytest.mark.parametrize("send_all", [by_send, by_send_many, by_send_arrow])
+
+
+def shrink(cluster: FakeCluster, kafka: KafkaProducer, partitions: int) -> None:
+    """The topic comes back with fewer partitions, and the I/O thread has looked at it."""
+    cluster.recreate_topic("t", partitions)
+    engine = kafka._engine
+    assert engine is not None
+    metadata = engine.metadata
+    metadata.request_update("the test wants one", reset_equivalent_backoff=True)
+    engine.sender.wakeup()
+    wait_until(lambda: metadata.snapshot.partition_count("t") == partitions)
+    asked = len(cluster.requests(METADATA))
+    metadata.request_update("the queues have been looked at before this one", reset_equivalent_backoff=True)
+    engine.sender.wakeup()
+    cluster.wait_for_requests(METADATA, asked + 1)
+
+
+@pytest.fixture
+def cluster(stage: Stage) -> FakeCluster:
+    return stage.cluster(topics={"t": 8})
+
+
+@every_way
+def test_new_records_go_to_partitions_that_exist(
+    stage: Stage, cluster: FakeCluster, send_all: SendAll
+) -> None:
+    kafka = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS).kafka
+    while True:  # until an open batch waits where there will be no partition
+        send_all(kafka, 1)
+        sticky = kafka._engine.accumulator._topics["t"].partitioner.current  # type: ignore[union-attr]
+        assert sticky is not None
+        if sticky.partition > 0:
+            break
+        kafka.flush()
+    shrink(cluster, kafka, 1)
+    futures = send_all(kafka, 100) + send_all(kafka, len(KEYS), keyed=True)
+    futures += send_all(kafka, 1, partition=0)
+    # Flush would wait for the record whose partition has vanished.
+    kafka._engine.accumulator.begin_flush()  # type: ignore[union-attr]
+    kafka._engine.sender.wakeup()  # type: ignore[union-attr]
+    assert {future.result(PATIENCE_S).partition for future in futures} == {0}
+    stage.producers.clear()
+    with pytest.raises(Exception, match="not acknowledged"):
+        kafka.close(timeout=0.1)
+
+
+def test_a_stream_that_outlives_the_partitions(stage: Stage, cluster: FakeCluster) -> None:
+    kafka = stage.producer(cluster).kafka
+
+    def tables() -> Iterator[pa.Table]:
+        for turn in range(3):
+            if turn == 1:
+                kafka.flush()
+                shrink(cluster, kafka, 2)
+            yield pa.table({"key": pa.array(KEYS, pa.binary()), "value": pa.array(KEYS, pa.binary())})
+
+    result = kafka.send_arrow("t", tables(), key="key")
+    kafka.flush()
+    partitions = [future.result(PATIENCE_S).partition for future in result]
+    assert max(partitions[: len(KEYS)]) > 1
+    assert set(partitions[len(KEYS) :]) == {0, 1}
+
+
+def test_a_stream_makes_use_of_new_partitions(stage: Stage) -> None:
+    cluster = stage.cluster(topics={"t": 1})
+    kafka = stage.producer(cluster).kafka
+
+    def tables() -> Iterator[pa.Table]:
+        for turn in range(2):
+            if turn == 1:
+                kafka.flush()
+                shrink(cluster, kafka, 8)
+            yield pa.table({"key": pa.array(KEYS, pa.binary()), "value": pa.array(KEYS, pa.binary())})
+
+    result = kafka.send_arrow("t", tables(), key="key")
+    kafka.flush()
+    assert len({future.result(PATIENCE_S).partition for future in result}) > 1
+
+
+# -- no partitions at all ----------------------------------------------------------------------------------
+
+
+def name_no_partitions(context: RequestContext) -> Reply:
+    answer = context.apply()
+    for topic in answer.topics:
+        topic.partitions.clear()
+    return Reply(answer)
+
+
+CASES: list[dict[str, Any]] = [{}, {"keyed": True}, {"partition": 3}]
+
+
+@every_way
+@pytest.mark.parametrize("how", CASES)
+def test_a_topic_without_partitions_is_waited_for(
+    stage: Stage, cluster: FakeCluster, send_all: SendAll, how: dict[str, Any]
+) -> None:
+    cluster.control(METADATA, name_no_partitions, times=3)
+    kafka = stage.producer(cluster).kafka
+    for future in send_all(kafka, 20, **how):
+        assert future.result(PATIENCE_S).offset >= 0
+    assert len(cluster.requests(METADATA)) > 3
+
+
+@every_way
+@pytest.mark.parametrize("how", CASES)
+def test_a_topic_that_never_has_partitions_is_a_timeout_that_says_so(
+    stage: Stage, cluster: FakeCluster, send_all: SendAll, how: dict[str, Any]
+) -> None:
+    cluster.control(METADATA, name_no_partitions, times=None)
+    kafka = stage.producer(cluster, max_block_ms=100).kafka
+    with pytest.raises(MetadataTimeoutError, match=r"'t' is not known .*LEADER_NOT_AVAILABLE"):
+        send_all(kafka, 2, **how)
+
+
+@every_way
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_topic_that_loses_all_partitions_for_a_while(
+    stage: Stage, cluster: FakeCluster, send_all: SendAll, keyed: bool
+) -> None:
+    kafka = stage.producer(cluster).kafka
+    send_all(kafka, 20, keyed=keyed)
+    kafka.flush()
+    control = cluster.control(METADATA, name_no_partitions, times=None)
+    metadata = kafka._engine.metadata  # type: ignore[union-attr]
+    metadata.request_update("the test wants one")
+    kafka._engine.sender.wakeup()  # type: ignore[union-attr]
+    wait_until(lambda: not metadata.snapshot.partition_count("t"))
+    control.remove()
+    for future in send_all(kafka, 20, keyed=keyed):
+        assert future.result(PATIENCE_S).offset >= 0
