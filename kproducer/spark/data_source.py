@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
+from kproducer.spark.cluster_check import check_cluster
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
@@ -30,6 +31,10 @@ class KafkaProducerDataSource(DataSource):
     registration; ``spark.dataSource.register(KafkaProducerDataSource)`` does it by hand.
     """
 
+    #: Whether this is the process that plans a write. Spark pickles a source only for the process that
+    #: commits a micro-batch: its rows are written by then, and a check that fails would only repeat them.
+    _is_planning = True
+
     @classmethod
     def name(cls) -> str:
         """The name of the format."""
@@ -38,6 +43,9 @@ class KafkaProducerDataSource(DataSource):
     def __repr__(self) -> str:
         # Options may hold credentials.
         return f"{type(self).__name__}()"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_is_planning": False}
 
     def schema(self) -> StructType | str:
         """Called for reading only."""
@@ -49,6 +57,7 @@ class KafkaProducerDataSource(DataSource):
         Raises:
             SparkOptionError: wrong options, or ``mode("overwrite")``.
             SparkSchemaError: wrong columns.
+            SparkWriteError: no broker answers, or the topic does not exist.
         """
         if overwrite:
             raise SparkOptionError(
@@ -66,8 +75,7 @@ class KafkaProducerDataSource(DataSource):
         with Spark's own sink.
 
         Raises:
-            SparkOptionError: wrong options.
-            SparkSchemaError: wrong columns.
+            SparkOptionError, SparkSchemaError, SparkWriteError: as above.
         """
         writer: DataSourceStreamWriter = self._make(self.stream_writer_class(), schema)
         return writer
@@ -84,4 +92,7 @@ class KafkaProducerDataSource(DataSource):
         is_stream = issubclass(writer_class, DataSourceStreamWriter)
         options = WriteOptions.parse(self.options, is_stream=is_stream)
         columns = WriteColumns.check(schema, options.topic, fail_on_extra=options.extra_columns == "fail")
+        if self._is_planning and options.check_timeout_ms:
+            servers = options.producer_config().bootstrap_servers
+            check_cluster(servers, options.topics, options.check_timeout_ms / 1000)
         return writer_class(schema, columns, options)

@@ -20,7 +20,10 @@ class SparkSchemaError(ConfigError):
 
 
 class SparkWriteError(KafkaError):
-    """A task could not write all of its rows; the message names topic, partition and reason."""
+    """Rows could not be written; the message names topic, partition and reason.
+
+    Raised by a task; or by the driver, before tasks start, if no broker answers or a topic does not exist.
+    """
 
 
 class ExactlyOnceError(SparkWriteError):

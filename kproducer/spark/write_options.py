@@ -108,6 +108,7 @@ OPTION_NAMES = (
     "includeHeaders",
     "extraColumns",
     "producerIdleTimeoutMs",
+    "checkTimeoutMs",
     "summary",
     "delivery",
     *EXACTLY_ONCE_OPTION_NAMES,
@@ -123,6 +124,8 @@ class WriteOptions:
         topic: the topic of all rows, or ``None`` when the column tells.
         extra_columns: ``"ignore"`` (as Spark's sink does) or ``"fail"``.
         producer_idle_timeout_ms: how long a producer without a task stays connected.
+        check_timeout_ms: how long brokers have, before tasks start, to answer and to know the topics; 0: they
+            are not asked.
         summary: ``"task"``, ``"job"`` or ``"off"``: what is logged.
         delivery: ``"at-least-once"`` or ``"exactly-once"``; what follows belongs to the second.
         write_id, write_version: how a batch is recognised when it comes again; ``None``: not given.
@@ -135,6 +138,7 @@ class WriteOptions:
     topic: str | None = None
     extra_columns: str = "ignore"
     producer_idle_timeout_ms: int = 60_000
+    check_timeout_ms: int = 10_000
     summary: str = "task"
     delivery: str = AT_LEAST_ONCE
     write_id: str | None = None
@@ -147,6 +151,12 @@ class WriteOptions:
     def is_exactly_once(self) -> bool:
         """Whether rows are written in transactions."""
         return self.delivery == EXACTLY_ONCE
+
+    @property
+    def topics(self) -> dict[str, str]:
+        """Topics that are known before any row is, and the option that names each."""
+        named = (("markerTopic", self.marker_topic), ("topic", self.topic))
+        return {topic: option for option, topic in named if topic is not None}
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, is_stream: bool = False) -> WriteOptions:
@@ -330,18 +340,22 @@ def _word(field: str, words: Iterable[str]) -> Callable[[str], dict[str, Any]]:
     return parse
 
 
-def _parse_idle_timeout(value: str) -> dict[str, Any]:
-    text = value.strip()
-    if not (text.isascii() and text.isdigit()) or len(text) > 12:
-        raise ValueError(f"expected a whole number of ms, 0 or more, got {shown(value)}")
-    return {"producer_idle_timeout_ms": int(text)}
+def _milliseconds(field: str) -> Callable[[str], dict[str, Any]]:
+    def parse(value: str) -> dict[str, Any]:
+        text = value.strip()
+        if not (text.isascii() and text.isdigit()) or len(text) > 12:
+            raise ValueError(f"expected a whole number of ms, 0 or more, got {shown(value)}")
+        return {field: int(text)}
+
+    return parse
 
 
 _OWN_PARSERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "topic": _parse_topic,
     "includeheaders": _parse_include_headers,
     "extracolumns": _word("extra_columns", ("ignore", "fail")),
-    "produceridletimeoutms": _parse_idle_timeout,
+    "produceridletimeoutms": _milliseconds("producer_idle_timeout_ms"),
+    "checktimeoutms": _milliseconds("check_timeout_ms"),
     "summary": _word("summary", ("task", "job", "off")),
     "delivery": _word("delivery", (AT_LEAST_ONCE, EXACTLY_ONCE)),
     "writeid": parse_name("write_id"),

@@ -163,6 +163,14 @@ def test_many_small_arrow_batches_lose_nothing(spark, mock_cluster, topic):
             {"topic": "t", "kafka.acks": "7", "kafka.sasl.jaas.config": "hunter2"},
             ["'kafka.acks'", "'kafka.sasl.jaas.config'"],
         ),
+        (
+            "'a' AS value",
+            {"topic": "t", "checkTimeoutMs": "300"},
+            [
+                "no broker of the option 'kafka.bootstrap.servers' answered the driver within 0.3 s",
+                "(127.0.0.1:1: ",
+            ],
+        ),
     ],
 )
 def test_mistakes_end_the_write_on_the_driver(spark, columns, options, parts):

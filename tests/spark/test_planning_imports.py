@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.fakebroker import FakeCluster
+
 _PLAN = """
 import sys
 from pyspark.sql.types import BinaryType, StructField, StructType
 from kproducer.spark import KafkaProducerDataSource
 
-options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "t", "kafka.compression.type": "zstd"}
+options = {"kafka.bootstrap.servers": sys.argv[1], "topic": "t", "kafka.compression.type": "zstd"}
 source = KafkaProducerDataSource(options)
 writer = source.writer(StructType([StructField("value", BinaryType())]), False)
 writer.commit([])
@@ -19,9 +21,15 @@ print(*sorted(name for name in sys.modules if name.startswith(("kproducer", "pya
 
 
 def test_planning_a_write_imports_neither_producer_nor_kernel_nor_arrow() -> None:
-    finished = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _PLAN], capture_output=True, text=True, check=True, timeout=60
-    )
+    with FakeCluster(1) as cluster:
+        cluster.create_topic("t", 1)
+        finished = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _PLAN, *cluster.bootstrap_servers],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
     imported = finished.stdout.split()
     assert "kproducer.spark.writers" in imported
     heavy = (
@@ -29,6 +37,7 @@ def test_planning_a_write_imports_neither_producer_nor_kernel_nor_arrow() -> Non
         "kproducer.kernel",
         "kproducer.producer",
         "kproducer.client",
+        "kproducer_messages",
         "pyarrow",
     )
     assert [name for name in imported if name.startswith(heavy)] == []

@@ -9,11 +9,13 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as f
 
+from tests.fakebroker import FakeCluster
 from tests.support.reader import read_topic
 
 pytestmark = pytest.mark.mock_cluster
 
 PRODUCE = 0
+METADATA = 3
 API_VERSIONS = 18
 INVALID_RECORD = 87
 _names = (f"stream-{number}" for number in itertools.count())
@@ -144,6 +146,30 @@ def test_mistakes_end_the_query_before_a_task_starts(stream):
     with pytest.raises(Exception, match=r"did you mean 'topic'") as caught:
         stream.run(tpic="x")
     assert "SparkOptionError" in str(caught.value)
+
+
+def test_a_micro_batch_is_checked_once_before_its_tasks_and_not_before_its_commit(spark, tmp_path):
+    with FakeCluster(1) as cluster:
+        cluster.create_topic("checked", 1)
+        source = tmp_path / "source"
+        source.mkdir()
+        (source / "1.txt").write_text("a\n")
+        (source / "2.txt").write_text("b\n")
+        frame = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(source))
+        writer = frame.writeStream.format("kproducer").option("topic", "checked").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.option("kafka.bootstrap.servers", cluster.bootstrap_servers[0]).start()
+        assert query.awaitTermination(240)
+        assert len(query.recentProgress) == 2
+        checks = [request for request in cluster.requests(METADATA) if request.api_version == 4]
+        assert len(checks) == 2
+        cluster.delete_topic("checked")
+        (source / "3.txt").write_text("c\n")
+        written = len(cluster.requests(PRODUCE))
+        query = writer.option("checkTimeoutMs", 300).start()
+        with pytest.raises(Exception, match="topic 'checked' does not exist"):
+            query.awaitTermination(240)
+        assert len(cluster.requests(PRODUCE)) == written
 
 
 def test_tasks_of_later_micro_batches_use_the_producers_of_earlier_ones(stream):
