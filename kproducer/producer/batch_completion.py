@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kproducer.broker_errors import MessageTooLargeError
+from kproducer.broker_errors import MessageTooLargeError, OutOfOrderSequenceNumberError
 from kproducer.config import ProducerConfig
 from kproducer.errors import (
     BatchRejectedError,
@@ -24,6 +24,7 @@ from kproducer.errors import (
 )
 from kproducer.guarded_logger import GuardedLogger
 from kproducer.log_repeats import LogRepeats
+from kproducer.producer.delivery_knowledge import AttemptEnd, Knowledge, attempt_end, knowledge_after
 from kproducer.producer.in_flight_batches import InFlightBatches
 from kproducer.producer.metrics import ProducerMetrics
 from kproducer.producer.transactions.sequence_tracker import Verdict
@@ -36,11 +37,6 @@ if TYPE_CHECKING:
     from kproducer.producer.transactions.transaction_manager import TransactionManager
 
 _log = GuardedLogger(__name__)
-
-#: Codes after which the batch may be in the log all the same: the broker's own trouble, a wait for replicas
-#: that ended after the leader had written, a disk that failed, and whatever we cannot interpret.
-_UNKNOWN_OUTCOME_CODES = frozenset({-1, 7, 13, 20, 56})
-_NEWEST_KNOWN_CODE = 133
 
 #: Failures of one class are logged as warnings this often, with a count of the others.
 _QUIET_MS = 10_000
@@ -116,18 +112,19 @@ class BatchCompletion:
         self._metrics = metrics
         self._repeats = LogRepeats(_QUIET_MS)
 
-    def succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
+    def succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, now_ms: int) -> None:
         """The broker has the batch, or with acks=0 the socket took it."""
         accumulator = self._accumulator
         self._in_flight.remove(batch)
         accumulator.request_done(batch)
         if self._transactions is not None:
-            self._transactions.succeeded(batch, base_offset)
+            self._transactions.succeeded(batch, now_ms)
+        if log_append_time_ms < 0 or (batch.send_count > 1 and log_append_time_ms == batch.max_timestamp_ms):
+            # A broker that recognises a batch answers with the batch's own newest timestamp, also for topics
+            # whose records keep theirs (``UnifiedLog.append``).
+            log_append_time_ms = NO_TIMESTAMP
         # Hostile or odd numbers below zero mean "not known"; futures then say so.
-        batch.complete(
-            base_offset if base_offset >= 0 else NO_OFFSET,
-            log_append_time_ms if log_append_time_ms >= 0 else NO_TIMESTAMP,
-        )
+        batch.complete(base_offset if base_offset >= 0 else NO_OFFSET, log_append_time_ms)
         accumulator.deallocate(batch)
         if self._guarantee_order:
             accumulator.unmute_partition(batch.topic_partition)
@@ -148,16 +145,21 @@ class BatchCompletion:
             record_messages: KIP-467: index of each record at fault, with the broker's text for it.
         """
         self._leave_flight(batch)
+        end = attempt_end(error)
+        batch.knowledge = knowledge_after(batch.knowledge, end)
         try:
             if batch.is_done:
                 # It expired, or was given up, while it was at the broker. Splitting or sending it again
                 # would write records that the application was told have failed. Its memory is back by now.
-                self._forget_number(batch, error, self._outcome(batch, error))
+                if end is AttemptEnd.DUPLICATE and self._transactions is not None:
+                    self._transactions.succeeded(batch, now_ms)
+                else:
+                    self._forget_number(batch, error, batch.outcome)
                 return
-            error.outcome = self._outcome(batch, error)
-            verdict = self._verdict(batch, error)
+            error.outcome = batch.outcome
+            verdict = self._verdict(batch, end, error)
             if verdict is Verdict.WRITTEN:
-                self._succeed_unseen(batch, error)
+                self._succeed_without_offset(batch, error, now_ms)
             elif isinstance(error, MessageTooLargeError) and batch.record_count > 1:
                 self._split(batch, error)
             elif verdict is Verdict.RETRY and self._can_retry(batch, error, now_ms):
@@ -172,9 +174,7 @@ class BatchCompletion:
     def fail_unsent(self, batch: ProducerBatch, error: KafkaError) -> None:
         """The batch could not even be handed to the network; trying again would fail likewise."""
         self._leave_flight(batch)
-        if error.outcome is None:
-            earlier = batch.last_error
-            error.outcome = Outcome.NOT_SENT if earlier is None else earlier.outcome
+        error.outcome = batch.outcome
         self._forget_number(batch, error, error.outcome)
         self._finish(batch, error, None)
         self._unmute(batch)
@@ -187,12 +187,20 @@ class BatchCompletion:
         """
         error = batch.delivery_timeout_error(self._delivery_timeout_ms, now_ms)
         error.args = (f"{error.args[0]}; stage: {stage}",)
-        earlier = batch.last_error
-        if not batch.in_flight and earlier is not None and earlier.outcome is not None:
-            # Every attempt was answered, so we know more than "it was sent".
-            error.outcome = earlier.outcome
         if self._transactions is not None:
             self._transactions.expired(batch, error, error.outcome)
+        self._finish(batch, error, None, now_ms)
+
+    def give_up_unsafe(self, batch: ProducerBatch, now_ms: int) -> None:
+        """Fail a queued batch that may have been written and that the broker would no longer recognise."""
+        cause = batch.last_error
+        error = KafkaError(
+            f"{batch.record_count} records for {batch.topic_partition} may have been written by an earlier"
+            " attempt. They are not sent again, because the sequence numbers of the partition start over"
+            f" and the broker would not recognise them; last error: {cause}"
+        ).with_outcome(Outcome.UNKNOWN)
+        error.__cause__ = cause
+        self._accumulator.take_out(batch)
         self._finish(batch, error, None, now_ms)
 
     def abandon(self, batch: ProducerBatch, bug: Exception) -> None:
@@ -214,15 +222,15 @@ class BatchCompletion:
 
     # -- what it means for the numbers -----------------------------------------------------------------
 
-    def _verdict(self, batch: ProducerBatch, error: KafkaError) -> Verdict:
+    def _verdict(self, batch: ProducerBatch, end: AttemptEnd, error: KafkaError) -> Verdict:
         if self._transactions is not None:
-            return self._transactions.verdict(batch, error)
+            return self._transactions.verdict(batch, end, error)
         return Verdict.RETRY if error.retriable else Verdict.FAIL
 
-    def _succeed_unseen(self, batch: ProducerBatch, error: KafkaError) -> None:
-        """An earlier attempt was written, so long ago that the broker does not know the offset any more."""
+    def _succeed_without_offset(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> None:
+        """The broker says that it has these sequence numbers, and no longer knows the offset."""
         _log.debug("Written by an earlier attempt: %s", error)
-        self.succeed(batch, NO_OFFSET, NO_TIMESTAMP)
+        self.succeed(batch, NO_OFFSET, NO_TIMESTAMP, now_ms)
 
     def _forget_number(self, batch: ProducerBatch, error: KafkaError, outcome: Outcome | None) -> None:
         if self._transactions is not None:
@@ -235,20 +243,6 @@ class BatchCompletion:
         return batch.attempts < self._retries and not batch.has_reached_delivery_timeout(
             self._delivery_timeout_ms, now_ms
         )
-
-    @staticmethod
-    def _outcome(batch: ProducerBatch, error: KafkaError) -> Outcome:
-        """What is known of the records after this attempt, and after the ones before it."""
-        earlier = batch.last_error
-        if earlier is not None and earlier.outcome is Outcome.UNKNOWN:
-            # A refusal now does not take back what an unanswered attempt may have written.
-            return Outcome.UNKNOWN
-        if error.outcome is not None:
-            return error.outcome
-        if isinstance(error, BrokerError):
-            doubtful = error.code in _UNKNOWN_OUTCOME_CODES or error.code > _NEWEST_KNOWN_CODE
-            return Outcome.UNKNOWN if doubtful else Outcome.REJECTED
-        return Outcome.UNKNOWN
 
     def _split(self, batch: ProducerBatch, error: KafkaError) -> None:
         batch.last_error = error
@@ -279,6 +273,11 @@ class BatchCompletion:
     ) -> None:
         if error.retriable:
             error = self._out_of_time_or_tries(batch, error, now_ms)
+        elif isinstance(error, OutOfOrderSequenceNumberError) and batch.knowledge is Knowledge.UNKNOWN:
+            error.args = (
+                f"{error.args[0]}; an earlier attempt may have been written, so the records are not sent"
+                " again under another sequence number",
+            )
         record_errors = None
         if record_messages and isinstance(error, BrokerError):
             record_errors = _record_errors(batch, error, record_messages)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from kproducer.errors import KafkaError, Outcome
+from kproducer.errors import KafkaError
 from kproducer.guarded_logger import GuardedLogger
 
 if TYPE_CHECKING:
@@ -109,11 +109,10 @@ class BatchDrain:
         except Exception as exception:
             _log.exception("A batch for %s could not be finished", batch.topic_partition)
             error = KafkaError(f"The batch for {batch.topic_partition} could not be finished: {exception!r}")
-            error.outcome = Outcome.NOT_SENT
+            error.outcome = batch.outcome
             error.__cause__ = exception
             if self._transactions is not None:
-                outcome = Outcome.UNKNOWN if batch.send_count else Outcome.NOT_SENT
-                self._transactions.failed(batch, error, outcome)
+                self._transactions.failed(batch, error, batch.outcome)
             batch.complete_exceptionally(error)
             self._deallocate(batch)
             return 0

@@ -88,7 +88,7 @@ class ProduceResponseHandler:
             elif response.body is None:
                 # acks=0: the request was written, and that is all anybody will ever know.
                 for batch in _taken(waiting):
-                    self._succeed(batch, NO_OFFSET, NO_TIMESTAMP)
+                    self._succeed(batch, NO_OFFSET, NO_TIMESTAMP, now_ms)
             else:
                 self._metrics.response_received(response.latency_ms, response.body.throttle_time_ms)
                 self._read_body(waiting, topic_ids, attempt, response, now_ms)
@@ -158,7 +158,7 @@ class ProduceResponseHandler:
                 # A partition never asked about, or named twice, finds no batch.
                 batch = waiting.pop((name, partition.index), None) if name is not None else None
                 if batch is not None and partition.error_code == 0:
-                    self._succeed(batch, partition.base_offset, partition.log_append_time_ms)
+                    self._succeed(batch, partition.base_offset, partition.log_append_time_ms, now_ms)
                     continue
                 if batch is None:
                     _log.warning(
@@ -184,9 +184,9 @@ class ProduceResponseHandler:
         messages = {e.batch_index: e.batch_index_error_message for e in partition.record_errors}
         self._reject(batch, error, now_ms, messages)
 
-    def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
+    def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, now_ms: int) -> None:
         try:
-            self._completion.succeed(batch, base_offset, log_append_time_ms)
+            self._completion.succeed(batch, base_offset, log_append_time_ms, now_ms)
         except Exception as bug:
             self._completion.abandon(batch, bug)
 

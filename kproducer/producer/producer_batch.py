@@ -14,6 +14,7 @@ from kproducer.client.metadata_snapshot import NO_LEADER_EPOCH
 from kproducer.errors import DeliveryTimeoutError, IllegalStateError, KafkaError, Outcome
 from kproducer.guarded_logger import GuardedLogger
 from kproducer.kernel import Deliveries, RecordAppender, record_size_upper_bound
+from kproducer.producer.delivery_knowledge import Knowledge
 from kproducer.producer.future_record_metadata import (
     DeliveryCallback,
     FutureRecordMetadata,
@@ -59,6 +60,7 @@ class ProducerBatch:
         release_pending: it ended while in flight; the buffer goes back when the request is over.
         retry_at_ms: when the backoff of the present retry ends.
         last_error: why it was put back the last time.
+        knowledge: what its attempts that have ended say about it.
         producer_id, producer_epoch, base_sequence: see ``set_producer_state``; -1 before.
     """
 
@@ -78,6 +80,7 @@ class ProducerBatch:
         "in_flight",
         "is_open",
         "is_split",
+        "knowledge",
         "last_error",
         "order",
         "producer_epoch",
@@ -118,6 +121,7 @@ class ProducerBatch:
         self.retry_at_ms = created_ms
         self.drained_ms = created_ms
         self.last_error: KafkaError | None = None
+        self.knowledge = Knowledge.NEVER_SENT
         self.final_state: FinalState | None = None
         self._leader_epoch = NO_LEADER_EPOCH
         self._leader_epoch_attempt = 0
@@ -188,6 +192,11 @@ class ProducerBatch:
         """Whether less than a quarter of its buffer is in use."""
         builder = self.builder
         return builder is not None and 4 * builder.uncompressed_size_bytes < len(builder.buffer)
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """Newest timestamp of its records; -1 once the memory was given back."""
+        return -1 if self.builder is None else self.builder.max_timestamp_ms
 
     @property
     def estimated_size_bytes(self) -> int:
@@ -268,11 +277,12 @@ class ProducerBatch:
 
     def delivery_timeout_error(self, delivery_timeout_ms: int, now_ms: int) -> DeliveryTimeoutError:
         """The error to fail it with when its time is over: says what happened and what is known."""
-        if self.send_count:
-            outcome = Outcome.UNKNOWN
+        outcome = self.outcome
+        if outcome is Outcome.UNKNOWN:
             story = f"sent {self.send_count} times and perhaps written"
+        elif outcome is Outcome.REJECTED:
+            story = f"sent {self.send_count} times and refused each time"
         else:
-            outcome = Outcome.NOT_SENT
             story = "never sent"
         if self.last_error is not None:
             cause = f"last error: {self.last_error}"
@@ -290,6 +300,11 @@ class ProducerBatch:
         return error
 
     # -- outcome ---------------------------------------------------------------------------------------
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is known of its records if it fails now."""
+        return Outcome.UNKNOWN if self.in_flight else self.knowledge.outcome or Outcome.UNKNOWN
 
     @property
     def is_done(self) -> bool:
@@ -387,6 +402,7 @@ class ProducerBatch:
             # of the parts, that must not be forgotten.
             part.send_count = self.send_count
             part.last_error = self.last_error
+            part.knowledge = self.knowledge
             part.close_for_appends()
         return parts
 

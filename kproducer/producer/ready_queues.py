@@ -59,7 +59,7 @@ class ReadyQueues:
     Args:
         queues: all queues.
         linger_ms: how long a batch that has room waits for more records.
-        may_drain: asked about the first batch of each queue; ``None``: all may.
+        may_drain: asked about the first batch of each queue, with the time; ``None``: all may.
         asks_early: ask before the batch is due: the question alone starts what the answer waits for.
     """
 
@@ -82,7 +82,7 @@ class ReadyQueues:
         self,
         queues: PartitionQueues,
         linger_ms: int,
-        may_drain: Callable[[ProducerBatch], bool] | None = None,
+        may_drain: Callable[[ProducerBatch, int], bool] | None = None,
         asks_early: bool = False,
     ) -> None:
         # Fixed after construction.
@@ -231,7 +231,7 @@ class ReadyQueues:
             if batch.is_backing_off(now_ms):
                 self._look_again_at(queue, batch.retry_at_ms)
                 return
-        if self._asks_early and not self.may_drain(queue, batch):
+        if self._asks_early and not self.may_drain(queue, batch, now_ms):
             return
         place = self._nodes.get(leader.leader_id)
         if place is None:
@@ -270,9 +270,9 @@ class ReadyQueues:
             return batch.created_ms + self._linger_ms
         return NEVER_MS
 
-    def may_drain(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+    def may_drain(self, queue: PartitionQueue, batch: ProducerBatch, now_ms: int) -> bool:
         """Ask whether a first batch may be sent; a queue for which that is not so is held."""
-        if self._may_drain is None or self._may_drain(batch):
+        if self._may_drain is None or self._may_drain(batch, now_ms):
             return True
         # The end of a request, which ends every poll, opens it again.
         self._held[queue] = None
@@ -295,7 +295,7 @@ class ReadyQueues:
                     and not queue.is_muted
                     and (batch.created_ms + self._linger_ms <= now_ms or not _may_wait(queue, batch))
                     and not batch.is_backing_off(now_ms)
-                    and self.may_drain(queue, batch)
+                    and self.may_drain(queue, batch, now_ms)
                 ):
                     return True
             due.popleft()
@@ -323,7 +323,7 @@ class ReadyQueues:
             return None
         if queue.is_muted or (batch.attempts and batch.is_backing_off(now_ms)):
             return None
-        return batch if self._may_drain is None or self.may_drain(queue, batch) else None
+        return batch if self._may_drain is None or self.may_drain(queue, batch, now_ms) else None
 
     def rotation_of(self, node_id: int) -> deque[PartitionQueue]:
         """A node's queues in the order in which to drain. Whoever takes one out clears its ``node``."""

@@ -278,6 +278,10 @@ class RecordAccumulator:
             self._queues.put_back(part)
         return len(parts)
 
+    def take_out(self, batch: ProducerBatch) -> None:
+        """Take a batch out of its queue, wherever it is there; the caller fails and deallocates it."""
+        self._queues.remove(batch)
+
     def expired_batches(self, now_ms: int) -> list[ProducerBatch]:
         """Take out the queued batches whose delivery timeout has passed; the caller fails and frees them.
 
@@ -481,5 +485,5 @@ def _with_outcome(error: KafkaError, batch: ProducerBatch) -> KafkaError:
     clone: KafkaError = error.__class__.__new__(error.__class__, *error.args)
     clone.__dict__.update(error.__dict__)
     clone.__cause__ = error.__cause__
-    clone.outcome = Outcome.UNKNOWN if batch.send_count else Outcome.NOT_SENT
+    clone.outcome = batch.outcome
     return clone

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.clock import Clock
@@ -265,7 +265,8 @@ class Sender:
         given_up = transactions.give_up()
         if given_up is not None:
             self._accumulator.abort_undrained_batches(given_up.error, given_up.numbered_too)
-        transactions.resolve()
+        for batch in transactions.resolve():
+            self._completion.give_up_unsafe(cast("ProducerBatch", batch), now_ms)
         return coordinators.step(now_ms, self._accumulator.incomplete_count > 0)
 
     # -- one round -------------------------------------------------------------------------------------
@@ -274,6 +275,8 @@ class Sender:
         """Send what is ready. Returns how long poll may block, in ms; ``None``: there may be more to send."""
         accumulator = self._accumulator
         snapshot = self._metadata.snapshot
+        if self._transactions is not None:
+            self._transactions.note_topic_ids(snapshot.topic_ids)
         # First, which Kafka does last: what is late is not sent any more after it was told to have failed.
         self._expire(now_ms, snapshot)
         result = accumulator.ready(snapshot, now_ms)

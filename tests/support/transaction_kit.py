@@ -15,6 +15,7 @@ import attrs
 from kproducer.broker_errors import error_for_code
 from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
+from kproducer.producer.delivery_knowledge import Knowledge, attempt_end, knowledge_after
 from kproducer.producer.transactions.producer_id_and_epoch import NO_SEQUENCE
 from kproducer.producer.transactions.sequence_tracker import Verdict
 from kproducer.producer.transactions.transaction_manager import TransactionManager
@@ -59,7 +60,9 @@ class Batch:
     in_flight: bool = False
     attempts: int = 0
     endings: list[KafkaError | None] = attrs.field(factory=list)
-    last_outcome: Outcome | None = None
+    outcomes: list[Outcome | None] = attrs.field(factory=list)
+    knowledge: Knowledge = Knowledge.NEVER_SENT
+    was_unknown: bool = False
 
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
@@ -67,6 +70,11 @@ class Batch:
         assert not self.in_flight, "its bytes may be half written to a socket"
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.base_sequence, self.is_transactional = base_sequence, is_transactional
+
+    def end(self, error: KafkaError | None, outcome: Outcome | None) -> None:
+        """The application is told."""
+        self.endings.append(error)
+        self.outcomes.append(outcome)
 
     @property
     def is_done(self) -> bool:
@@ -147,10 +155,13 @@ class Kit:
             for queue in self.queues.values():
                 for batch in [b for b in queue if given_up.numbered_too or b.base_sequence == NO_SEQUENCE]:
                     queue.remove(batch)
-                    self._fail(batch, given_up.error, batch.last_outcome or Outcome.NOT_SENT)
-        self.manager.resolve()
+                    self._fail(batch, given_up.error)
+        for unsafe in self.manager.resolve():
+            assert isinstance(unsafe, Batch)
+            self.queues[unsafe.topic_partition.partition].remove(unsafe)
+            unsafe.end(KafkaError("may have been written"), Outcome.UNKNOWN)
         for partition, queue in self.queues.items():
-            while queue and self.manager.may_drain(queue[0]):
+            while queue and self.manager.may_drain(queue[0], self.now_ms):
                 batch = queue.pop(0)
                 self.manager.drained(batch)
                 batch.in_flight = True
@@ -164,10 +175,10 @@ class Kit:
                 )
                 self.on_the_wire[partition].append(sent)
 
-    def _fail(self, batch: Batch, error: KafkaError, outcome: Outcome) -> None:
-        self.manager.failed(batch, error, outcome)
+    def _fail(self, batch: Batch, error: KafkaError) -> None:
+        self.manager.failed(batch, error, batch.knowledge.outcome)
         if not batch.is_done:
-            batch.endings.append(error)
+            batch.end(error, batch.knowledge.outcome)
 
     def _requeue(self, batch: Batch) -> None:
         batch.attempts += 1
@@ -175,25 +186,26 @@ class Kit:
         place = sum(1 for other in queue if other.number < batch.number)
         queue.insert(place, batch)
 
-    def _succeed(self, batch: Batch, offset: int) -> None:
-        self.manager.succeeded(batch, offset)
+    def _succeed(self, batch: Batch) -> None:
+        self.manager.succeeded(batch, self.now_ms)
         if not batch.is_done:
-            batch.endings.append(None)
+            batch.end(None, None)
 
-    def _failed_attempt(self, batch: Batch, error: KafkaError, outcome: Outcome) -> None:
+    def _failed_attempt(self, batch: Batch, error: KafkaError) -> None:
         batch.in_flight = False
-        if batch.last_outcome is not Outcome.UNKNOWN:
-            batch.last_outcome = outcome
+        end = attempt_end(error)
+        batch.knowledge = knowledge_after(batch.knowledge, end)
+        batch.was_unknown |= batch.knowledge is Knowledge.UNKNOWN
         if batch.is_done:
-            self.manager.failed(batch, error, batch.last_outcome)
+            self.manager.failed(batch, error, batch.knowledge.outcome)
             return
-        verdict = self.manager.verdict(batch, error)
+        verdict = self.manager.verdict(batch, end, error)
         if verdict is Verdict.WRITTEN:
-            self._succeed(batch, -1)
+            self._succeed(batch)
         elif verdict is Verdict.RETRY and batch.attempts < 50:
             self._requeue(batch)
         else:
-            self._fail(batch, error, batch.last_outcome)
+            self._fail(batch, error)
 
     def expire(self, batch: Batch) -> None:
         """``delivery_timeout_ms`` is over."""
@@ -202,9 +214,10 @@ class Kit:
         queue = self.queues[batch.topic_partition.partition]
         if batch in queue:
             queue.remove(batch)
+        outcome = Outcome.UNKNOWN if batch.in_flight else batch.knowledge.outcome or Outcome.UNKNOWN
         error = KafkaError("expired")
-        batch.endings.append(error)
-        self.manager.expired(batch, error, batch.last_outcome or Outcome.NOT_SENT)
+        batch.end(error, outcome)
+        self.manager.expired(batch, error, outcome)
 
     # -- partition leaders -----------------------------------------------------------------------------
 
@@ -253,16 +266,14 @@ class Kit:
         applied."""
         sent = self.on_the_wire[partition].pop(0)
         batch = sent.batch
-        offset = -1
         if code is None or applied:
-            true_code, offset = self.apply(sent)
+            true_code, _ = self.apply(sent)
             code = true_code if code is None else code
         if code == 0:
             batch.in_flight = False
-            self._succeed(batch, offset)
+            self._succeed(batch)
             return
-        unknown = code in (-1, 7, 20, 56)
-        self._failed_attempt(batch, error_for_code(code), Outcome.UNKNOWN if unknown else Outcome.REJECTED)
+        self._failed_attempt(batch, error_for_code(code))
 
     def disconnect(self, partition: int, applied: int, late: int = 0) -> None:
         """The connection ends: the first requests had their effect, the next will have it later."""
@@ -271,7 +282,7 @@ class Kit:
             self.apply(sent)
         self.late += lost[applied : applied + late]
         for sent in lost:
-            self._failed_attempt(sent.batch, DisconnectedError("gone"), Outcome.UNKNOWN)
+            self._failed_attempt(sent.batch, DisconnectedError("gone"))
 
     def late_arrival(self) -> None:
         """What was under way on a connection that we gave up arrives after all."""

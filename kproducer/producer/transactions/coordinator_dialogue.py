@@ -358,7 +358,7 @@ class CoordinatorDialogue:
             self._life.transaction_over(producer)
         elif self._life.can_raise_epoch:
             transaction.has_ended = True
-        elif self._life.sequences.has_trouble:
+        elif self._life.sequences.has_gaps:
             self._life.fail_for_good(
                 KafkaError(
                     "batches of the aborted transaction may or may not be in the log, and this broker cannot "

@@ -1,6 +1,6 @@
-"""PartitionSequences: the numbers of one partition's batches, and which of these batches have no fate yet.
+"""PartitionSequences: the sequence numbers of one partition's batches, and which batches are unresolved.
 
-I/O thread only. Knows nothing of errors and states: ``SequenceTracker`` decides, this keeps the books.
+I/O thread only. Knows nothing of errors: ``SequenceTracker`` decides, this class keeps the books.
 Source: Kafka's ``TxnPartitionEntry``; KIP-98, KIP-360.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from kproducer.producer.delivery_knowledge import Knowledge
 from kproducer.producer.transactions.producer_id_and_epoch import (
     NO_PRODUCER,
     NO_SEQUENCE,
@@ -16,7 +17,7 @@ from kproducer.producer.transactions.producer_id_and_epoch import (
     is_at_or_before,
     sequence_after,
 )
-from kproducer.types import NO_OFFSET, TopicPartition
+from kproducer.types import TopicPartition
 
 
 class SequencedBatch(Protocol):
@@ -24,9 +25,10 @@ class SequencedBatch(Protocol):
 
     Attributes:
         topic_partition: where it goes.
-        record_count: how many sequences it takes.
+        record_count: how many sequence numbers it takes.
         producer_id, producer_epoch, base_sequence: what ``set_producer_state`` set last; -1 before.
         in_flight: a request that carries it is on its way or being answered.
+        knowledge: what the attempts that have ended say about it.
     """
 
     @property
@@ -41,6 +43,8 @@ class SequencedBatch(Protocol):
     def base_sequence(self) -> int: ...
     @property
     def in_flight(self) -> bool: ...
+    @property
+    def knowledge(self) -> Knowledge: ...
 
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
@@ -52,24 +56,25 @@ class PartitionSequences:
     """The books of one partition.
 
     Attributes:
-        producer: whose sequences these are.
+        producer: whose sequence numbers these are.
         next_sequence: of the next batch that has none yet.
         last_acked_sequence: the highest that a broker has acknowledged; -1 before the first.
-        last_acked_offset: its place in the log; -1 when no answer told one.
-        pending: batches with a sequence and without a fate, in sequence order: at a broker, or waiting to be
-            sent again.
-        gap_end: set when a batch was given up and may or may not be in the log: the sequence behind it.
-        must_restart: what is pending has to be numbered anew, from 0 and with another epoch or id.
+        pending: numbered batches whose outcome is open, in sequence order: at a broker, or waiting to be sent
+            again.
+        gap_end: set when a batch was given up that may or may not be in the log: the sequence behind it. The
+            leader takes the next batch only if the one before was written.
+        restart_from: set when the leader cannot take this sequence number: a batch before it was given up and
+            is certainly not in the log, or the leader has refused it. What is pending from here on needs
+            another epoch. Batches before it are still sent under their numbers.
     """
 
     __slots__ = (
         "gap_end",
-        "last_acked_offset",
         "last_acked_sequence",
-        "must_restart",
         "next_sequence",
         "pending",
         "producer",
+        "restart_from",
     )
 
     def __init__(self) -> None:
@@ -77,47 +82,59 @@ class PartitionSequences:
         self.begin(NO_PRODUCER)
 
     def begin(self, producer: ProducerIdAndEpoch) -> None:
-        """Count from 0 as this producer. What is pending keeps its old numbers until ``renumber``."""
+        """Count from 0 as this producer."""
         self.producer = producer
         self.next_sequence = 0
         self.last_acked_sequence = NO_SEQUENCE
-        self.last_acked_offset = NO_OFFSET
         self.gap_end: int | None = None
-        self.must_restart = False
+        self.restart_from: int | None = None
 
     def assign(self, batch: SequencedBatch, is_transactional: bool) -> None:
-        """Give a batch the next numbers and wait for its fate."""
-        self._number(batch, is_transactional)
-        self.pending.append(batch)
-
-    def renumber(self, producer: ProducerIdAndEpoch, is_transactional: bool) -> None:
-        """Count from 0 as this producer, beginning with what is pending. Nothing of it may be in flight."""
-        self.begin(producer)
-        for batch in self.pending:
-            self._number(batch, is_transactional)
-
-    def _number(self, batch: SequencedBatch, is_transactional: bool) -> None:
+        """Give a batch the next numbers, and keep it until its outcome is known."""
         producer_id, epoch = self.producer
         batch.set_producer_state(producer_id, epoch, self.next_sequence, is_transactional)
         self.next_sequence = sequence_after(self.next_sequence, batch.record_count)
+        self.pending.append(batch)
 
-    def acknowledge(self, batch: SequencedBatch, base_offset: int) -> None:
+    def renumber(self, producer: ProducerIdAndEpoch) -> list[SequencedBatch]:
+        """Count from 0 as this producer, beginning with what is pending. Nothing of it may be in flight.
+
+        Returns:
+            The batches that an earlier attempt may have written. Under other numbers the broker would not
+            recognise them, so they are no longer pending and must not be sent again.
+        """
+        pending, self.pending = self.pending, []
+        self.begin(producer)
+        unsafe = [batch for batch in pending if batch.knowledge is Knowledge.UNKNOWN]
+        for batch in pending:
+            if batch.knowledge is not Knowledge.UNKNOWN:
+                self.assign(batch, is_transactional=False)
+        return unsafe
+
+    def acknowledge(self, batch: SequencedBatch) -> None:
         """A broker has it. Answers may come in any order: only later numbers move the mark."""
         self.forget(batch)
-        if self.is_ours(batch) and not self.has_acknowledged(batch):
+        if not self.is_ours(batch):
+            return
+        if not self.is_passed(batch):
             self.last_acked_sequence = last_sequence(batch)
-            if base_offset >= 0:
-                self.last_acked_offset = base_offset + batch.record_count - 1
+        # The leader has taken a batch behind the gap, so it takes the next numbers too. Whether what was
+        # given up there has been written is another question, and nobody concludes anything about it.
         if self.gap_end is not None and self._is_acked(sequence_after(self.gap_end, -1)):
-            # A later batch was taken, so the one in doubt was in the log.
             self.gap_end = None
+        if self.restart_from is not None and self._is_acked(self.restart_from):
+            self.restart_from = None
 
     def note_gap(self, batch: SequencedBatch) -> None:
-        """Nobody will ever know whether this batch was written, unless a later one is acknowledged."""
-        self.forget(batch)
+        """The batch was given up and may be in the log: what the leader expects next is not known."""
         end = sequence_after(batch.base_sequence, batch.record_count)
-        if self.is_ours(batch) and (self.gap_end is None or is_at_or_before(self.gap_end, end)):
+        if self.gap_end is None or is_at_or_before(self.gap_end, end):
             self.gap_end = end
+
+    def note_restart(self, sequence: int) -> None:
+        """From this number on, numbering has to start over."""
+        if self.restart_from is None or is_at_or_before(sequence, self.restart_from):
+            self.restart_from = sequence
 
     def split(self, batch: SequencedBatch, parts: Sequence[SequencedBatch], is_transactional: bool) -> None:
         """The parts take the place and, one after the other, the numbers of the whole."""
@@ -129,7 +146,7 @@ class PartitionSequences:
         self.pending[place : place + 1] = parts
 
     def forget(self, batch: SequencedBatch) -> None:
-        """Its fate is known, or does not matter. Does nothing for a batch that is not pending."""
+        """Its outcome is known, or does not matter. Does nothing for a batch that is not pending."""
         if batch in self.pending:
             self.pending.remove(batch)
 
@@ -138,20 +155,19 @@ class PartitionSequences:
         return not self.pending or self.pending[0] is batch
 
     def is_ours(self, batch: SequencedBatch) -> bool:
-        """Whether it was numbered in the present count."""
+        """Whether it was numbered under the present producer id and epoch."""
         return self.producer == (batch.producer_id, batch.producer_epoch)
 
-    def has_acknowledged(self, batch: SequencedBatch) -> bool:
-        """Whether this batch, or a later one, was acknowledged: then it is in the log."""
+    def is_passed(self, batch: SequencedBatch) -> bool:
+        """Whether this batch, or a later one, was acknowledged: the leader takes this one no more."""
         return self.is_ours(batch) and self._is_acked(last_sequence(batch))
+
+    def awaits_restart(self, batch: SequencedBatch) -> bool:
+        """Whether the leader cannot take a pending batch under its present numbers."""
+        return self.restart_from is not None and is_at_or_before(self.restart_from, batch.base_sequence)
 
     def _is_acked(self, sequence: int) -> bool:
         return self.last_acked_sequence != NO_SEQUENCE and is_at_or_before(sequence, self.last_acked_sequence)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether each number given out is known to be in the log."""
-        return sequence_after(self.last_acked_sequence, 1) == self.next_sequence
 
     @property
     def is_in_flight(self) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import random as random_module
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from kproducer.client.client_request import ClientResponse
 from kproducer.client.exponential_backoff import ExponentialBackoff
@@ -24,6 +25,7 @@ from kproducer.errors import (
     Outcome,
     ProducerClosedError,
 )
+from kproducer.producer.delivery_knowledge import AttemptEnd
 from kproducer.producer.transactions.consumer_offsets import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -44,7 +46,7 @@ from kproducer.producer.transactions.transaction_errors import FATAL_PRODUCE_COD
 from kproducer.producer.transactions.transaction_lifecycle import GivenUp, TransactionLifecycle
 from kproducer.producer.transactions.transaction_requests import TransactionRequest
 from kproducer.producer.transactions.transaction_state import PendingOperation, TransactionState
-from kproducer.types import NO_OFFSET, Node, TopicPartition
+from kproducer.types import Node, TopicPartition
 
 _S = TransactionState
 #: States in which batches of the transaction may still be sent: the last two only again.
@@ -369,12 +371,15 @@ class TransactionManager:
 
     # -- I/O thread: batches ---------------------------------------------------------------------------
 
-    def resolve(self) -> None:
-        """Each round of the loop, before batches are drained."""
-        if self._sequences.has_trouble:
-            self._sequences.resolve()
+    def resolve(self) -> list[SequencedBatch]:
+        """Each round of the loop, before batches are drained: batches that must be failed as UNKNOWN."""
+        return self._sequences.resolve() if self._sequences.has_gaps else []
 
-    def may_drain(self, batch: SequencedBatch) -> bool:
+    def note_topic_ids(self, topic_ids: Mapping[str, Any]) -> None:
+        """What metadata knows now: leaders of a recreated topic do not know the producer."""
+        self._sequences.note_topic_ids(topic_ids)
+
+    def may_drain(self, batch: SequencedBatch, now_ms: int) -> bool:
         """Whether the first batch in a partition's queue may be sent now."""
         life = self._life
         if life.transactional_id is not None:
@@ -388,7 +393,7 @@ class TransactionManager:
                 return False
         elif life.state is _S.FATAL_ERROR:
             return False
-        return self._sequences.may_drain(batch)
+        return self._sequences.may_drain(batch, now_ms)
 
     def _announce(self, topic_partition: TopicPartition) -> None:
         """Have a partition added to the transaction: its first batch waits."""
@@ -409,13 +414,13 @@ class TransactionManager:
         if transaction is not None:
             transaction.may_have_started = True
 
-    def succeeded(self, batch: SequencedBatch, base_offset: int = NO_OFFSET) -> None:
+    def succeeded(self, batch: SequencedBatch, now_ms: int) -> None:
         """A broker has it; also when its records were given up before."""
-        self._sequences.succeeded(batch, base_offset)
+        self._sequences.succeeded(batch, now_ms)
 
-    def verdict(self, batch: SequencedBatch, error: KafkaError) -> Verdict:
-        """What the failure of an attempt means. After FAIL, or limits, ``failed`` has to follow."""
-        verdict = self._sequences.verdict(batch, error)
+    def verdict(self, batch: SequencedBatch, end: AttemptEnd, error: KafkaError) -> Verdict:
+        """What to do after a failed attempt. After FAIL, or limits, ``failed`` has to follow."""
+        verdict = self._sequences.verdict(batch, end, error.retriable)
         is_ending = self._life.state in (_S.ABORTABLE_ERROR, _S.ABORTING) and self.uses_version_2
         if verdict is Verdict.RETRY and (is_ending or self._life.state is _S.FATAL_ERROR):
             # The next epoch refuses what may still be under way; protocol 1 has to find out.

@@ -80,7 +80,7 @@ class ReadyMachine(RuleBasedStateMachine):
         self.in_flight: list[ProducerBatch] = []
         ready = self.kit.accumulator._ready
         assert isinstance(ready, ReadyQueues)
-        ready._may_drain = lambda batch: partition_of(batch) not in self.refused
+        ready._may_drain = lambda batch, now_ms: partition_of(batch) not in self.refused
 
     def snapshot(self) -> MetadataSnapshot:
         return make_snapshot(self.leaders, epochs=self.epochs)

@@ -180,7 +180,7 @@ def test_retried_batch_expires_by_its_first_append() -> None:
     kit.clock.advance(100)
     assert kit.accumulator.expired_batches(kit.now_ms) == [batch]
     error = batch.delivery_timeout_error(1000, kit.now_ms)
-    assert error.outcome is Outcome.UNKNOWN
+    assert error.outcome is batch.outcome
     assert "NOT_LEADER_OR_FOLLOWER" in str(error)
 
 

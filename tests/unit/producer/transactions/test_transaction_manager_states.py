@@ -10,9 +10,11 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kproducer.errors import AbortTransactionError, FatalProducerError, IllegalStateError
+from kproducer.errors import AbortTransactionError, FatalProducerError, IllegalStateError, Outcome
+from kproducer.producer.delivery_knowledge import Knowledge
 from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.producer.transactions.open_transaction import PreparedTransaction
+from kproducer.producer.transactions.sequence_tracker import REMEMBERED_MS
 from kproducer.producer.transactions.transaction_state import PendingOperation, TransactionState
 from kproducer.types import TopicPartition
 from tests.fakebroker.transaction_coordinator import NO_PRODUCER, Producer, State
@@ -131,6 +133,12 @@ class ProducerMachine(RuleBasedStateMachine):
                 assert batch.number in self.kit.log(batch.topic_partition.partition)
 
     @invariant()
+    def what_failed_for_certain_is_not_written(self) -> None:
+        for batch in self.kit.batches:
+            if batch.endings and batch.outcomes[0] in (Outcome.REJECTED, Outcome.NOT_SENT):
+                assert batch.number not in self.kit.log(batch.topic_partition.partition)
+
+    @invariant()
     def five_batches_of_a_partition_are_open_at_most(self) -> None:
         for sent in self.kit.on_the_wire.values():
             assert len(sent) <= 5
@@ -144,6 +152,49 @@ class IdempotentMachine(ProducerMachine):
         self.kit = Kit(transactional=False)
         # Kafka gives 0; the epochs that are left are then used up much later.
         self.kit.coordination.transactions.first_epoch = first_epoch
+        #: Partitions whose leader has forgotten the producer at a moment when it could do harm.
+        self.forgotten: set[int] = set()
+
+    @rule(partition=st.integers(0, PARTITIONS - 1))
+    def a_leader_restarts_cleanly(self, partition: int) -> None:
+        """Its snapshot has only the last batch of each producer."""
+        self.kit.partition(partition).producers.reload_snapshot()
+
+    @rule(partition=st.integers(0, PARTITIONS - 1))
+    def a_leader_forgets_an_idle_producer(self, partition: int) -> None:
+        """``producer.id.expiration.ms``, while nothing is under way that could be written a second time."""
+        kit = self.kit
+        if kit.on_the_wire[partition] or kit.late or self._may_have_been_written(partition):
+            return
+        kit.now_ms += REMEMBERED_MS
+        kit.partition(partition).producers.forget()
+
+    @rule(partition=st.integers(0, PARTITIONS - 1))
+    def a_leader_forgets_the_producer_at_once(self, partition: int) -> None:
+        """As when a topic is recreated: what may have been written can then be written again."""
+        if partition not in self.forgotten:
+            self.forgotten.add(partition)
+            self.kit.partition(partition).producers.forget()
+
+    def _may_have_been_written(self, partition: int) -> bool:
+        return any(
+            batch.knowledge is Knowledge.UNKNOWN
+            for batch in self.kit.batches
+            if batch.topic_partition.partition == partition and not batch.is_done
+        )
+
+    @invariant()
+    def nothing_is_written_twice_or_out_of_order(self) -> None:
+        if not hasattr(self, "kit"):
+            return
+        for index in range(PARTITIONS):
+            log = self.kit.log(index)
+            if index in self.forgotten:
+                # The first time that each was written is in order; only what was UNKNOWN came again.
+                again = [number for place, number in enumerate(log) if number in log[:place]]
+                assert all(self.kit.batches[number].was_unknown for number in again)
+                log = list(dict.fromkeys(log))
+            assert log == sorted(set(log))
 
     def teardown(self) -> None:
         if not hasattr(self, "kit"):
