@@ -33,11 +33,6 @@ _DEFAULT_LIMIT = 1_000_000
 _REJECTED_FOR_NOW = (3, 5, 6, 7, 19)
 _REJECTED_FOR_GOOD = (10, 29, 32, 87)
 _APPENDED_ALL_THE_SAME = (7, 20)
-#: Not strict: a seed that fails in one run may pass in the next.
-pytestmark = pytest.mark.xfail(
-    strict=False,
-    reason="the producer concludes too much from later acknowledgements and numbers unknown batches again",
-)
 _first, _last = map(int, os.environ.get("KPRODUCER_IDEMPOTENCE_SEEDS", "0:10").split(":"))
 
 
