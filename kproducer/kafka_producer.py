@@ -19,7 +19,7 @@ from kproducer import process_lifecycle
 from kproducer.bulk_calls import BulkCalls
 from kproducer.clock import Clock, SystemClock
 from kproducer.config import ProducerConfig
-from kproducer.errors import IllegalStateError, KafkaTimeoutError
+from kproducer.errors import IllegalStateError, KafkaTimeoutError, ProducerClosedError
 from kproducer.method_suggestions import PRODUCER_METHODS, no_such_attribute
 from kproducer.producer.metrics import ProducerMetrics
 from kproducer.producer.topic_wait import await_topic
@@ -94,18 +94,26 @@ class KafkaProducer(BulkCalls, TransactionalCalls):
             IllegalStateError: called from a delivery callback, or by a signal handler in the middle of
                 ``send``, where it would wait for itself.
             InvalidArgumentError: ``timeout`` is no number.
-            ProducerClosedError: the producer is closed.
+            ProducerClosedError: the producer is closed, or its I/O thread has ended.
         """
-        # Checked first: once begun, a flush has to be ended too.
         timeout_s = checked_timeout_s("flush", timeout)
         engine = self._engine_on_first_use()
         if engine.is_io_thread:
             raise IllegalStateError("flush() in a delivery callback would wait for itself")
         refuse_in_the_middle_of_send("flush", engine.accumulator)
-        engine.accumulator.begin_flush()
-        engine.sender.wakeup()
         timeout_ms = None if timeout_s is None else timeout_s * 1000
-        if not engine.accumulator.await_flush_completion(timeout_ms):
+        accumulator = engine.accumulator
+        flush = object()
+        try:
+            accumulator.begin_flush(flush)
+            engine.wakeup()
+            is_complete = accumulator.await_completion(timeout_ms)
+        finally:
+            accumulator.end_flush(flush)
+        if not is_complete:
+            if engine.has_ended:
+                # Its end fails every record. One that is left shows a bug, and nobody will complete it.
+                raise ProducerClosedError("flush: the producer's I/O thread has ended")
             count = engine.accumulator.incomplete_record_count
             causes = engine.last_errors()
             raise KafkaTimeoutError(

@@ -29,6 +29,7 @@ _log = GuardedLogger(__name__)
 
 #: After a forced close the I/O thread has only its own clean-up left; a user's callback may still delay it.
 _FORCED_JOIN_S = 5.0
+_BLOCKED = "a delivery callback probably blocks the I/O thread; the futures fail when it returns"
 
 
 class ProducerEngine:
@@ -115,11 +116,17 @@ class ProducerEngine:
         """Whether the caller runs on the I/O thread, as delivery callbacks do."""
         return threading.current_thread() is self.thread
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the I/O thread has."""
+        return self._ended.is_set()
+
     def stop(self, timeout_s: float | None) -> int:
         """Deliver what was accepted and end the I/O thread; after ``timeout_s`` give up what is left.
 
         Returns:
-            The number of records given up. Their futures have failed with ``ProducerClosedError``.
+            The number of records given up. Their futures have failed with ``ProducerClosedError``, or will
+            when the I/O thread, which a delivery callback blocks, goes on: see ``last_errors``.
         """
         self.sender.initiate_close()
         if self.is_io_thread:
@@ -132,7 +139,9 @@ class ProducerEngine:
         if not self._ended.is_set():
             self.sender.force_close()
             if not self.wait_for_end(_FORCED_JOIN_S):
-                _log.error("The I/O thread does not end; a delivery callback probably blocks")
+                _log.error("The I/O thread has not ended: %s", _BLOCKED)
+                # Counted here: the I/O thread counts when it ends.
+                return self.accumulator.incomplete_record_count
         return self.sender.records_lost
 
     def wait_for_end(self, timeout_s: float | None) -> bool:
@@ -210,7 +219,9 @@ class ProducerEngine:
         self.accumulator.abandon_after_fork(error)
 
     def last_errors(self) -> str:
-        """What is going wrong with the brokers at present, in words; empty if nothing is known."""
+        """What is going wrong at present, in words; empty if nothing is known."""
+        if self.sender.is_forced_to_close and not self._ended.is_set():
+            return _BLOCKED
         causes = list(self.client.last_errors())
         failure: KafkaError | None = self.metadata.last_failure
         if failure is not None and not causes:

@@ -36,6 +36,11 @@ class ProducerLifecycle(SendPath):
         self._config = config
         self._clock = clock
         self._interceptors = ProducerInterceptors(config.interceptors)
+        #: How serializers and interceptors are closed. Each is taken out before it is called.
+        self._user_objects: list[Callable[[], Any]] = [self._interceptors.close]
+        for serializer in (config.key_serializer, config.value_serializer):
+            if hasattr(serializer, "close"):
+                self._user_objects.append(serializer.close)
         # guarded by _lifecycle_lock; read without it
         self._lifecycle_lock = threading.Lock()
         self._closed = False
@@ -64,14 +69,14 @@ class ProducerLifecycle(SendPath):
         if self._last_engine is not None:
             refuse_in_the_middle_of_send("close", self._last_engine.accumulator)
         with self._lifecycle_lock:
-            engine, self._engine = self._engine, None
-            self._close_send()
             already_closed, self._closed = self._closed, True
-            if self._finalizer is not None:
-                self._finalizer.detach()
-        if engine is None:
-            if already_closed and self._last_engine is not None and not self._last_engine.is_io_thread:
-                # Another thread may be closing it: then this one waits too, so that both find it closed.
+            self._close_send()
+            # Kept until it has stopped: Ctrl-C may come between any two lines, and then another call, the
+            # finalizer or the end of the process has to find it.
+            engine = self._engine
+        if engine is None or (already_closed and engine.is_io_thread):
+            if self._last_engine is not None and not self._last_engine.is_io_thread:
+                # A callback may have closed it, and could not wait.
                 self._last_engine.wait_for_end(timeout)
             return
         try:
@@ -80,9 +85,14 @@ class ProducerLifecycle(SendPath):
             # Ctrl-C, most likely. What was accepted goes on, and the end of the process waits for it or says
             # how much was lost.
             engine.finish_alone()
+            if self._finalizer is not None:
+                self._finalizer.detach()
             raise
         finally:
             self._close_user_objects()
+        self._engine = None
+        if self._finalizer is not None:
+            self._finalizer.detach()
         if lost and timeout is not None and timeout > 0:
             causes = engine.last_errors()
             raise CloseTimeoutError(
@@ -116,19 +126,21 @@ class ProducerLifecycle(SendPath):
             return self._engine
 
     def _close_user_objects(self) -> None:
-        self._interceptors.close()
-        for serializer in (self._config.key_serializer, self._config.value_serializer):
-            close: Callable[[], Any] | None = getattr(serializer, "close", None)
-            if close is not None:
-                try:
-                    close()
-                except Exception:
-                    _log.exception("%r failed in close", serializer)
+        """Close serializers and interceptors, each of them once."""
+        while True:
+            try:
+                close = self._user_objects.pop(0)
+            except IndexError:
+                return
+            try:
+                close()
+            except Exception:
+                _log.exception("%r failed", close)
 
     def _admit_records(self, engine: ProducerEngine) -> None:
         """A transaction has begun: the usual record may take the usual way."""
         with self._lifecycle_lock:
-            if self._engine is engine:
+            if self._engine is engine and not self._closed:
                 self._open_send(engine.metadata, engine.accumulator.topics)
 
     # -- process_lifecycle.ManagedProducer -------------------------------------------------------------

@@ -199,12 +199,13 @@ class TransactionalCalls(ProducerLifecycle):
 
     def _commit(self, engine: ProducerEngine, manager: TransactionManager, timeout_s: float) -> None:
         operation = manager.begin_commit()
-        engine.accumulator.begin_flush()
-        engine.sender.wakeup()
+        flush = object()
         try:
+            engine.accumulator.begin_flush(flush)
+            engine.wakeup()
             self._wait(engine, manager, operation, timeout_s)
         finally:
-            engine.accumulator.await_flush_completion(0)
+            engine.accumulator.end_flush(flush)
 
     def _abort_after(self, error: BaseException) -> None:
         """Abort without hiding the error that is the reason for it."""
@@ -222,9 +223,15 @@ class TransactionalCalls(ProducerLifecycle):
             )
 
     def _flush(self, engine: ProducerEngine, timeout_s: float) -> None:
-        engine.accumulator.begin_flush()
-        engine.sender.wakeup()
-        if not engine.accumulator.await_flush_completion(timeout_s * 1000):
+        accumulator = engine.accumulator
+        flush = object()
+        try:
+            accumulator.begin_flush(flush)
+            engine.wakeup()
+            is_complete = accumulator.await_completion(timeout_s * 1000)
+        finally:
+            accumulator.end_flush(flush)
+        if not is_complete:
             raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")
 
     def _wait(

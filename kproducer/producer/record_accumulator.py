@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import random as random_module
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -90,9 +89,8 @@ class RecordAccumulator:
         #: The same dicts that _queues has, one look-up nearer.
         self._topics = self._queues.topics
         self._active = self._queues.active
-        # Guarded by _flush_lock for writing, read without it.
-        self._flush_lock = threading.Lock()
-        self._flushes = 0
+        #: One entry for each flush. Any thread; each change is one operation of the set.
+        self._flushes: set[object] = set()
         self._new_batches = NewBatches(
             config,
             self._queues,
@@ -206,7 +204,7 @@ class RecordAccumulator:
         has changed since the last attempt), and any of these holds: it is full or followed by another; it has
         lingered; it was sent before; somebody waits for memory; a flush or the close is under way.
         """
-        sends_everything = self.is_closed or self._flushes > 0 or self._pool.queued > 0
+        sends_everything = self.is_closed or bool(self._flushes) or self._pool.queued > 0
         result = self._ready.look(snapshot, now_ms, sends_everything)
         self._load.publish(self._topics, self._active, snapshot)
         return result
@@ -347,42 +345,45 @@ class RecordAccumulator:
     @property
     def flush_in_progress(self) -> bool:
         """Whether somebody flushes: everything is ready then."""
-        return self._flushes > 0
+        return bool(self._flushes)
 
-    def begin_flush(self) -> None:
-        """Make everything ready until ``await_flush_completion`` ends. Wake the I/O thread after this."""
-        with self._flush_lock:
-            self._flushes += 1
+    def begin_flush(self, flush: object) -> None:
+        """Make everything ready until ``end_flush(flush)``. Wake the I/O thread after this.
 
-    def await_flush_completion(self, timeout_ms: float | None = None) -> bool:
+        Call it within the ``try`` whose ``finally`` ends the flush: Ctrl-C may come as soon as it has begun.
+
+        Args:
+            flush: a new object.
+        """
+        self._flushes.add(flush)
+
+    def end_flush(self, flush: object) -> None:
+        """Undo ``begin_flush``. Harmless if it was not called."""
+        self._flushes.discard(flush)
+
+    def await_completion(self, timeout_ms: float | None = None) -> bool:
         """Wait until every record accepted before this call has been delivered or has failed.
-
-        Ends the flush in any case, exceptions included.
 
         Returns:
             ``False``: not within ``timeout_ms``.
         """
-        try:
-            deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
-            results = [batch.result for batch in self._incomplete.copy()]
-            while results:
-                result = results.pop()
-                if result.parts is not None:
-                    results.extend(result.leaves())
-                    continue
-                if result.done:
-                    continue
-                left_s = None
-                if deadline_ms is not None:
-                    left_s = max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000
-                if not result.wait(left_s):
-                    return False
-                # Done, or split meanwhile: look again.
-                results.append(result)
-            return True
-        finally:
-            with self._flush_lock:
-                self._flushes -= 1
+        deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
+        results = [batch.result for batch in self._incomplete.copy()]
+        while results:
+            result = results.pop()
+            if result.parts is not None:
+                results.extend(result.leaves())
+                continue
+            if result.done:
+                continue
+            left_s = None
+            if deadline_ms is not None:
+                left_s = max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000
+            if not result.wait(left_s):
+                return False
+            # Done, or split meanwhile: look again.
+            results.append(result)
+        return True
 
     def abort_incomplete_batches(self, error: KafkaError) -> None:
         """Fail everything that is not done, after ``close``. Memory of batches in flight stays with them.

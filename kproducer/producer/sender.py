@@ -136,6 +136,11 @@ class Sender:
         self._force_close = True
         self.initiate_close()
 
+    @property
+    def is_forced_to_close(self) -> bool:
+        """Whether ``force_close`` was called."""
+        return self._force_close
+
     def end_after_fork(self) -> None:
         """In a forked child: end the loop, in which a child forked in a delivery callback runs on."""
         self._force_close = True

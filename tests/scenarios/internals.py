@@ -44,3 +44,8 @@ def is_ending_transaction(producer: KafkaProducer) -> bool:
     """Whether a commit or an abort goes on in the background."""
     is_ending: bool = _engine(producer).transactions.is_ending
     return is_ending
+
+
+def accumulator(producer: KafkaProducer) -> Any:
+    """Where its records wait."""
+    return _engine(producer).accumulator

@@ -8,7 +8,14 @@ import time
 
 import pytest
 
-from kproducer import CloseTimeoutError, KafkaError, KafkaTimeoutError, Outcome, ProducerClosedError
+from kproducer import (
+    CloseTimeoutError,
+    KafkaError,
+    KafkaTimeoutError,
+    Outcome,
+    ProducerClosedError,
+    producer_engine,
+)
 from tests.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S, WatchedProducer
@@ -293,3 +300,31 @@ def test_close_0_returns_soon_even_with_a_long_backoff(stage: Stage, cluster: Fa
     _quiet_close(producer, 0)
     assert time.monotonic() - started < PATIENCE_S
     assert sent.error().outcome is not None
+
+
+@pytest.mark.parametrize("kind", ["send", "send_many"])
+def test_close_counts_records_that_a_blocked_callback_keeps_from_being_delivered(
+    stage: Stage, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The I/O thread, which counts what it gives up, has not ended by then."""
+    monkeypatch.setattr(producer_engine, "_FORCED_JOIN_S", 0.1)
+    producer = stage.producer(cluster)
+    blocked, go_on = threading.Event(), threading.Event()
+
+    def block(*_: object) -> None:
+        blocked.set()
+        go_on.wait(PATIENCE_S)
+
+    producer.send(on_delivery=block)
+    assert blocked.wait(PATIENCE_S)
+    if kind == "send":
+        futures = [producer.kafka.send("t", b"%d" % number) for number in range(3)]
+    else:
+        futures = list(producer.kafka.send_many("t", [b"%d" % number for number in range(3)]))
+    with pytest.raises(CloseTimeoutError, match=r"3 records .* callback"):
+        producer.close(0.1)
+    assert not any(future.done() for future in futures)
+    go_on.set()
+    for future in futures:
+        assert isinstance(future.exception(PATIENCE_S), ProducerClosedError)
+    producer.close(PATIENCE_S)

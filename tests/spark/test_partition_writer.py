@@ -11,9 +11,16 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql import types as t
 
-from kproducer.errors import KafkaTimeoutError, NetworkError, Outcome, RecordTooLargeError
+from kproducer import KafkaProducer
+from kproducer.errors import (
+    KafkaTimeoutError,
+    NetworkError,
+    Outcome,
+    ProducerClosedError,
+    RecordTooLargeError,
+)
 from kproducer.producer.future_record_metadata import ProduceRequestResult
-from kproducer.spark import writers
+from kproducer.spark import partition_writer, writers
 from kproducer.spark.delivery_tracker import DeliveryTracker
 from kproducer.spark.errors import SparkWriteError
 from kproducer.spark.partition_writer import PartitionWriter, TaskIdentity
@@ -287,3 +294,31 @@ def test_writers_are_picklable_and_show_no_settings(kind):
     assert type(copy) is kind
     assert repr(copy) == repr(writer)
     assert "hunter2" not in repr(writer)
+
+
+def test_a_task_does_not_wait_for_an_io_thread_that_has_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end fails all records. Here it does not, as if that had failed as well."""
+    monkeypatch.setattr(partition_writer, "_FLUSH_SLICE_S", 0.05)
+    producer = KafkaProducer(bootstrap_servers=["127.0.0.1:1"])
+    engine = producer._engine
+    assert engine is not None
+    shut_down = engine.sender._shut_down
+
+    def die(now_ms: int) -> None:
+        raise SystemExit
+
+    try:
+        future, _ = engine.accumulator.append(
+            "t", 0, 0, None, b"v", None, None, 0, None, engine.metadata.snapshot
+        )
+        monkeypatch.setattr(engine.sender, "_shut_down", lambda ending: None)
+        monkeypatch.setattr(engine.sender, "run_once", die)
+        engine.wakeup()
+        engine.thread.join(30)
+        tracker = DeliveryTracker()
+        tracker.watch({future._owner: 1})
+        with pytest.raises(ProducerClosedError, match="I/O thread has ended"):
+            partition_writer.deliver_all(producer, tracker, 1)
+    finally:
+        shut_down(None)
+        producer.close(0)

@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import sys
-from collections.abc import Callable
-from types import CodeType, FrameType
-from typing import Any
 
 import pytest
 
@@ -21,6 +17,7 @@ from kproducer.records.compression import Compression
 from kproducer.records.record_batch import RecordBatch
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.types import TopicPartition
+from tests.support.interruption import interrupt_after
 
 TS = 1_700_000_000_000
 APPENDING = {
@@ -40,33 +37,6 @@ COMPRESSING = {
     RecordBatchBuilder._compressed_whole.__code__,
     RecordBatchBuilder._end_stream.__code__,
 }
-
-
-def interrupt_after(instructions: int, codes: set[CodeType], act: Callable[[], object]) -> bool:
-    """Call ``act``; whether the interruption came before the call was over."""
-    left = instructions
-
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal left
-        if frame.f_code not in codes:
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            left -= 1
-            if left == 0:
-                raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys._getframe().f_trace_opcodes = True  # Python 3.12 heeds it only if it is set by now
-    sys.settrace(trace)
-    try:
-        act()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
 
 
 @pytest.mark.parametrize("records_before", [0, 2])

@@ -78,6 +78,7 @@ class ReadyMachine(RuleBasedStateMachine):
         #: Partitions of which ``may_drain`` takes nothing.
         self.refused: set[int] = set()
         self.in_flight: list[ProducerBatch] = []
+        self.flushes: list[object] = []
         ready = self.kit.accumulator._ready
         assert isinstance(ready, ReadyQueues)
         ready._may_drain = lambda batch, now_ms: partition_of(batch) not in self.refused
@@ -102,12 +103,13 @@ class ReadyMachine(RuleBasedStateMachine):
 
     @rule()
     def begin_flush(self) -> None:
-        self.kit.accumulator.begin_flush()
+        self.flushes.append(object())
+        self.kit.accumulator.begin_flush(self.flushes[-1])
 
     @precondition(lambda self: self.kit.accumulator.flush_in_progress)
     @rule()
     def end_flush(self) -> None:
-        self.kit.accumulator.await_flush_completion(0)
+        self.kit.accumulator.end_flush(self.flushes.pop())
 
     @rule(partition=st.integers(0, PARTITIONS - 1), leader=st.sampled_from([-1, 1, 2, 7]))
     def leader_moves(self, partition: int, leader: int) -> None:

@@ -59,8 +59,9 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @rule()
     def flush_without_waiting(self) -> None:
-        self.kit.accumulator.begin_flush()
-        self.kit.accumulator.await_flush_completion(0)
+        self.kit.accumulator.begin_flush(self)
+        self.kit.accumulator.await_completion(0)
+        self.kit.accumulator.end_flush(self)
 
     # -- Sender ----------------------------------------------------------------------------------------
 

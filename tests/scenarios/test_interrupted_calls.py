@@ -1,0 +1,96 @@
+"""Ctrl-C anywhere in close() and flush(): what comes afterwards works as ever."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import threading
+
+from kproducer import CloseTimeoutError, KafkaProducer, ProducerClosedError
+from kproducer.producer.record_accumulator import RecordAccumulator
+from kproducer.producer.sender import Sender
+from kproducer.producer_engine import ProducerEngine
+from kproducer.producer_lifecycle import ProducerLifecycle
+from tests.fakebroker import FakeCluster, faults
+from tests.scenarios import internals
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S
+from tests.support.interruption import interrupt_after
+
+HOURS_MS = 3_600_000
+CLOSING = {
+    ProducerLifecycle.close.__code__,
+    ProducerEngine.stop.__code__,
+    Sender.initiate_close.__code__,
+}
+FLUSHING = {KafkaProducer.flush.__code__, RecordAccumulator.begin_flush.__code__}
+
+
+class Closed:
+    """An interceptor that counts how often it is closed."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_acknowledgement(self, *_: object) -> None:
+        """It has to have a hook."""
+
+    def close(self) -> None:
+        self.count += 1
+
+
+def test_close_works_after_a_close_that_was_interrupted_anywhere(stage: Stage, cluster: FakeCluster) -> None:
+    for instructions in itertools.count(1):
+        hook = Closed()
+        producer = stage.producer(
+            cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS, interceptors=[hook]
+        )
+        producer.kafka.partitions_for("t")
+        sent = producer.send()
+        interrupted = interrupt_after(instructions, CLOSING, producer.kafka.close, as_signals_do=True)
+        closer = threading.Thread(target=producer.close, daemon=True)
+        closer.start()
+        closer.join(PATIENCE_S)
+        assert not closer.is_alive(), f"close() hangs after an interruption at instruction {instructions}"
+        assert sent.metadata().topic == "t"
+        assert not internals.io_thread(producer.kafka).is_alive()
+        assert hook.count == 1
+        if not interrupted:
+            break
+    assert instructions > 15
+
+
+def test_close_gives_up_in_time_after_a_close_that_was_interrupted(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    cluster.control(0, faults.stall_before(), times=None)
+    interrupted = True
+    for instructions in itertools.count(1):
+        producer = stage.producer(cluster, delivery_timeout_ms=2 * HOURS_MS)
+        sent = producer.send()
+        # It blocks, once it waits for the record: until there each place is tried.
+        codes = CLOSING - {ProducerEngine.stop.__code__}
+        close = functools.partial(producer.kafka.close, 0.01)
+        with contextlib.suppress(CloseTimeoutError):
+            interrupted = False
+            interrupted = interrupt_after(instructions, codes, close, as_signals_do=True)
+        if not interrupted:
+            break
+        with contextlib.suppress(CloseTimeoutError):
+            producer.close(0.01)
+        assert sent.future.done(), f"after an interruption at instruction {instructions}"
+        assert isinstance(sent.error(), ProducerClosedError)
+    assert instructions > 10
+
+
+def test_no_interrupted_flush_goes_on_for_ever(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    producer.send().metadata()
+    accumulator = internals.accumulator(producer.kafka)
+    for number in itertools.count(1):
+        interrupted = interrupt_after(number, FLUSHING, producer.kafka.flush, as_signals_do=True)
+        assert not accumulator.flush_in_progress, f"after interruption {number}"
+        if not interrupted:
+            break
+    assert number > 6

@@ -1,0 +1,54 @@
+"""Ctrl-C between any two instructions of some functions, one after the other, none by luck."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+#: Behind these, and where a function begins, CPython looks for signals. Elsewhere, for instance between the
+#: last line of a ``with`` block and its ``__exit__``, no signal handler ever runs since Python 3.11.
+_LOOKS_FOR_SIGNALS = ("CALL", "RESUME", "JUMP_BACKWARD")
+
+
+def interrupt_after(
+    instructions: int, codes: set[CodeType], act: Callable[[], object], *, as_signals_do: bool = False
+) -> bool:
+    """Call ``act``; whether the interruption came before the call was over.
+
+    Args:
+        instructions: so many are executed, of ``codes`` alone; or with ``as_signals_do``, so many at which
+            CPython looks for signals.
+    """
+    left = instructions
+    last: dict[int, str] = {}  # by frame, which is not held
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal left
+        if frame.f_code not in codes:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            before, last[id(frame)] = (
+                last.get(id(frame), "RESUME"),
+                dis.opname[frame.f_code.co_code[frame.f_lasti]],
+            )
+            if not as_signals_do or before.startswith(_LOOKS_FOR_SIGNALS):
+                left -= 1
+            if left == 0:
+                left = -1
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 heeds it only if it is set by now
+    sys.settrace(trace)
+    try:
+        act()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
