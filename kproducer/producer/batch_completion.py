@@ -192,13 +192,16 @@ class BatchCompletion:
         self._finish(batch, error, None, now_ms)
 
     def give_up_unsafe(self, batch: ProducerBatch, now_ms: int) -> None:
-        """Fail a queued batch that may have been written and that the broker would no longer recognise."""
+        """Fail a queued batch that, sent under a new sequence number, could be duplicated or out of order."""
         cause = batch.last_error
+        if batch.outcome is Outcome.UNKNOWN:
+            reason = "they may have been written by an earlier attempt, which the broker would not recognise"
+        else:
+            reason = "records sent after them may have been written already"
         error = KafkaError(
-            f"{batch.record_count} records for {batch.topic_partition} may have been written by an earlier"
-            " attempt. They are not sent again, because the sequence numbers of the partition start over"
-            f" and the broker would not recognise them; last error: {cause}"
-        ).with_outcome(Outcome.UNKNOWN)
+            f"{batch.record_count} records for {batch.topic_partition} are not sent again: the sequence"
+            f" numbers of the partition start over, and {reason}; last error: {cause}"
+        ).with_outcome(batch.outcome)
         error.__cause__ = cause
         self._accumulator.take_out(batch)
         self._finish(batch, error, None, now_ms)

@@ -159,7 +159,7 @@ class Kit:
         for unsafe in self.manager.resolve():
             assert isinstance(unsafe, Batch)
             self.queues[unsafe.topic_partition.partition].remove(unsafe)
-            unsafe.end(KafkaError("may have been written"), Outcome.UNKNOWN)
+            unsafe.end(KafkaError("given up"), unsafe.knowledge.outcome)
         for partition, queue in self.queues.items():
             while queue and self.manager.may_drain(queue[0], self.now_ms):
                 batch = queue.pop(0)

@@ -100,16 +100,19 @@ class PartitionSequences:
         """Count from 0 as this producer, beginning with what is pending. Nothing of it may be in flight.
 
         Returns:
-            The batches that an earlier attempt may have written. Under other numbers the broker would not
-            recognise them, so they are no longer pending and must not be sent again.
+            Batches that must not be sent again, and are no longer pending: those that an earlier attempt may
+            have written, since under other numbers the broker would not recognise them, and those before
+            them, since they would come behind.
         """
         pending, self.pending = self.pending, []
         self.begin(producer)
-        unsafe = [batch for batch in pending if batch.knowledge is Knowledge.UNKNOWN]
-        for batch in pending:
-            if batch.knowledge is not Knowledge.UNKNOWN:
-                self.assign(batch, is_transactional=False)
-        return unsafe
+        unsafe_count = 0
+        for place, batch in enumerate(pending, 1):
+            if batch.knowledge is Knowledge.UNKNOWN:
+                unsafe_count = place
+        for batch in pending[unsafe_count:]:
+            self.assign(batch, is_transactional=False)
+        return pending[:unsafe_count]
 
     def acknowledge(self, batch: SequencedBatch) -> None:
         """A broker has it. Answers may come in any order: only later numbers move the mark."""

@@ -265,8 +265,8 @@ class SequenceTracker:
         """Restart the numbering where that is possible now. Each round of the sender's loop.
 
         Returns:
-            Batches that have to be failed as UNKNOWN: an earlier attempt may have written them, and the
-            leader cannot take them under their numbers any more.
+            Batches that have to be failed with what is known of them: they, or later ones, may have been
+            written, and the leader cannot take them under their numbers any more.
         """
         unsafe: list[SequencedBatch] = []
         for topic_partition in tuple(self._gapped):
@@ -305,8 +305,8 @@ class SequenceTracker:
             return []
         unsafe = partition.renumber(producer)
         _log.info(
-            "%s: sequence numbers start over as %s; %d batches are numbered again, %d may have been written"
-            " and are given up",
+            "%s: sequence numbers start over as %s; %d batches are numbered again, %d cannot be sent again"
+            " safely and fail",
             topic_partition,
             producer,
             len(partition.pending),

@@ -281,6 +281,20 @@ def test_what_may_have_been_written_behind_a_gap_is_given_up() -> None:
     assert not tracker.has_gaps
 
 
+def test_what_would_come_behind_a_batch_that_may_have_been_written_is_given_up_too() -> None:
+    tracker, (a, b, c, d) = tracker_with(4)
+    # The leader has forgotten the producer, refuses "a" and takes "c" as its first; the answer is lost.
+    assert came_back(tracker, a, _E.REJECTED) is Verdict.RETRY
+    assert came_back(tracker, b, _E.REJECTED) is Verdict.RETRY
+    assert came_back(tracker, c, _E.NO_ANSWER) is Verdict.RETRY
+    assert came_back(tracker, d, _E.REJECTED) is Verdict.RETRY
+    a.in_flight = True
+    assert came_back(tracker, a, _E.OUT_OF_ORDER) is Verdict.RETRY
+    assert tracker.resolve() == [a, b, c]
+    assert numbers([d]) == [(1, 0)]
+    assert may_drain(tracker, d)
+
+
 def test_parts_of_a_batch_that_may_have_been_written_are_not_renumbered() -> None:
     tracker, (a, b) = tracker_with(2, size=4)
     assert came_back(tracker, a, _E.NO_ANSWER) is Verdict.RETRY
