@@ -40,6 +40,8 @@ from __future__ import annotations
 import enum
 from typing import ClassVar
 
+from kproducer.foreign_text import printable
+
 
 class Outcome(enum.Enum):
     """What is known about a record whose delivery failed.
@@ -204,7 +206,8 @@ class BrokerError(KafkaError):
         name: Kafka's name for it, for instance ``NOT_LEADER_OR_FOLLOWER``.
         description: our one-sentence explanation (a subclass's docstring), used when the broker sends no
             text of its own.
-        broker_message: the broker's text, or ``None``.
+        broker_message: the broker's text as it came, or ``None``. What is not printable is written out in the
+            error's own text.
     """
 
     code: int = -1
@@ -218,7 +221,8 @@ class BrokerError(KafkaError):
 
     def __init__(self, message: str | None = None, context: str | None = None) -> None:
         where = f" [{context}]" if context else ""
-        super().__init__(f"{self.name} (code {self.code}): {message or self.description}{where}")
+        text = printable(message) if message else self.description
+        super().__init__(f"{self.name} (code {self.code}): {text}{where}")
         self.broker_message = message
 
     def __reduce__(self) -> tuple[object, ...]:

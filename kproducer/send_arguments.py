@@ -24,6 +24,10 @@ _HEADER_OVERHEAD_BYTES = 10
 _LONGEST_CHARACTER_BYTES = 4
 
 
+#: Half of what the platform can wait: what is left until a deadline may be rounded up to more than was given.
+LONGEST_WAIT_S = threading.TIMEOUT_MAX / 2
+
+
 def encode_headers(topic: str, headers: Any) -> list[tuple[str, bytes | None]]:
     """Check headers and turn their values into bytes.
 
@@ -115,7 +119,7 @@ def checked_timestamp(timestamp_ms: Any) -> int:
 
 
 def checked_timeout_s(call: str, timeout: Any) -> float | None:
-    """The ``timeout`` of ``flush`` or ``close``: seconds from 0 to what the platform can wait, or ``None``.
+    """The ``timeout`` of a call: seconds from 0 to ``LONGEST_WAIT_S``, or ``None``.
 
     Raises:
         InvalidArgumentError: no number of seconds.
@@ -124,7 +128,7 @@ def checked_timeout_s(call: str, timeout: Any) -> float | None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout != timeout:
         raise InvalidArgumentError(f"{call}: timeout must be a number of seconds, or None, not {timeout!r}")
-    return min(max(timeout, 0), threading.TIMEOUT_MAX)
+    return min(max(timeout, 0), LONGEST_WAIT_S)
 
 
 def checked_number(what: str, value: Any, lowest: int, highest: int) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kproducer.foreign_text import printable
+
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 UNKNOWN_LEADER = -1
@@ -36,7 +38,7 @@ class Node(NamedTuple):
     rack: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port} (id {self.id})"
+        return f"{printable(self.host)}:{self.port} (id {self.id})"
 
 
 class PartitionInfo(NamedTuple):

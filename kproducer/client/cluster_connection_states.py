@@ -189,6 +189,15 @@ class ClusterConnectionStates:
         """Whether ``is_preparing`` holds for any node."""
         return any(self.is_preparing(node_id, now_ms) for node_id in self._nodes)
 
+    def is_elsewhere(self, node_id: str, host: str, port: int) -> bool:
+        """Whether there is a connection, or the attempt to make one, to another address than this."""
+        node = self._nodes.get(node_id)
+        return (
+            node is not None
+            and node.state not in _DISCONNECTED_STATES
+            and (node.port != port or node.host != host)
+        )
+
     def authentication_error(self, node_id: str) -> KafkaError | None:
         """Why the node refused us, until a later connection succeeds."""
         node = self._nodes.get(node_id)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from kproducer.client.cluster_connection_states import ClusterConnectionStates, ConnectionState
 from kproducer.client.in_flight_requests import InFlightRequests
 from kproducer.errors import KafkaError
+from kproducer.foreign_text import printable
 from kproducer.guarded_logger import GuardedLogger
 from kproducer.log_repeats import LogRepeats
 from kproducer.types import Node
@@ -49,7 +50,9 @@ class ConnectionTroubles:
 
     def connecting(self, node_id: str, node: Node) -> None:
         """A connection to the node begins."""
-        self._brokers[node_id] = f"{node.host}:{node.port} (bootstrap)" if node.id < 0 else str(node)
+        self._brokers[node_id] = (
+            f"{printable(node.host)}:{node.port} (bootstrap)" if node.id < 0 else str(node)
+        )
 
     def over(self, node_id: str) -> None:
         """The connection is ready: what was wrong before is history."""

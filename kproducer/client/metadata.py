@@ -28,6 +28,7 @@ from kproducer.client.metadata_snapshot import (
     missing_partition,
 )
 from kproducer.errors import BrokerError, KafkaError
+from kproducer.foreign_text import printable
 from kproducer.guarded_logger import GuardedLogger
 from kproducer.types import Node, TopicPartition
 
@@ -305,7 +306,7 @@ class Metadata:
             previous_cluster_id = self.snapshot.cluster_id
             self.snapshot = self._merged_snapshot(response, is_partial, now_ms, epochs_reliable)
             if self.snapshot.cluster_id != previous_cluster_id:
-                _log.info("Cluster id: %s", self.snapshot.cluster_id)
+                _log.info("Cluster id: %s", printable(self.snapshot.cluster_id or "none"))
             self._equivalent_backoff_ms = (
                 self._backoff.backoff_ms(self._equivalent_responses - 1) if self._equivalent_responses else 0
             )

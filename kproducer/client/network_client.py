@@ -36,6 +36,7 @@ from kproducer.errors import (
     RequestTimeoutError,
 )
 from kproducer.guarded_logger import GuardedLogger
+from kproducer.log_repeats import LogRepeats
 from kproducer.network.background_resolver import BackgroundResolver, BeginLookup
 from kproducer.network.host_resolver import ResolvedAddress
 from kproducer.network.network_receive import NetworkReceive
@@ -47,6 +48,9 @@ from kproducer.types import Node
 _log = GuardedLogger(__name__)
 
 _CORRELATION_ID_LIMIT = 2**31
+
+#: A request that cannot be sent is tried again and again: so often the log hears of it.
+_QUIET_MS = 60_000
 
 SOFTWARE_NAME = "kproducer"
 
@@ -100,11 +104,13 @@ class NetworkClient:
         )
         self._in_flight = InFlightRequests(config.max_in_flight_requests_per_connection)
         self._exchange = ApiVersionsExchange()
+        self._moved: set[str] = set()  # connections to where their node is no longer
         self._versions_to_ask: dict[str, int] = {}  # connections whose version check is to be sent
         self._correlation_id = 0
         self._aborted: list[ClientResponse] = []  # ended outside of poll; handed out by the next one
         self._unanswered_queued = 0  # requests that end by being written, and are not written yet
         self._unanswered = UnansweredRequests()
+        self._unsent = LogRepeats(_QUIET_MS)
         self._throttling = Throttling(self._states, self._in_flight)
         self._correlation = ResponseCorrelation(self._in_flight, self._unanswered)
         self._troubles = ConnectionTroubles(self._states, self._in_flight, config.request_timeout_ms)
@@ -116,7 +122,11 @@ class NetworkClient:
     # -- nodes -----------------------------------------------------------------------------------------
 
     def ready(self, node: Node, now_ms: int) -> bool:
-        """Whether a request may be sent to the node now; if there is no connection, begin one."""
+        """Whether a request may be sent to the node now; if there is no connection, begin one.
+
+        A connection to another address than the node's ends as soon as its requests are answered.
+        """
+        self._note_move(node)
         if self.is_ready(node, now_ms):
             return True
         self.connect_if_possible(node, now_ms)
@@ -126,6 +136,12 @@ class NetworkClient:
         """Whether a request may be sent to the node now. A metadata update that is due goes first."""
         return self.can_send(node, now_ms) and not self._metadata_updater.is_update_due(now_ms)
 
+    def _note_move(self, node: Node) -> None:
+        node_id = str(node.id)
+        if self._states.is_elsewhere(node_id, node.host, node.port) and node_id not in self._moved:
+            _log.info("%s has moved to %s", self._broker(node_id), node)
+            self._moved.add(node_id)
+
     def can_send(self, node: Node, now_ms: int) -> bool:
         """Whether the connection is checked, not throttled and has room for a request."""
         return self._can_send(str(node.id), now_ms)
@@ -133,6 +149,7 @@ class NetworkClient:
     def _can_send(self, node_id: str, now_ms: int) -> bool:
         return (
             self._states.is_ready(node_id, now_ms)
+            and node_id not in self._moved
             and self._in_flight.can_send_more(node_id)
             and self._selector.is_channel_ready(node_id)
         )
@@ -283,10 +300,11 @@ class NetworkClient:
     def _not_sent(
         self, request: ClientRequest, is_internal: bool, version: int, error: KafkaError, now_ms: int
     ) -> None:
-        _log.warning(
-            "%s to %s was not sent: %s", api_name(request.api_key), self._broker(request.destination), error
-        )
         if is_internal:
+            broker = self._broker(request.destination)
+            suffix = self._unsent.suffix((broker, request.api_key), now_ms)
+            if suffix is not None:
+                _log.warning("%s to %s was not sent: %s%s", api_name(request.api_key), broker, error, suffix)
             self._metadata_updater.handle_failed_request(now_ms, error)
             return
         unsupported = error if isinstance(error, UnsupportedVersionError) else None
@@ -324,6 +342,8 @@ class NetworkClient:
             self._in_flight.next_expiry_delay_ms(now_ms),
             self._states.next_setup_timeout_ms(now_ms),
         )
+        if self._end_moved_connections(self._aborted, now_ms):
+            timeout_ms = 0  # the callers of ready() wait for a connection, and may begin it now
         # Requests without an answer end as soon as they are written: that is not to be kept back by a wait.
         # (Where the socket is full, its becoming writable ends the wait.)
         ends_now = self._aborted or self._unanswered_queued
@@ -337,6 +357,7 @@ class NetworkClient:
             self._handle_disconnections(responses, now_ms)
             self._handle_connections()
             self._ask_for_versions(now_ms)
+            self._end_moved_connections(responses, now_ms)
             self._handle_lookups(responses, now_ms)
             self._handle_setup_timeouts(responses, now_ms)
             self._handle_request_timeouts(responses, now_ms)
@@ -438,7 +459,10 @@ class NetworkClient:
         self._maybe_throttle(node_id, api_key, version, body, now_ms)
         if pending.is_internal:
             self._metadata_updater.handle_successful_response(request, version, now_ms, body)
-            self._states.retain(str(node.id) for node in self._metadata_updater.fetch_nodes())
+            nodes = self._metadata_updater.fetch_nodes()
+            self._states.retain(str(node.id) for node in nodes)
+            for node in nodes:
+                self._note_move(node)
 
     def _handle_versions_answer(
         self,
@@ -493,6 +517,20 @@ class NetworkClient:
                 self._states.checking_api_versions(node_id)
             builder = ApiVersionsRequestBuilder(version, SOFTWARE_NAME, self._software_version)
             self._send(self.new_client_request(node_id, builder, now_ms, True), True, now_ms)
+
+    def _end_moved_connections(self, responses: list[ClientResponse], now_ms: int) -> bool:
+        """End the connections to addresses that nodes have left, once nothing is in flight on them.
+
+        Returns whether there was any.
+        """
+        if not self._moved:
+            return False
+        ending = [each for each in self._moved if not self._in_flight.count_of(each)]
+        for node_id in ending:
+            error = DisconnectedError(f"{self._broker(node_id)} has another address now")
+            self._selector.close(node_id)
+            self._connection_ended(node_id, now_ms, error, responses)
+        return bool(ending)
 
     def _handle_lookups(self, responses: list[ClientResponse], now_ms: int) -> None:
         """Connect to the nodes whose addresses are known by now."""
@@ -566,6 +604,7 @@ class NetworkClient:
             error = self._exchange.on_connection_lost(node_id, broker) or error
         self.api_versions.remove(node_id)
         self._versions_to_ask.pop(node_id, None)
+        self._moved.discard(node_id)
         self._unanswered.clear(node_id)
         if isinstance(error, AuthenticationError):
             self._states.authentication_failed(node_id, now_ms, error)

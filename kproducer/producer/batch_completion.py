@@ -165,7 +165,7 @@ class BatchCompletion:
             elif verdict is Verdict.RETRY and self._can_retry(batch, error, now_ms):
                 self._retry(batch, error, now_ms)
             else:
-                self._fail(batch, error, now_ms, record_messages)
+                self._fail(batch, self._why_no_retry(batch, error, verdict, now_ms), now_ms, record_messages)
             if error.refreshes_metadata:
                 self._metadata.request_update(f"{batch.topic_partition}: {error}")
         finally:
@@ -274,18 +274,29 @@ class BatchCompletion:
         now_ms: int,
         record_messages: Mapping[int, str | None] | None,
     ) -> None:
-        if error.retriable:
-            error = self._out_of_time_or_tries(batch, error, now_ms)
-        elif isinstance(error, OutOfOrderSequenceNumberError) and batch.knowledge is Knowledge.UNKNOWN:
-            error.args = (
-                f"{error.args[0]}; an earlier attempt may have been written, so the records are not sent"
-                " again under another sequence number",
-            )
         record_errors = None
         if record_messages and isinstance(error, BrokerError):
             record_errors = _record_errors(batch, error, record_messages)
         self._forget_number(batch, error, error.outcome)
         self._finish(batch, error, record_errors, now_ms)
+
+    def _why_no_retry(
+        self, batch: ProducerBatch, error: KafkaError, verdict: Verdict, now_ms: int
+    ) -> KafkaError:
+        """The error to fail with: where another try would have been usual, it says why there is none."""
+        if error.retriable and verdict is Verdict.RETRY:
+            return self._out_of_time_or_tries(batch, error, now_ms)
+        if error.retriable:
+            why = "not tried again: the producer has failed for good or aborts its transaction"
+        elif isinstance(error, OutOfOrderSequenceNumberError) and batch.knowledge is Knowledge.UNKNOWN:
+            why = (
+                "an earlier attempt may have been written, so the records are not sent again under another"
+                " sequence number"
+            )
+        else:
+            return error
+        error.args = (f"{error.args[0]}; {why}",)
+        return error
 
     def _out_of_time_or_tries(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> KafkaError:
         """Say which limit ended the attempts; the broker's or network's own error stays the exception."""

@@ -25,6 +25,7 @@ from kproducer.guarded_logger import GuardedLogger
 from kproducer.io_thread import is_io_thread
 from kproducer.kernel import BatchOutcome, Deliveries, RecordFuture, set_future_type
 from kproducer.method_suggestions import FUTURE_METHODS, no_such_attribute
+from kproducer.send_arguments import checked_timeout_s
 from kproducer.types import RecordMetadata, TopicPartition
 
 _log = GuardedLogger(__name__)
@@ -318,11 +319,12 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
                 "result() without a timeout in a delivery callback would wait for itself; "
                 "use add_done_callback()"
             )
-        in_time = owner.wait(timeout)
+        timeout_s = checked_timeout_s("result", timeout)
+        in_time = owner.wait(timeout_s)
         owner, _ = self._locate()
         while in_time and not owner.is_readable():
             # Split meanwhile. At most the timeout once more: the clock is not ours to read here.
-            in_time = owner.wait(timeout)
+            in_time = owner.wait(timeout_s)
             owner, _ = self._locate()
         if not owner.is_readable():
             raise ResultTimeoutError(

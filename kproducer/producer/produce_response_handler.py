@@ -21,6 +21,7 @@ from kproducer.errors import (
     Outcome,
     RequestTimeoutError,
 )
+from kproducer.foreign_text import printable
 from kproducer.guarded_logger import GuardedLogger
 from kproducer.producer.batch_completion import Attempt, BatchCompletion, Ending
 from kproducer.producer.metrics import ProducerMetrics
@@ -36,6 +37,9 @@ _log = GuardedLogger(__name__)
 
 #: Errors with which a broker may name the partition's new leader (KIP-951).
 _LEADER_MOVED_CODES = frozenset({6, 74})
+
+
+_UNSUPPORTED_COMPRESSION_CODE = 76
 
 
 class ProduceResponseHandler:
@@ -164,7 +168,7 @@ class ProduceResponseHandler:
                     _log.warning(
                         "%s answered for %s-%d, which this request does not (or no longer) ask about",
                         attempt.node,
-                        name if name is not None else topic.topic_id,
+                        printable(name) if name is not None else topic.topic_id,
                         partition.index,
                     )
                     continue
@@ -180,7 +184,10 @@ class ProduceResponseHandler:
             self._take_leader_hints(leaders, body)
 
     def _refuse(self, batch: ProducerBatch, partition: Any, attempt: Attempt, now_ms: int) -> None:
-        error = error_for_code(partition.error_code, partition.error_message, attempt.describe(batch, now_ms))
+        context = attempt.describe(batch, now_ms)
+        if partition.error_code == _UNSUPPORTED_COMPRESSION_CODE:
+            context += f", compression_type={self._compression_type}"
+        error = error_for_code(partition.error_code, partition.error_message, context)
         messages = {e.batch_index: e.batch_index_error_message for e in partition.record_errors}
         self._reject(batch, error, now_ms, messages)
 

@@ -255,10 +255,15 @@ class ProducerBatch:
             self.last_error = error
 
     def maybe_update_leader_epoch(self, leader_epoch: int) -> None:
-        """Note the newest leader epoch that metadata knows; -1 is ignored."""
+        """Note the newest leader epoch that metadata knows; -1 is ignored.
+
+        Of two retries in a row at most one goes out without backoff for it: a broker that names a newer epoch
+        with each refusal would get requests as fast as it refuses them.
+        """
         if leader_epoch > self._leader_epoch:
             self._leader_epoch = leader_epoch
-            self._leader_epoch_attempt = self.attempts
+            if not 0 < self._leader_epoch_attempt == self.attempts - 1:
+                self._leader_epoch_attempt = self.attempts
 
     @property
     def has_leader_changed_for_ongoing_retry(self) -> bool:

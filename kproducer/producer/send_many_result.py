@@ -18,6 +18,7 @@ from kproducer.clock import Clock
 from kproducer.errors import IllegalStateError, KafkaError, SendManyError
 from kproducer.guarded_logger import GuardedLogger
 from kproducer.io_thread import is_io_thread
+from kproducer.kernel.layout import INT32_MAX
 from kproducer.method_suggestions import SEND_MANY_RESULT_METHODS, no_such_attribute
 from kproducer.producer.future_record_metadata import (
     FutureRecordMetadata,
@@ -192,8 +193,12 @@ class SendManyResult:
         return offsets
 
     def partitions(self) -> array[int]:
-        """Each record's partition, known at once; -1 for a record that was refused before it had one."""
-        numbers = array("i", [owner.topic_partition.partition for owner in self._places.owners])
+        """Each record's partition, known at once; -1 for a record that was refused before it had one.
+
+        Likewise for one that was refused because it was to go to a partition beyond what Kafka can number.
+        """
+        wanted = [owner.topic_partition.partition for owner in self._places.owners]
+        numbers = array("i", [number if 0 <= number <= INT32_MAX else -1 for number in wanted])
         return array("i", [numbers[number] for number in self._places.owner_numbers])
 
     @property

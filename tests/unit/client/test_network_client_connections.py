@@ -536,3 +536,45 @@ def test_disconnecting_and_closing_do_not_wait_for_a_lookup() -> None:
         assert harness.client._states.is_disconnected(ID)
         harness.poll()
     assert harness.selector.attempts == []
+
+
+# -- nodes that move -------------------------------------------------------------------------------------
+
+
+def test_a_node_that_moves_is_asked_at_its_new_address_when_the_old_one_has_answered() -> None:
+    harness = Harness()
+    harness.make_ready()
+    harness.request()
+    moved = NODE._replace(host="elsewhere")
+    assert not harness.client.ready(moved, harness.clock.now_ms)
+    harness.poll()
+    assert not harness.client.connection_failed(NODE)  # it is still to answer
+    harness.selector.respond(harness.selector.last_request(), ProduceResponse())
+    harness.poll()
+    assert [response.disconnected for response in harness.done] == [False]
+    harness.poll()
+    wait_out_backoff(harness)
+    harness.make_ready(moved)
+    assert harness.selector.attempts[-1][1][0] == "elsewhere"
+
+
+def test_an_idle_connection_to_where_the_node_was_ends_at_once() -> None:
+    harness = Harness()
+    harness.make_ready()
+    moved = NODE._replace(port=9999)
+    assert not harness.client.ready(moved, harness.clock.now_ms)
+    harness.poll(60_000)
+    assert harness.selector.poll_timeouts_ms[-1] == 0
+    assert harness.client.connection_failed(moved)
+
+
+def test_metadata_that_names_another_address_is_acted_on() -> None:
+    harness = Harness()
+    harness.make_ready()
+    harness.updater.nodes[0] = NODE._replace(host="elsewhere")
+    harness.client.send_internal(NODE, metadata_builder(), harness.clock.now_ms)
+    harness.poll()
+    harness.selector.respond(harness.selector.last_request(), MetadataResponse())
+    harness.poll()
+    assert harness.client.connection_failed(NODE)
+    assert "another address" in str(harness.client.last_error(NODE.id))

@@ -13,6 +13,7 @@ from kproducer import (
 )
 from kproducer.broker_errors import ERRORS_BY_CODE
 from kproducer.errors import LocalProtocolError
+from kproducer.producer.transactions.sequence_tracker import Verdict
 from tests.support.scripted_client import result
 from tests.support.sender_bench import Bench, error_of
 
@@ -159,6 +160,28 @@ def test_a_broker_without_a_common_version_fails_the_batch_at_once() -> None:
     assert "0-2" in str(error)
     assert error.outcome is Outcome.NOT_SENT
     bench.assert_clean()
+
+
+def test_an_error_that_is_not_tried_again_because_of_the_transaction_blames_no_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    future = bench.send()
+    monkeypatch.setattr(bench.sender._completion, "_verdict", lambda *_: Verdict.FAIL)
+    bench.client.answer_all(bench.step_one(), bench.clock.now_ms, 74)
+    bench.step()
+    error = error_of(future)
+    assert type(error) is ERRORS_BY_CODE[74]
+    assert "failed for good" in str(error)
+    assert "delivery_timeout_ms" not in str(error)
+
+
+def test_a_codec_that_the_broker_does_not_know_is_named() -> None:
+    bench = Bench(compression_type="lz4")
+    future = bench.send()
+    bench.client.answer_all(bench.step_one(), bench.clock.now_ms, 76)
+    bench.step()
+    assert "compression_type=lz4" in str(error_of(future))
 
 
 def test_with_one_request_in_flight_the_order_survives_a_retry() -> None:

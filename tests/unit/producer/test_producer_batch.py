@@ -166,6 +166,18 @@ def test_backoff_is_skipped_once_when_the_leader_changed() -> None:
     assert batch.is_backing_off(2150)
 
 
+def test_a_broker_that_names_newer_and_newer_leaders_is_backed_off_from() -> None:
+    batch = make_batch()
+    fill(batch, 1)
+    batch.maybe_update_leader_epoch(5)
+    free = 0
+    for epoch in range(6, 16):
+        batch.reenqueued(2000, 100, None)
+        batch.maybe_update_leader_epoch(epoch)
+        free += not batch.is_backing_off(2000)
+    assert free == 5  # the first one, and then every other
+
+
 def test_split_distributes_records_callbacks_and_futures() -> None:
     batch = make_batch(4096, created_ms=700)
     got: list[int] = []

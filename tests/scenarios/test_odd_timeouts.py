@@ -1,0 +1,90 @@
+"""Every call with a timeout takes any number of seconds, however long, and refuses what is no number."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kproducer import InvalidArgumentError, KafkaProducer, KafkaTimeoutError
+from tests.fakebroker import FakeCluster
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S
+
+LONG = [1e20, math.inf, 10**30, threading.TIMEOUT_MAX]
+
+CALLS: dict[str, Callable[[KafkaProducer, Any], Any]] = {
+    "future.result": lambda kafka, timeout: kafka.send("t", b"v").result(timeout),
+    "future.exception": lambda kafka, timeout: kafka.send("t", b"v").exception(timeout),
+    "send_many.result": lambda kafka, timeout: kafka.send_many("t", [b"v"]).result(timeout),
+    "send_many.wait": lambda kafka, timeout: kafka.send_many("t", [b"v"]).wait(timeout),
+    "send_many.offsets": lambda kafka, timeout: kafka.send_many("t", [b"v"]).offsets(timeout),
+    "flush": lambda kafka, timeout: (kafka.send("t", b"v"), kafka.flush(timeout)),
+    "close": lambda kafka, timeout: (kafka.send("t", b"v"), kafka.close(timeout)),
+}
+every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+
+
+@every_call
+@pytest.mark.parametrize("timeout", LONG, ids=str)
+def test_a_long_timeout_waits(
+    stage: Stage, cluster: FakeCluster, call: Callable[[KafkaProducer, Any], Any], timeout: Any
+) -> None:
+    # The records linger, so that there is something to wait for.
+    kafka = stage.producer(cluster, linger_ms=100).kafka
+    call(kafka, timeout)
+    assert len(cluster.records("t")) == 1
+
+
+@every_call
+@pytest.mark.parametrize("timeout", [math.nan, "1", True], ids=str)
+def test_what_is_no_number_is_refused(
+    stage: Stage, cluster: FakeCluster, call: Callable[[KafkaProducer, Any], Any], timeout: Any
+) -> None:
+    kafka = stage.producer(cluster, linger_ms=500).kafka
+    with pytest.raises(InvalidArgumentError, match="timeout"):
+        call(kafka, timeout)
+
+
+@every_call
+def test_a_negative_timeout_does_not_wait(
+    stage: Stage, cluster: FakeCluster, call: Callable[[KafkaProducer, Any], Any]
+) -> None:
+    kafka = stage.producer(cluster, linger_ms=60_000).kafka
+    with contextlib.suppress(KafkaTimeoutError, TimeoutError):
+        call(kafka, -1)
+
+
+@pytest.mark.parametrize("timeout", [*LONG, math.nan], ids=str)
+def test_the_calls_of_transactions(stage: Stage, cluster: FakeCluster, timeout: Any) -> None:
+    kafka = stage.producer(cluster, transactional_id="tx").kafka
+    calls: list[Callable[[], object]] = [
+        lambda: kafka.init_transactions(timeout),
+        lambda: kafka.commit_transaction(timeout),
+        lambda: kafka.abort_transaction(timeout),
+    ]
+    for call in calls:
+        if math.isnan(timeout):
+            with pytest.raises(InvalidArgumentError, match="timeout"):
+                call()
+        else:
+            call()
+            kafka.begin_transaction()
+            kafka.send("t", b"v")
+    if not math.isnan(timeout):
+        kafka.abort_transaction()
+
+
+@pytest.mark.parametrize("partition", [2**31, 2**40, 10**30])
+def test_partitions_of_records_that_were_to_go_beyond_all_numbers(
+    stage: Stage, cluster: FakeCluster, partition: int
+) -> None:
+    kafka = stage.producer(cluster, max_block_ms=50).kafka
+    result = kafka.send_many("t", [b"a", b"b"], partitions=[0, partition])
+    assert list(result.partitions()) == [0, -1]
+    assert result.wait(PATIENCE_S)
+    assert result.failed_count == 1
