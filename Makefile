@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native generate generate-check lint types test test-native test-pure transaction-chaos exactly-once-chaos exactly-once-model demo broker bench performance wheel sanitize clean
+.PHONY: help setup native generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model demo broker bench performance wheel sanitize clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -43,6 +43,10 @@ test-native: native ## every test with the native core
 
 test-pure: setup ## every test with the pure twin
 	KPRODUCER_KERNEL=pure $(BIN)/pytest $(PYTEST_ARGS)
+
+idempotence-chaos: native ## idempotent producers under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=), and what is in the logs
+	@$(PY) -m tests.support.idempotence_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
+		$(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
 transaction-chaos: setup ## transactions under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=), and what a reader saw
 	@$(PY) -m tests.support.transaction_chaos $(if $(SECONDS),--seconds $(SECONDS)) \

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 from array import array
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 from kproducer import KafkaError, Outcome, RecordMetadata
 
 _SEEN, _SEEN_AT_ITS_PLACE = 1, 2
-_MOST_EXAMPLES = 20
+_EXAMPLES_OF_EACH = 5
 
 
 class Result(enum.IntEnum):
@@ -149,7 +150,9 @@ class Verdict:
     false_failures: int = 0
     #: In the log, and never sent by anybody.
     strangers: int = 0
+    #: Some of each kind.
     examples: list[str] = field(default_factory=list)
+    _noted: Counter[str] = field(default_factory=Counter, repr=False)
 
     @property
     def is_good(self) -> bool:
@@ -162,9 +165,10 @@ class Verdict:
             or self.strangers
         )
 
-    def note(self, example: str) -> None:
-        if len(self.examples) < _MOST_EXAMPLES:
-            self.examples.append(example)
+    def note(self, kind: str, example: str) -> None:
+        self._noted[kind] += 1
+        if self._noted[kind] <= _EXAMPLES_OF_EACH:
+            self.examples.append(f"{kind}: {example}")
 
     def __str__(self) -> str:
         return (
@@ -207,7 +211,9 @@ class Checker:
             lane = self._lanes.get(name)
             if lane is None or number >= len(lane.results) or lane.topic != topic:
                 verdict.strangers += 1
-                verdict.note(f"{topic}-{partition} @{offset}: {value[:60]!r} was never sent there")
+                verdict.note(
+                    "of no producer", f"{topic}-{partition} @{offset}: {value[:60]!r} was never sent there"
+                )
                 continue
             flags = self._flags[name]
             is_again = bool(flags[number] & _SEEN)
@@ -219,10 +225,12 @@ class Checker:
                 flags[number] |= _SEEN_AT_ITS_PLACE
             if is_again:
                 verdict.duplicated += 1
-                verdict.note(f"{topic}-{partition} @{offset}: {name} {number} again")
+                verdict.note("duplicated", f"{topic}-{partition} @{offset}: {name} {number} again")
             elif number < last.get(name, -1):
                 verdict.reordered += 1
-                verdict.note(f"{topic}-{partition} @{offset}: {name} {number} after {last[name]}")
+                verdict.note(
+                    "reordered", f"{topic}-{partition} @{offset}: {name} {number} after {last[name]}"
+                )
             last[name] = max(number, last.get(name, -1))
         ends = self._deleted_ends if is_deleted else self._ends
         ends.setdefault((topic, partition), []).append(end)
@@ -246,7 +254,10 @@ class Checker:
                 verdict.rejected += 1
                 if flags & _SEEN:
                     verdict.false_failures += 1
-                    verdict.note(f"{lane.name} {number}: failed as not written, and is in the log")
+                    verdict.note(
+                        "rejected but written",
+                        f"{lane.name} {number}: failed as not written, and is in the log",
+                    )
             else:
                 verdict.unknown += 1
                 verdict.unknown_written += flags & _SEEN
@@ -258,13 +269,15 @@ class Checker:
             self._verdict.vanished += 1
         elif is_elsewhere:
             self._verdict.false_successes += 1
-            self._verdict.note(f"{_described(lane, number)}: it is in the log, but elsewhere")
+            self._verdict.note(
+                "false success", f"{_described(lane, number)}: it is in the log, but elsewhere"
+            )
         elif offset >= max(self._ends.get(place, [0])):
             self._verdict.lost += 1
-            self._verdict.note(f"{_described(lane, number)}: the log ends before it")
+            self._verdict.note("lost", f"{_described(lane, number)}: the log ends before it")
         else:
             self._verdict.false_successes += 1
-            self._verdict.note(f"{_described(lane, number)}: it is not in the log")
+            self._verdict.note("false success", f"{_described(lane, number)}: it is not in the log")
 
     def _may_have_vanished(self, lane: Lane, number: int) -> bool:
         ends = self._deleted_ends.get((lane.topic, lane.partitions[number]), ())

@@ -1,8 +1,9 @@
 """A proxy in front of Apache Kafka that shows each request and each answer to a test before it passes it on.
 
 Clients that bootstrap through it stay with it: addresses of brokers in answers are replaced by those of the
-proxy. The test may hold a frame (by not returning), swallow it and end the connection, or kill whoever waits
-for it. Threads, loopback, one listening socket for each broker.
+proxy. The test may hold a frame (by not returning), swallow it and end the connection, kill whoever waits for
+it, replace an answer, or answer a request in the broker's stead. Threads, loopback, one listening socket for
+each broker.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import NamedTuple
 _HOST = b"127.0.0.1"
 _SIZE = struct.Struct(">i")
 _REQUEST_HEADER = struct.Struct(">hhi")
+_API_VERSIONS = 18
+_NO_CLIENT_ID = b"\xff\xff"
 
 
 class Frame(NamedTuple):
@@ -26,11 +29,21 @@ class Frame(NamedTuple):
     Attributes:
         api_key, api_version: of the request; an answer has those of its request.
         is_answer: else it is a request.
+        data: header and body, without the size in front.
     """
 
     api_key: int
     api_version: int
     is_answer: bool
+    data: bytes
+
+
+class _Asked(NamedTuple):
+    """A request that is with the broker. ``forged``: what its client gets instead of the broker's answer."""
+
+    api_key: int
+    api_version: int
+    forged: bytes | None
 
 
 class KafkaProxy:
@@ -39,12 +52,14 @@ class KafkaProxy:
     Args:
         bootstrap_servers: ``127.0.0.1:port`` of every broker, comma-separated.
         passes: asked for each frame, on the connection's thread; ``False`` ends the connection instead.
+            Bytes are the answer that the client gets: for an answer in its place; for a request, which the
+            broker then never sees, after the answers to earlier requests.
 
     Attributes:
         bootstrap_servers: for the clients that are to go through it.
     """
 
-    def __init__(self, bootstrap_servers: str, passes: Callable[[Frame], bool]) -> None:
+    def __init__(self, bootstrap_servers: str, passes: Callable[[Frame], bool | bytes]) -> None:
         self._passes = passes
         self._sockets: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
@@ -110,40 +125,49 @@ class KafkaProxy:
                 continue
             for each in (client, broker):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            kinds: dict[int, tuple[int, int]] = {}
-            self._start(self._pass_requests, client, broker, kinds)
-            self._start(self._pass_answers, client, broker, kinds)
+            asked: dict[int, _Asked] = {}
+            self._start(self._pass_requests, client, broker, asked)
+            self._start(self._pass_answers, client, broker, asked)
             if self._is_closed:
                 # Nobody started to serve these two, and nobody else ends them.
                 self._drop(client, broker)
                 return
 
-    def _pass_requests(
-        self, client: socket.socket, broker: socket.socket, kinds: dict[int, tuple[int, int]]
-    ) -> None:
+    def _pass_requests(self, client: socket.socket, broker: socket.socket, asked: dict[int, _Asked]) -> None:
         is_cut = False
         with contextlib.suppress(OSError, EOFError):
             while not is_cut:
                 frame = _read_frame(client)
                 api_key, version, correlation_id = _REQUEST_HEADER.unpack_from(frame)
-                kinds[correlation_id] = (api_key, version)
-                is_cut = not self._passes(Frame(api_key, version, False))
+                verdict = self._passes(Frame(api_key, version, False, frame))
+                forged = verdict if isinstance(verdict, bytes) else None
+                asked[correlation_id] = _Asked(api_key, version, forged)
+                if forged is not None:
+                    # Clients take answers in the order of their requests: the broker is asked something
+                    # harmless, and its answer is replaced.
+                    frame = _REQUEST_HEADER.pack(_API_VERSIONS, 0, correlation_id) + _NO_CLIENT_ID
+                is_cut = not verdict
                 if not is_cut:
                     broker.sendall(_SIZE.pack(len(frame)) + frame)
         self._drop(client)
-        if is_cut or not kinds:
+        if is_cut or not asked:
             # Else what the client asked before it left reaches the broker, which ends with its answer.
             self._drop(broker)
 
-    def _pass_answers(
-        self, client: socket.socket, broker: socket.socket, kinds: dict[int, tuple[int, int]]
-    ) -> None:
+    def _pass_answers(self, client: socket.socket, broker: socket.socket, asked: dict[int, _Asked]) -> None:
         with contextlib.suppress(OSError, EOFError):
             while True:
                 frame = _read_frame(broker)
                 (correlation_id,) = _SIZE.unpack_from(frame)
-                if not self._passes(Frame(*kinds.pop(correlation_id), True)):
-                    break
+                request = asked.pop(correlation_id)
+                if request.forged is not None:
+                    frame = request.forged
+                else:
+                    verdict = self._passes(Frame(request.api_key, request.api_version, True, frame))
+                    if not verdict:
+                        break
+                    if isinstance(verdict, bytes):
+                        frame = verdict
                 for address, own in self._addresses.items():
                     frame = frame.replace(address, own)
                 client.sendall(_SIZE.pack(len(frame)) + frame)

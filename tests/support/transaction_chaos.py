@@ -9,7 +9,6 @@ code is 0 when nothing was lost, doubled, torn, out of order, or seen that was n
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import shutil
 import signal
@@ -24,19 +23,19 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from kproducer import KafkaProducer
+from tests.support.broker_faults import SETTLE_SECONDS, BrokerFaults
 from tests.support.chaos_worker import PARTITIONS, TOPICS, again, position_of
 from tests.support.committed_records import await_no_open_transaction, committed_offset
 from tests.support.kafka_cluster import KafkaCluster, KafkaNode
 from tests.support.maven_artifacts import NEWEST_VERSION
 from tests.support.reader import iterate_topic
-from tests.support.topics import await_in_sync, create_topic, in_sync_count, partition_leader
+from tests.support.topics import create_topic, partition_leader
 from tests.support.transaction_ledger import Fate, Transaction, Verdict, compare, read_ledgers
 
 CHAOS_PROPERTIES = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "replica.fetch.backoff.ms": "50",
 }
-SETTLE_SECONDS = 180
 READ_SECONDS = 600.0
 _COORDINATORS = "__transaction_state"
 
@@ -71,6 +70,9 @@ class TransactionChaos:
         self._workers: dict[str, subprocess.Popen[bytes]] = {}
         self._leftover: list[subprocess.Popen[bytes]] = []
         self._started = time.monotonic()
+        self._brokers = BrokerFaults(
+            cluster, self._chance, dict.fromkeys((*TOPICS, _COORDINATORS), 3), self._tell
+        )
         self.faults: Counter[str] = Counter()
 
     def run(self, seconds: float) -> None:
@@ -137,7 +139,7 @@ class TransactionChaos:
             (2, self._freeze_worker),
             (1, self._kill_finisher),
             (2, self._freeze_broker),
-            (2, lambda: self._take_down(self._any_node(), "kill")),
+            (2, lambda: self._take_down(self._brokers.any_node(), "kill")),
             (2, lambda: self._take_down(self._coordinator(), "kill")),
             (1, lambda: self._take_down(self._coordinator(), "stop")),
             (1, self._rolling_restart),
@@ -182,48 +184,25 @@ class TransactionChaos:
         self._workers[name].send_signal(signal.SIGCONT)
         return "producer frozen"
 
-    def _any_node(self) -> KafkaNode:
-        return self._chance.choice(list(self._cluster.nodes.values()))
-
     def _coordinator(self) -> KafkaNode:
         try:
             leader = partition_leader(self._servers, _COORDINATORS, 0)
         except KafkaException:
-            return self._any_node()
-        return self._cluster.nodes.get(leader) or self._any_node()
+            return self._brokers.any_node()
+        return self._cluster.nodes.get(leader) or self._brokers.any_node()
 
     def _freeze_broker(self) -> str:
-        node, seconds = self._any_node(), self._chance.uniform(0.5, 7)
-        self._tell(f"broker {node.node_id} is frozen for {seconds:.1f} s")
-        assert node.pid is not None
-        os.kill(node.pid, signal.SIGSTOP)
-        time.sleep(seconds)
-        os.kill(node.pid, signal.SIGCONT)
-        self._await_replicas()
+        self._brokers.freeze(self._brokers.any_node(), self._chance.uniform(0.5, 7))
         return "broker frozen"
 
     def _take_down(self, node: KafkaNode, how: str) -> str:
-        self._tell(f"broker {node.node_id} goes down ({how}) and comes back")
-        getattr(node, how)()
-        time.sleep(self._chance.uniform(0, 3))
-        node.start()
-        self._await_replicas()
+        self._brokers.take_down(node, how)
         return f"broker down ({how})"
 
     def _rolling_restart(self) -> str:
         for node in self._cluster.nodes.values():
-            self._take_down(node, "stop")
+            self._brokers.take_down(node, "stop")
         return "rolling restart"
-
-    def _await_replicas(self) -> None:
-        """One broker at a time: with two of three away nothing could be committed."""
-        await_in_sync(self._are_in_sync, SETTLE_SECONDS)
-
-    def _are_in_sync(self) -> bool:
-        try:
-            return all(in_sync_count(self._servers, topic) == 3 for topic in (*TOPICS, _COORDINATORS))
-        except KafkaException:
-            return False
 
     # -- verdict ---------------------------------------------------------------------------------------
 

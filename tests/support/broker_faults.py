@@ -1,0 +1,71 @@
+"""Brokers of a cluster are killed, stopped and frozen, one at a time. Drive it from the cluster's thread."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Mapping
+
+from confluent_kafka import KafkaException
+
+from tests.support.kafka_cluster import KafkaCluster, KafkaNode
+from tests.support.topics import await_in_sync, describe
+
+SETTLE_SECONDS = 180
+
+
+class BrokerFaults:
+    """Each fault ends when all replicas are in sync again: with two of three brokers down, all writes fail.
+
+    Args:
+        replicas: number of replicas of each topic that has to come into sync.
+        tell: prints a line.
+    """
+
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        chance: random.Random,
+        replicas: Mapping[str, int],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._chance = chance
+        self._replicas = dict(replicas)
+        self._tell = tell
+
+    def any_node(self) -> KafkaNode:
+        return self._chance.choice(list(self._cluster.nodes.values()))
+
+    def freeze(self, node: KafkaNode, seconds: float) -> None:
+        self._tell(f"broker {node.node_id} is frozen for {seconds:.1f} s")
+        assert node.pid is not None
+        os.kill(node.pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(node.pid, signal.SIGCONT)
+        self.await_replicas()
+
+    def take_down(self, node: KafkaNode, how: str) -> None:
+        """``how``: "kill" or "stop"."""
+        self._tell(f"broker {node.node_id} goes down ({how}) and comes back")
+        getattr(node, how)()
+        time.sleep(self._chance.uniform(0, 3))
+        node.start()
+        self.await_replicas()
+
+    def await_replicas(self) -> None:
+        await_in_sync(self._are_in_sync, SETTLE_SECONDS)
+
+    def _are_in_sync(self) -> bool:
+        try:
+            return all(self._is_in_sync(topic, count) for topic, count in self._replicas.items())
+        except KafkaException:
+            return False
+
+    def _is_in_sync(self, topic: str, count: int) -> bool:
+        partitions = describe(self._cluster.bootstrap_servers, topic).partitions.values()
+        return bool(partitions) and all(
+            len(each.isrs) == count and each.leader in each.isrs for each in partitions
+        )

@@ -1,0 +1,468 @@
+"""Random faults under idempotent producers: ``python -m tests.support.idempotence_chaos --seconds 600``.
+
+Brokers and producers are killed and frozen, leaders move, topics are deleted and made again, producer ids
+expire, limits are lowered, and a proxy loses and forges answers. Then the logs are held against what the
+producers know of each record. Prints what was done and the verdict. The exit code is 0 if nothing was lost,
+duplicated, reordered or reported wrongly, and every kind of fault took place.
+``--break repeat`` (records are sent twice), ``--break skip`` and ``--break swap`` (the reader leaves out or
+swaps records) have to fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from uuid import UUID
+
+from kproducer import build_info
+from tests.support.broker_faults import SETTLE_SECONDS, BrokerFaults
+from tests.support.cluster_changes import (
+    await_topic_id,
+    move_leader,
+    set_broker_config,
+    set_topic_config,
+)
+from tests.support.idempotence_ledger import Checker, Verdict, read_ledgers
+from tests.support.idempotence_worker import TOPICS, Obeyed, Orders
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.kafka_proxy import KafkaProxy
+from tests.support.kafka_python_admin import await_no_producers
+from tests.support.maven_artifacts import NEWEST_VERSION
+from tests.support.produce_faults import ProduceFaults, Rates
+from tests.support.reader import iterate_topic
+from tests.support.topics import create_topic, delete_topic, partition_leader
+
+BRIEF = "brief"
+REPLICAS = {"triple": 3, "single": 1, BRIEF: 3}
+_EXPIRATION = "producer.id.expiration.ms"
+_LONG_MS, _SHORT_MS = "3600000", "2000"
+_LIMIT, _USUAL_LIMIT = "max.message.bytes", "1048588"
+CHAOS_PROPERTIES = {
+    _EXPIRATION: _LONG_MS,
+    "producer.id.expiration.check.interval.ms": "200",
+    "auto.create.topics.enable": "false",
+    "unclean.leader.election.enable": "false",
+    # Leaders return to the preferred broker soon after a restart.
+    "leader.imbalance.check.interval.seconds": "3",
+    "leader.imbalance.per.broker.percentage": "0",
+    "replica.fetch.backoff.ms": "50",
+}
+TOPIC_CONFIG = {
+    # Brokers compare a producer's last timestamp with the time to tell whether its id has expired. With the
+    # time of ``send``, records that waited for long would expire it as soon as they are written.
+    "message.timestamp.type": "LogAppendTime",
+}
+#: Faults that the proxy counts, and how many of each there have to be.
+PROXY_FAULTS = ("dropped", "rejected", "failed after append")
+LEAST_PROXY_FAULTS = 10
+LEAST_ACKNOWLEDGED = 1000
+READ_SECONDS = 600.0
+BREAKAGES = ("repeat", "skip", "swap")
+
+Records = Iterator[tuple[int, bytes]]
+
+
+class IdempotenceChaos:
+    """One run on a cluster of three nodes, driven from the thread that made the cluster.
+
+    Args:
+        cluster: with ``CHAOS_PROPERTIES``; all its brokers serve again at the end.
+        seed: of every choice made here; what happens is not repeatable all the same.
+        worker_count: processes with producers.
+        kinds: the faults to choose from: keys of ``FAULTS`` and ``PROXY_FAULTS``. Default: all.
+        breakage: one of ``BREAKAGES``, to see the verdict fail.
+        say: prints a line.
+
+    Attributes:
+        faults: how often each kind took place.
+    """
+
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        seed: int,
+        worker_count: int = 4,
+        kinds: Collection[str] = (),
+        breakage: str | None = None,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self._cluster = cluster
+        self._servers = cluster.bootstrap_servers
+        self._chance = random.Random(seed)
+        self._worker_count = worker_count
+        self._kinds = [kind for kind in (*FAULTS, *PROXY_FAULTS) if not kinds or kind in kinds]
+        self._breakage = breakage
+        self._say = say
+        self._folder = Path(tempfile.mkdtemp(prefix="idempotence-chaos-"))
+        self._kernels = ("pure",) if build_info().missing_modules else ("native", "pure")
+        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        self._worker_names = 0
+        self._started = time.monotonic()
+        self._brokers = BrokerFaults(cluster, self._chance, REPLICAS, self._tell)
+        self._produce_faults = ProduceFaults(self._chance.randrange(2**31))
+        self._orders = Orders(repeat=breakage == "repeat")
+        #: By topic-partition: no log ends before it.
+        self._ends: dict[str, int] = {}
+        #: What was read of topics before they were deleted: topic, partition, records.
+        self._deleted_logs: list[tuple[str, int, list[tuple[int, bytes]]]] = []
+        self._topic_id: UUID | None = None
+        self.faults: Counter[str] = Counter()
+
+    def run(self, seconds: float) -> None:
+        """Producers at work and faults for so long, then all producers ended and all brokers up."""
+        for topic in TOPICS:
+            self._create(topic)
+        self._topic_id = await_topic_id(self._servers, BRIEF, lambda found: found is not None)
+        with KafkaProxy(self._servers, self._produce_faults) as proxy:
+            self._worker_servers = proxy.bootstrap_servers
+            self._orders.write(self._folder)
+            try:
+                for _ in range(self._worker_count):
+                    self._spawn()
+                self._order()
+                self._started = time.monotonic()
+                self._make_faults(seconds)
+                self._end_workers()
+            finally:
+                for child in self._workers.values():
+                    child.kill()
+                    child.wait()
+        self.faults.update({kind: self._produce_faults.counts[kind] for kind in PROXY_FAULTS})
+        self._brokers.await_replicas()
+
+    def remove_ledgers(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _tell(self, text: str) -> None:
+        self._say(f"[{time.monotonic() - self._started:6.1f} s] {text}")
+
+    def _create(self, topic: str) -> None:
+        replicas = REPLICAS[topic]
+        config = {**TOPIC_CONFIG, "min.insync.replicas": str(min(2, replicas))}
+        create_topic(self._servers, topic, TOPICS[topic], replicas, config)
+
+    # -- producers -------------------------------------------------------------------------------------
+
+    def _spawn(self) -> None:
+        name = f"w{self._worker_names}"
+        kernel = self._kernels[self._worker_names % len(self._kernels)]
+        self._worker_names += 1
+        command = [sys.executable, "-m", "tests.support.idempotence_worker", self._worker_servers]
+        seed = self._chance.randrange(2**31)
+        with (self._folder / f"{name}.log").open("ab") as log:
+            self._workers[name] = subprocess.Popen(
+                [*command, str(self._folder), name, str(seed)],
+                stderr=log,
+                env={**os.environ, "KPRODUCER_KERNEL": kernel},
+            )
+
+    def _order(
+        self,
+        held: tuple[str, ...] = (),
+        vanishing: tuple[str, ...] = (),
+        idle: bool = False,
+        stop: bool = False,
+    ) -> None:
+        """Tell the workers, and wait until all they sent before is settled."""
+        if not self._orders.held:
+            # Else it might take until their time is over.
+            self._produce_faults.rates = Rates()
+        number = self._orders.number + 1
+        self._orders = self._orders._replace(
+            number=number, held=held, vanishing=vanishing, idle=idle, stop=stop
+        )
+        self._orders.write(self._folder)
+        deadline = time.monotonic() + SETTLE_SECONDS
+        for name in self._workers:
+            while (answer := self._answer(name)) is None or answer.number < number:
+                self._check_worker(name)
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{name} does not settle its records, see {self._folder}")
+                time.sleep(0.01)
+            for place, end in answer.ends.items():
+                self._ends[place] = max(end, self._ends.get(place, 0))
+
+    def _answer(self, name: str) -> Obeyed | None:
+        try:
+            return Obeyed.read(self._folder / f"{name}.obeyed")
+        except FileNotFoundError:
+            return None
+
+    def _check_worker(self, name: str) -> None:
+        code = self._workers[name].poll()
+        if code is not None and (code or not self._orders.stop):
+            raise RuntimeError(f"{name} ended by itself ({code}), see {self._folder / name}.log")
+
+    def _end_workers(self) -> None:
+        self._tell("the producers end")
+        self._order(stop=True)
+        for name, child in self._workers.items():
+            child.wait(SETTLE_SECONDS)
+            self._check_worker(name)
+
+    # -- faults ----------------------------------------------------------------------------------------
+
+    def _make_faults(self, seconds: float) -> None:
+        """All kinds in random order, again and again; each at least once, however long that takes."""
+        own = [kind for kind in self._kinds if kind in FAULTS]
+        deck = self._chance.sample(own, len(own))
+        while deck:
+            self._one_fault(deck.pop())
+        end = self._started + seconds
+        while time.monotonic() < end:
+            deck = deck or self._chance.sample(own, len(own))
+            self._one_fault(deck.pop() if deck else None)
+
+    def _one_fault(self, kind: str | None) -> None:
+        """After a while with other rates of the proxy's faults. ``None``: nothing but these."""
+        for name in self._workers:
+            self._check_worker(name)
+        self._change_rates()
+        time.sleep(self._chance.uniform(0.3, 2.5))
+        if kind is not None:
+            self.faults[kind] += FAULTS[kind](self)
+
+    def _change_rates(self) -> None:
+        self._set_rates(Rates(*(self._chance.choice((0, 0.02, 0.1, 0.3)) for _ in PROXY_FAULTS)))
+
+    def _set_rates(self, rates: Rates) -> None:
+        """These, but for faults that were not chosen."""
+        chosen = (rate if kind in self._kinds else 0 for kind, rate in zip(PROXY_FAULTS, rates, strict=True))
+        self._produce_faults.rates = Rates(*chosen)
+
+    def _kill_worker(self) -> bool:
+        name = self._chance.choice(list(self._workers))
+        self._tell(f"kill -9 of {name}, and a new one")
+        child = self._workers.pop(name)
+        child.kill()
+        child.wait()
+        self._spawn()
+        return True
+
+    def _freeze_worker(self) -> bool:
+        name, seconds = self._chance.choice(list(self._workers)), self._chance.uniform(0.5, 6)
+        self._tell(f"{name} is frozen for {seconds:.1f} s")
+        self._workers[name].send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._workers[name].send_signal(signal.SIGCONT)
+        return True
+
+    def _kill_broker(self) -> bool:
+        self._brokers.take_down(self._brokers.any_node(), "kill")
+        return True
+
+    def _restart_broker(self) -> bool:
+        self._brokers.take_down(self._brokers.any_node(), "stop")
+        return True
+
+    def _freeze_broker(self) -> bool:
+        self._brokers.freeze(self._brokers.any_node(), self._chance.uniform(0.3, 7))
+        return True
+
+    def _move_leader(self) -> bool:
+        topic = self._chance.choice(list(TOPICS))
+        partition = self._chance.randrange(TOPICS[topic])
+        leader = partition_leader(self._servers, topic, partition)
+        target = self._chance.choice([each for each in self._cluster.nodes if each != leader])
+        self._tell(f"{topic}-{partition} moves from {leader} to {target}")
+        has_moved = move_leader(self._servers, topic, partition, target)
+        self._brokers.await_replicas()
+        return has_moved
+
+    def _lower_limit(self) -> bool:
+        topic, limit = self._chance.choice(list(TOPICS)), self._chance.choice(("400", "1000", "3000"))
+        self._tell(f"{topic} takes batches of {limit} bytes at most")
+        set_topic_config(self._servers, topic, _LIMIT, limit)
+        time.sleep(self._chance.uniform(0.5, 3))
+        set_topic_config(self._servers, topic, _LIMIT, _USUAL_LIMIT)
+        return True
+
+    def _recreate_at_rest(self) -> bool:
+        """Nobody sends while the topic is read and deleted; records are sent while there is none."""
+        self._tell(f"{BRIEF} is deleted at rest, and made again")
+        self._order(held=(BRIEF,))
+        self._read_and_delete()
+        await_topic_id(self._servers, BRIEF, lambda found: found is None)
+        self._change_rates()
+        self._order()
+        time.sleep(self._chance.uniform(0, 1.5))
+        self._create_again()
+        return True
+
+    def _recreate_in_use(self) -> bool:
+        """Records are sent all the time. Those that the log takes after it was read are deleted with it."""
+        self._tell(f"{BRIEF} is deleted in use, and made again")
+        self._order(vanishing=(BRIEF,))
+        self._read_and_delete()
+        self._create_again()
+        self._order()
+        return True
+
+    def _read_and_delete(self) -> None:
+        for partition in range(TOPICS[BRIEF]):
+            records = [(offset, _identity(value)) for offset, value in self._log(BRIEF, partition)]
+            self._deleted_logs.append((BRIEF, partition, records))
+            self._ends.pop(f"{BRIEF}-{partition}", None)
+        delete_topic(self._servers, BRIEF)
+
+    def _create_again(self) -> None:
+        before = self._topic_id
+        deadline = time.monotonic() + SETTLE_SECONDS
+        self._create(BRIEF)
+        self._topic_id = await_topic_id(self._servers, BRIEF, lambda found: found not in (None, before))
+        assert time.monotonic() < deadline
+
+    def _expire_ids(self) -> bool:
+        """All producers rest until no broker remembers them.
+
+        Then some go on while brokers keep forgetting them: without faults that make a request's second copy
+        arrive long after the first, which brokers would then write twice, and no producer can help that.
+        """
+        self._tell("producer ids expire")
+        self._order(held=tuple(TOPICS))
+        nodes = list(self._cluster.nodes)
+        set_broker_config(self._servers, nodes, _EXPIRATION, _SHORT_MS)
+        all_have = {topic: nodes if count == len(nodes) else None for topic, count in REPLICAS.items()}
+        await_no_producers(self._servers, TOPICS, all_have)
+        # First batches that are rejected while later ones are taken.
+        self._set_rates(Rates(rejected=0.3))
+        if self._chance.random() < 0.5:
+            self._tell("producers idle, and their ids keep expiring")
+            self._order(idle=True)
+            time.sleep(self._chance.uniform(3, 8))
+            if "leader moved" in self._kinds and self._chance.random() < 0.5:
+                self._move_leader()
+        set_broker_config(self._servers, nodes, _EXPIRATION, _LONG_MS)
+        self._order()
+        return True
+
+    # -- verdict ---------------------------------------------------------------------------------------
+
+    def judge(self) -> Verdict:
+        """After ``run``: hold the logs against the ledgers."""
+        checker = Checker(read_ledgers(sorted(self._folder.glob("*.ledger"))))
+        for topic, partition, records in self._deleted_logs:
+            checker.read(topic, partition, self._misread(iter(records)), is_deleted=True)
+        for topic, count in TOPICS.items():
+            for partition in range(count):
+                checker.read(topic, partition, self._misread(self._log(topic, partition)))
+        return checker.judge()
+
+    def _log(self, topic: str, partition: int) -> Records:
+        for record in iterate_topic(
+            self._servers,
+            topic,
+            partitions=[partition],
+            next_offsets={partition: self._ends.get(f"{topic}-{partition}", 0)},
+            timeout_seconds=READ_SECONDS,
+        ):
+            assert record.value is not None
+            yield record.offset, record.value
+
+    def _misread(self, records: Records) -> Records:
+        """With ``--break``, a reader that makes mistakes."""
+        for offset, value in records:
+            is_wrong = offset % 1000 == 7
+            if is_wrong and self._breakage == "skip":
+                continue
+            if is_wrong and self._breakage == "swap" and (following := next(records, None)) is not None:
+                yield offset, following[1]
+                yield following[0], value
+            else:
+                yield offset, value
+
+    def reasons_to_fail(self, verdict: Verdict) -> list[str]:
+        """Why a run does not count; none: it passed."""
+        least = {kind: LEAST_PROXY_FAULTS if kind in PROXY_FAULTS else 1 for kind in self._kinds}
+        reasons = [
+            f"too few faults: {kind} {self.faults[kind]} of {count}"
+            for kind, count in least.items()
+            if self.faults[kind] < count
+        ]
+        if verdict.acknowledged < LEAST_ACKNOWLEDGED:
+            reasons.append(f"too few records: {verdict.acknowledged} acknowledged")
+        if not verdict.is_good:
+            reasons.append("the logs are not what the producers said")
+        return reasons
+
+    def report(self, verdict: Verdict) -> list[str]:
+        """Print everything, and return the reasons to fail."""
+        reasons = self.reasons_to_fail(verdict)
+        self._say(f"faults: {', '.join(f'{kind} {self.faults[kind]}' for kind in self._kinds)}")
+        producers = len(list(self._folder.glob("*.ledger")))
+        self._say(
+            f"producers {producers} in {self._worker_names} processes, kernels {', '.join(self._kernels)}"
+        )
+        self._say(str(verdict))
+        for example in verdict.examples:
+            self._say(f"  {example}")
+        self._say(f"FAILED: {'; '.join(reasons)}; see {self._folder}" if reasons else "PASSED")
+        return reasons
+
+
+FAULTS: dict[str, Callable[[IdempotenceChaos], bool]] = {
+    "broker killed": IdempotenceChaos._kill_broker,
+    "broker restarted": IdempotenceChaos._restart_broker,
+    "broker frozen": IdempotenceChaos._freeze_broker,
+    "leader moved": IdempotenceChaos._move_leader,
+    "limit lowered": IdempotenceChaos._lower_limit,
+    "ids expired": IdempotenceChaos._expire_ids,
+    "recreated at rest": IdempotenceChaos._recreate_at_rest,
+    "recreated in use": IdempotenceChaos._recreate_in_use,
+    "producer killed": IdempotenceChaos._kill_worker,
+    "producer frozen": IdempotenceChaos._freeze_worker,
+}
+
+
+def _identity(value: bytes) -> bytes:
+    """A value without its padding."""
+    return b"%s %s " % tuple(value.split(b" ", 2)[:2])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Idempotent producers under random faults.")
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--kafka", default=NEWEST_VERSION)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--break", dest="breakage", choices=BREAKAGES)
+    parser.add_argument(
+        "--faults",
+        default="",
+        help=f"comma-separated, of: {', '.join((*FAULTS, *PROXY_FAULTS))}; default: all",
+    )
+    arguments = parser.parse_args()
+    print(
+        f"Apache Kafka {arguments.kafka}, 3 nodes, {arguments.workers} processes with producers, "
+        f"{arguments.seconds:.0f} s of faults, seed {arguments.seed}",
+        flush=True,
+    )
+    lifetime = int(arguments.seconds) + 1200
+    with KafkaCluster(arguments.kafka, 3, properties=CHAOS_PROPERTIES, lifetime_seconds=lifetime) as cluster:
+        chaos = IdempotenceChaos(
+            cluster,
+            arguments.seed,
+            arguments.workers,
+            [each.strip() for each in arguments.faults.split(",") if each.strip()],
+            arguments.breakage,
+            lambda line: print(line, flush=True),
+        )
+        chaos.run(arguments.seconds)
+        reasons = chaos.report(chaos.judge())
+    if not reasons:
+        chaos.remove_ledgers()
+    return 1 if reasons else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""What confluent-kafka's admin client cannot do, by kafka-python's: ``... COMMAND SERVERS ARGUMENTS``.
+
+In a process of its own: importing kafka-python warns, and it leaves sockets to the garbage collector, which
+are errors in tests. ``ARGUMENTS`` is JSON; see the functions.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+TIMEOUT_SECONDS = 60.0
+_PREFERRED = 0
+
+
+def place_replicas(bootstrap_servers: str, topic: str, partition: int, replicas: Sequence[int]) -> None:
+    """Reassign a partition to these nodes and ask for an election: the first one is to be the leader.
+
+    Raises:
+        RuntimeError: the admin client failed.
+    """
+    _run("place", bootstrap_servers, topic=topic, partition=partition, replicas=list(replicas))
+
+
+def await_no_producers(
+    bootstrap_servers: str, partitions: Mapping[str, int], node_ids: Mapping[str, Sequence[int] | None]
+) -> None:
+    """Wait until no broker remembers a producer id in these topics (name -> number of partitions).
+
+    Args:
+        node_ids: for each topic the nodes that have replicas of all partitions; ``None``: leaders are asked.
+
+    Raises:
+        RuntimeError: some are still known after a minute, or the admin client failed.
+    """
+    _run("await_no_producers", bootstrap_servers, partitions=dict(partitions), node_ids=dict(node_ids))
+
+
+def _run(command: str, bootstrap_servers: str, **arguments: Any) -> None:
+    script = [sys.executable, "-W", "ignore", "-m", "tests.support.kafka_python_admin"]
+    done = subprocess.run(
+        [*script, command, bootstrap_servers, json.dumps(arguments)],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=2 * TIMEOUT_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"kafka-python's admin client failed ({command}):\n{done.stderr[-3000:]}")
+
+
+def _place(admin: Any, topic: str, partition: int, replicas: list[int]) -> None:
+    from kafka import TopicPartition
+
+    for error in admin.alter_partition_reassignments({TopicPartition(topic, partition): replicas}).values():
+        if error is not None:
+            raise error
+    while admin.list_partition_reassignments({topic: [partition]}):
+        time.sleep(0.05)
+    if len(replicas) > 1:
+        admin.elect_leaders(_PREFERRED, {topic: [partition]}, raise_errors=False)
+
+
+def _await_no_producers(
+    admin: Any, partitions: dict[str, int], node_ids: dict[str, list[int] | None]
+) -> None:
+    from kafka import TopicPartition
+
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    for topic, count in partitions.items():
+        places = [TopicPartition(topic, number) for number in range(count)]
+        for node_id in node_ids[topic] or [None]:
+            while any(state.active_producers for state in admin.describe_producers(places, node_id).values()):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(
+                        f"broker {node_id or 'that leads'} still remembers producers of {topic}"
+                    )
+                time.sleep(0.1)
+
+
+def main() -> None:
+    from kafka import KafkaAdminClient
+
+    command, servers, arguments = sys.argv[1:]
+    admin = KafkaAdminClient(bootstrap_servers=servers)
+    {"place": _place, "await_no_producers": _await_no_producers}[command](admin, **json.loads(arguments))
+    admin.close()
+
+
+if __name__ == "__main__":
+    main()
