@@ -113,14 +113,12 @@ class PartitionWriter:
         return summary
 
 
-def end_task(
-    task: TaskIdentity, summary: WriteSummary, elapsed_ms: int, options: WriteOptions, note: str = ""
-) -> None:
-    """Complete the summary of a task that succeeded, and tell it where each task's is wanted; with a note."""
+def end_task(task: TaskIdentity, summary: WriteSummary, elapsed_ms: int, options: WriteOptions) -> None:
+    """Complete the summary of a task that succeeded, and tell it where it is wanted."""
     summary.tasks = 1
     summary.elapsed_ms = elapsed_ms
-    if options.summary == "task":
-        report(f"{task}{note}", summary, **task._asdict())
+    if options.summary != "off":
+        report(str(task), summary, is_printed=options.summary == "task", **task._asdict())
 
 
 def deliver_all(producer: Producer, tracker: DeliveryTracker, rows: int) -> None:

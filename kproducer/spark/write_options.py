@@ -126,7 +126,8 @@ class WriteOptions:
         producer_idle_timeout_ms: how long a producer without a task stays connected.
         check_timeout_ms: how long brokers have, before tasks start, to answer and to know the topics; 0: they
             are not asked.
-        summary: ``"task"``, ``"job"`` or ``"off"``: what is logged.
+        summary: ``"log"``: to Spark's collected logs; ``"job"``: also a printed line for each job;
+            ``"task"``: and for each task; ``"off"``: nothing is told.
         delivery: ``"at-least-once"`` or ``"exactly-once"``; what follows belongs to the second.
         write_id, write_version: how a batch is recognised when it comes again; ``None``: not given.
         marker_topic: the topic whose partition 0 committed offsets are noted for; ``None``: there are none.
@@ -139,7 +140,7 @@ class WriteOptions:
     extra_columns: str = "ignore"
     producer_idle_timeout_ms: int = 60_000
     check_timeout_ms: int = 10_000
-    summary: str = "task"
+    summary: str = "log"
     delivery: str = AT_LEAST_ONCE
     write_id: str | None = None
     write_version: int | None = None
@@ -151,6 +152,11 @@ class WriteOptions:
     def is_exactly_once(self) -> bool:
         """Whether rows are written in transactions."""
         return self.delivery == EXACTLY_ONCE
+
+    @property
+    def prints_jobs(self) -> bool:
+        """Whether each job and micro-batch gets a line on standard error."""
+        return self.summary in ("job", "task")
 
     @property
     def topics(self) -> dict[str, str]:
@@ -356,7 +362,7 @@ _OWN_PARSERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "extracolumns": _word("extra_columns", ("ignore", "fail")),
     "produceridletimeoutms": _milliseconds("producer_idle_timeout_ms"),
     "checktimeoutms": _milliseconds("check_timeout_ms"),
-    "summary": _word("summary", ("task", "job", "off")),
+    "summary": _word("summary", ("log", "job", "task", "off")),
     "delivery": _word("delivery", (AT_LEAST_ONCE, EXACTLY_ONCE)),
     "writeid": parse_name("write_id"),
     "writeversion": parse_version,

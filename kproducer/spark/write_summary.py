@@ -3,7 +3,8 @@
 The Data Source API has no way for a Python sink to put numbers into a query's progress or metrics. What it
 has: a task's commit message, which carries the summary to the driver, and Spark's collected worker logs
 (``spark.sql.pyspark.worker.logging.enabled``, Spark 4.1), into which both are logged with their numbers as
-``context``. The lines also go to the worker's standard error, and so into the executor's or driver's log.
+``context``. Lines on the standard error of the process, and so in the executor's or driver's log, have to be
+asked for: a streaming query would fill these logs.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class WriteSummary(WriterCommitMessage):
         requests: produce requests.
         retried_records: records that were sent again.
         elapsed_ms: time of the task; of a job the sum of its tasks' times.
+        repeated_rows: rows of a repetition that were committed before and not written again; not in ``rows``.
     """
 
     tasks: int = 0
@@ -40,6 +42,7 @@ class WriteSummary(WriterCommitMessage):
     requests: int = 0
     retried_records: int = 0
     elapsed_ms: int = 0
+    repeated_rows: int = 0
 
     def note_requests(self, before: tuple[int, int, int], after: tuple[int, int, int]) -> None:
         """Set what was sent between two looks at a producer's ``counters``."""
@@ -68,16 +71,24 @@ class WriteSummary(WriterCommitMessage):
         return result
 
     @property
+    def is_repetition(self) -> bool:
+        """Whether there was nothing to write, since all rows were committed before."""
+        return self.repeated_rows > 0 and self.rows == 0
+
+    @property
     def rows_per_second(self) -> float:
         """Rows by the time that tasks took (for a job: the mean rate of a task)."""
         return 1000 * self.rows / self.elapsed_ms if self.elapsed_ms else 0.0
 
     def text(self) -> str:
         """One line for a log."""
+        if self.is_repetition:
+            return f"nothing was written, as all {self.repeated_rows} rows were committed before"
         return (
             f"{self.rows} rows, {self.content_bytes} bytes of keys and values, {self.wire_bytes} bytes sent, "
             f"{self.requests} requests, {self.retried_records} records retried, {self.elapsed_ms} ms, "
             f"{self.rows_per_second:.0f} rows/s"
+            + (f", {self.repeated_rows} more rows were committed before" if self.repeated_rows else "")
         )
 
 
@@ -90,20 +101,22 @@ def counters(metrics: Mapping[str, Any]) -> tuple[int, int, int]:
     )
 
 
-def report(subject: str, summary: WriteSummary, **context: object) -> None:
-    """Tell a summary: a line on standard error, and a log record for Spark's collected logs.
+def report(subject: str, summary: WriteSummary, *, is_printed: bool, **context: object) -> None:
+    """Tell a summary: a log record for Spark's collected logs, and perhaps a line on standard error.
 
-    Both, because Spark collects the logs of a DataFrame's tasks and commit where its user can ask for them,
-    and those of a micro-batch under a copy of the session, where nobody can.
+    Spark collects the logs of a DataFrame's tasks and commit where its user can ask for them, and those of a
+    micro-batch under a copy of the session, where nobody can: then the line is all there is.
 
     Args:
         subject: what was written: ``"task 3 (attempt 0)"``, ``"micro-batch 7"``.
         summary: the numbers; they are in the record's ``context`` as well.
+        is_printed: whether the line is wanted.
         context: more of it.
     """
     line = f"kproducer: {subject}: {summary.text()}"
-    # The original stream: sys.stderr may be Spark's, which would collect the line a second time.
-    print(line, file=sys.__stderr__, flush=True)
+    if is_printed:
+        # The original stream: sys.stderr may be Spark's, which would collect the line a second time.
+        print(line, file=sys.__stderr__, flush=True)
     if not logger.hasHandlers():
         return
     details = {**asdict(summary), **context}

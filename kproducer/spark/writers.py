@@ -85,15 +85,23 @@ class _Writing:
         total = WriteSummary.total(messages)
         context = {} if batch_id is None else {"batch_id": batch_id}
         done = "committed" if self._options.is_exactly_once else "written"
-        report(f"{subject} {done} by {total.tasks} tasks", total, **context)
+        if total.is_repetition:
+            done = "repeated"
+        subject = f"{subject} {done} by {total.tasks} tasks"
+        report(subject, total, is_printed=self._options.prints_jobs, **context)
 
     def _abort(self, subject: str, messages: list[WriterCommitMessage | None]) -> None:
-        total = WriteSummary.total(messages)
-        stays = f"what its {total.tasks} finished tasks wrote stays in the topic, and a retry writes it again"
+        stays, is_printed = "stay in the topic, and a retry writes them again", True
         if self._options.is_exactly_once:
             self._exactly_once().abort(messages)
-            stays = f"what its {total.tasks} finished tasks wrote and was not committed will not be"
-        report(f"{subject} FAILED; {stays}", total)
+            stays, is_printed = "stay invisible where they are not committed", self._options.prints_jobs
+        total = WriteSummary.total(messages)
+        # Spark aborts a micro-batch that a query's stop() interrupts as well, and does not say so.
+        if total.rows and self._options.summary != "off":
+            ended = f"{subject} did not finish (it failed or was stopped)"
+            report(
+                f"{ended}; the rows of its {total.tasks} finished tasks {stays}", total, is_printed=is_printed
+            )
 
     def _exactly_once(self) -> SparkWrite:
         from kproducer.spark.exactly_once.ports import unobserved

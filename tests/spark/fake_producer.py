@@ -27,6 +27,10 @@ class _KnowsAllTopics(ArrowProducer):
         return _PARTITIONS
 
 
+#: Of the cluster; the sink goes by what it knew when it began.
+_NOTHING_KNOWN = SimpleNamespace(partition_count=lambda topic: 0)
+
+
 class FakeProducer:
     """Acknowledges on ``flush``, unless ``outcome`` (record number to error) says otherwise."""
 
@@ -44,7 +48,7 @@ class FakeProducer:
             send_one=self._send,
             check_send=lambda: None,
             note_refusal=lambda error: None,
-            source=SimpleNamespace(metadata=SimpleNamespace(snapshot=None)),
+            source=SimpleNamespace(metadata=SimpleNamespace(snapshot=_NOTHING_KNOWN)),
             lanes_of=lambda topic: None,
             max_block_ms=0,
             size_limit=1 << 20,

@@ -28,7 +28,8 @@ def assert_rows_and_numbers(records, answer):
         (f"key-{number}".encode(), f"value-{number}".encode(), number % 3) for number in range(1000)
     )
     assert "'kafka.bootstrap.servers' is missing" in answer["mistake"]
-    assert "kproducer: DataFrame written by 4 tasks: 1000 rows" in answer["stderr"]
+    assert "kproducer: DataFrame" not in answer["stderr"]
+    assert "kproducer: task" not in answer["stderr"]
     if answer["logs"] is None:
         assert not hasattr(TableValuedFunction, "python_worker_logs")
         return

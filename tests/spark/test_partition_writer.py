@@ -174,17 +174,6 @@ def test_a_null_topic_is_named_with_its_row():
         bench.write(batch_of(value=pa.array(["a", "b", "c"]), topic=pa.array(["t", "t", None])))
 
 
-def test_summaries_are_told_as_the_option_says(caplog, bench):
-    bench.write(VALUES)
-    assert "task 3 (attempt 1): 3 rows" in caplog.text
-    caplog.clear()
-    options = WriteOptions.parse({"kafka.bootstrap.servers": "h:1", "topic": "t", "summary": "job"})
-    quiet = Bench(WriteColumns(value=0, topic_option="t"), options)
-    quiet.write(VALUES)
-    quiet.cache.close_idle()
-    assert not caplog.records
-
-
 def test_summaries_add_up_and_failed_tasks_count_nothing():
     one = WriteSummary(tasks=1, rows=2, content_bytes=3, wire_bytes=4, requests=5, retried_records=6)
     total = WriteSummary.total([one, None, one])

@@ -117,7 +117,7 @@ def test_kafkas_own_partitioner_classes_mean_their_counterparts(name):
         ({"includeHeaders": "yes"}, "'includeHeaders'", "true or false"),
         ({"extraColumns": "drop"}, "'extraColumns'", "ignore, fail"),
         ({"producerIdleTimeoutMs": "soon"}, "'producerIdleTimeoutMs'", "whole number of ms"),
-        ({"summary": "all"}, "'summary'", "task, job, off"),
+        ({"summary": "all"}, "'summary'", "log, job, task, off"),
     ],
 )
 def test_a_wrong_option_is_named_with_what_would_be_right(options, named, cure):

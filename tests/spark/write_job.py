@@ -51,7 +51,7 @@ def main(kind: str, bootstrap_servers: str, topic: str, rows: int, folder: str =
         mistake = str(error)
     if folder:
         lines = spark.readStream.format("text").load(folder)
-        stream = lines.writeStream.format("kproducer").option("topic", topic)
+        stream = lines.writeStream.format("kproducer").option("topic", topic).option("summary", "job")
         stream = stream.option("kafka.bootstrap.servers", bootstrap_servers)
         stream = stream.option("checkpointLocation", f"{folder}-checkpoint")
         query = stream.trigger(availableNow=True).start()

@@ -72,8 +72,9 @@ class SparkWrite:
             raise
         port.release()
         message.summary = port.summary
-        note = f": {message.rows} rows are committed already" if isinstance(message, RepeatedTask) else ""
-        end_task(task, message.summary, self.clock.monotonic_ms() - started_ms, self.options, note)
+        if isinstance(message, RepeatedTask):
+            message.summary.repeated_rows = message.rows
+        end_task(task, message.summary, self.clock.monotonic_ms() - started_ms, self.options)
         return message
 
     def commit(self, messages: Sequence[object], number: int | None) -> None:

@@ -1,0 +1,96 @@
+"""What is told about writes, where: quiet unless asked, and nothing of a write that left nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import StructType
+
+from kproducer.spark.exactly_once.spark_write import SparkWrite
+from kproducer.spark.partition_writer import TaskIdentity, end_task
+from kproducer.spark.write_columns import WriteColumns
+from kproducer.spark.write_options import WriteOptions
+from kproducer.spark.write_summary import WriteSummary
+from kproducer.spark.writers import BatchRowWriter, StreamRowWriter
+
+SCHEMA = StructType().add("value", "string")
+TASK = WriteSummary(tasks=1, rows=3, content_bytes=9, elapsed_ms=10)
+REPEATED = WriteSummary(tasks=1, repeated_rows=20)
+
+
+def options(**more):
+    return WriteOptions.parse({"kafka.bootstrap.servers": "h:1", "topic": "t", **more}, is_stream=True)
+
+
+def stream(**more):
+    return StreamRowWriter(SCHEMA, WriteColumns(value=0, topic_option="t"), options(**more))
+
+
+@pytest.fixture
+def exactly_once(monkeypatch):
+    for step in ("commit", "abort"):
+        monkeypatch.setattr(SparkWrite, step, lambda *arguments: None)
+    return {"delivery": "exactly-once"}
+
+
+def test_by_default_nothing_is_printed_and_everything_is_logged(capfd, caplog):
+    end_task(TaskIdentity(3, 1), TASK, 10, options())
+    stream().commit([TASK, TASK], 7)
+    BatchRowWriter(SCHEMA, WriteColumns(value=0, topic_option="t"), options()).commit([TASK])
+    assert capfd.readouterr().err == ""
+    assert "task 3 (attempt 1): 3 rows" in caplog.text
+    assert "micro-batch 7 written by 2 tasks: 6 rows" in caplog.text
+    assert "DataFrame written by 1 tasks: 3 rows" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("summary", "task_lines", "job_lines", "is_logged"),
+    [("job", 0, 1, True), ("task", 1, 1, True), ("off", 0, 0, False)],
+)
+def test_lines_are_printed_as_the_option_says(capfd, caplog, summary, task_lines, job_lines, is_logged):
+    end_task(TaskIdentity(3, 1), TASK, 10, options(summary=summary))
+    stream(summary=summary).commit([TASK], 7)
+    printed = capfd.readouterr().err
+    assert printed.count("kproducer: task 3 (attempt 1): 3 rows") == task_lines
+    assert printed.count("kproducer: micro-batch 7 written by 1 tasks: 3 rows") == job_lines
+    assert bool(caplog.records) == is_logged
+
+
+@pytest.mark.parametrize("messages", [[], [None, None], [WriteSummary(tasks=1), None]])
+@pytest.mark.parametrize("summary", ["log", "task"])
+def test_a_write_that_ends_early_and_leaves_nothing_is_not_mentioned(capfd, caplog, messages, summary):
+    stream(summary=summary).abort(messages, 0)
+    assert capfd.readouterr().err == ""
+    assert caplog.text == ""
+
+
+def test_rows_that_a_failed_or_stopped_write_leaves_in_the_topic_are_printed(capfd):
+    stream().abort([TASK, None, TASK], 4)
+    printed = capfd.readouterr().err
+    assert "micro-batch 4 did not finish (it failed or was stopped)" in printed
+    assert (
+        "the rows of its 2 finished tasks stay in the topic, and a retry writes them again: 6 rows" in printed
+    )
+    stream(summary="off").abort([TASK], 4)
+    assert capfd.readouterr().err == ""
+
+
+def test_rows_that_nobody_will_see_are_printed_only_on_request(capfd, exactly_once):
+    stream(**exactly_once).abort([TASK, None], 4)
+    assert capfd.readouterr().err == ""
+    stream(**exactly_once, summary="job").abort([TASK, None], 4)
+    assert "stay invisible where they are not committed: 3 rows" in capfd.readouterr().err
+
+
+def test_a_repetition_that_writes_nothing_says_so(capfd, exactly_once):
+    stream(**exactly_once, summary="job").commit([REPEATED, REPEATED, None], 4)
+    assert (
+        "micro-batch 4 repeated by 2 tasks: nothing was written, as all 40 rows were committed before"
+        in capfd.readouterr().err
+    )
+
+
+def test_a_repetition_that_writes_what_is_missing_tells_both(capfd, exactly_once):
+    stream(**exactly_once, summary="job").commit([REPEATED, TASK], 4)
+    printed = capfd.readouterr().err
+    assert "micro-batch 4 committed by 2 tasks: 3 rows, " in printed
+    assert "20 more rows were committed before" in printed
