@@ -2,7 +2,8 @@
 
 Kafka's specs are JSON plus ``//`` and ``/* */`` comments, which the standard library cannot read, and
 cutting lines at ``//`` would damage a URL inside a string. This reader also refuses a name that occurs
-twice in one object, where the standard library silently keeps the last. It knows nothing of messages.
+twice in one object with different values, where the standard library and Kafka's generator silently keep the
+last. It knows nothing of messages.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import attrs
 
 from codegen.errors import Problem, SpecError
 
-_SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WORDS = {"true": True, "false": False, "null": None}
@@ -27,11 +28,12 @@ class Node:
     """A JSON value and the line it starts on.
 
     ``value`` is a ``dict[str, Node]``, a ``list[Node]``, or a plain ``str``, ``int``, ``float``, ``bool``
-    or ``None``.
+    or ``None``. ``text`` is a string's content, or a number or word as the file spells it.
     """
 
     value: Any
-    line: int
+    line: int = attrs.field(eq=False)
+    text: str = ""
 
 
 class _Reader:
@@ -66,13 +68,18 @@ class _Reader:
         if first == "[":
             return Node(self.array(), line)
         if first == '"':
-            return Node(self.string(), line)
+            text = self.string()
+            return Node(text, line, text)
         if number := _NUMBER.match(self.text, self.position):
+            try:
+                value = json.loads(number.group())
+            except ValueError:
+                self.fail("this number has too many digits")
             self.position = number.end()
-            return Node(json.loads(number.group()), line)
+            return Node(value, line, number.group())
         if (word := _WORD.match(self.text, self.position)) and word.group() in _WORDS:
             self.position = word.end()
-            return Node(_WORDS[word.group()], line)
+            return Node(_WORDS[word.group()], line, word.group())
         self.fail(f"expected a JSON value, found {self.found(first)}")
 
     def object(self) -> dict[str, Node]:
@@ -87,13 +94,16 @@ class _Reader:
                 self.fail(f"expected a name in double quotes, found {self.found(first)}{hint}")
             start = self.position
             name = self.string()
-            if name in members:
-                self.position = start
-                self.fail(f'"{name}" occurs twice in this object (first on line {members[name].line})')
             if (first := self.skip()) != ":":
                 self.fail(f'expected a colon after "{name}", found {self.found(first)}')
             self.position += 1
-            members[name] = self.value()
+            value = self.value()
+            if members.setdefault(name, value) != value:
+                self.position = start
+                earlier = members[name].line
+                self.fail(
+                    f'"{name}" occurs twice in this object with different values (first on line {earlier})'
+                )
             if (first := self.skip()) not in (",", "}"):
                 self.fail(f'expected a comma or a closing brace after "{name}", found {self.found(first)}')
             self.position += 1

@@ -2,7 +2,9 @@
 
 Judges the form of a spec: unknown keys, missing keys, values of the wrong JSON type, names and ranges that
 do not read. What the parts mean together is for check. Every failure says file, line, field and remedy.
-Source: the grammar of Kafka's message specs.
+JSON types are as loose as in Kafka's generator, because specs in Kafka's jars rely on it: a number or flag
+may be in quotes, a text may be a number, an array of one element needs no brackets, null counts as missing.
+Source: the grammar of Kafka's message specs, and what Jackson makes of it as Kafka's generator configures it.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ import base64
 import binascii
 import difflib
 import hashlib
+import json
 import re
 import uuid
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
 
 from codegen.errors import Problem, SpecError
 from codegen.loader import Node, load
@@ -39,7 +43,12 @@ _FIELD_KEYS = [
 ]
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _STRUCT_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
-_JSON_TYPES = {dict: "an object", list: "an array", str: "a string", int: "a number", bool: "true or false"}
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_FLAGS = {
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE", "null", ""), False),
+}
+_Value = TypeVar("_Value")
 
 
 def parse(path: str, data: bytes) -> MessageSpec:
@@ -53,7 +62,7 @@ def parse(path: str, data: bytes) -> MessageSpec:
         SpecError: with one problem, the first that was met.
     """
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise SpecError([Problem(path, line, "", "the file is not UTF-8")]) from None
@@ -73,29 +82,26 @@ class _Parser:
         members = self.members(node, _MESSAGE_KEYS, "", "a message")
         name = self.name(members, node, "")
         kinds = {kind.value: kind for kind in MessageType}
-        type_node = self.required(members, "type", str, node, name)
-        if type_node.value not in kinds:
-            self.fail(
-                type_node, name, f"unknown message type {type_node.value!r}{near(type_node.value, kinds)}"
-            )
-        kind = kinds[type_node.value]
+        word = self.required(members, "type", as_text, node, name).strip()
+        if word not in kinds:
+            self.fail(members["type"], name, f"unknown message type {word!r}{near(word, kinds)}")
+        kind = kinds[word]
         valid = self.versions(members, "validVersions", None, node, name)
-        # A message that may not be sent any more needs no fields, and no form that could be flexible.
-        retired = not valid and "fields" not in members
         return MessageSpec(
             path=self.path,
             sha256=sha256,
             name=name,
             type=kind,
-            api_key=self.optional(members, "apiKey", int, None, name),
+            api_key=self.optional(members, "apiKey", as_whole_number, None, name),
             valid_versions=valid,
+            # A message that may not be sent any more has no form that could be flexible.
             flexible_versions=self.versions(
                 members, "flexibleVersions", None if valid else Versions.NONE, node, name
             ),
             deprecated_versions=self.versions(members, "deprecatedVersions", Versions.NONE, node, name),
             listeners=self.strings(members, "listeners", name),
-            latest_version_unstable=self.optional(members, "latestVersionUnstable", bool, False, name),
-            fields=() if retired else self.fields(self.required(members, "fields", list, node, name), name),
+            latest_version_unstable=self.optional(members, "latestVersionUnstable", as_flag, False, name),
+            fields=self.fields(members, name),
             common_structs=self.structs(members, name),
             line=node.line,
             lines={key: value.line for key, value in members.items()},
@@ -103,21 +109,22 @@ class _Parser:
 
     def structs(self, members: dict[str, Node], message: str) -> tuple[StructSpec, ...]:
         found = []
-        for node in self.optional(members, "commonStructs", list, [], message):
+        for node in self.optional(members, "commonStructs", as_list, [], message):
             parts = self.members(node, _STRUCT_KEYS, message, "a common struct")
             name = self.name(parts, node, message)
             found.append(
                 StructSpec(
                     name=name,
                     versions=self.versions(parts, "versions", None, node, name),
-                    fields=self.fields(self.required(parts, "fields", list, node, name), name),
+                    fields=self.fields(parts, name),
                     line=node.line,
                 )
             )
         return tuple(found)
 
-    def fields(self, node: Node, subject: str) -> tuple[FieldSpec, ...]:
-        return tuple(self.field(child, subject) for child in node.value)
+    def fields(self, members: dict[str, Node], subject: str) -> tuple[FieldSpec, ...]:
+        nodes = self.optional(members, "fields", as_list, [], subject)
+        return tuple(self.field(node, subject) for node in nodes)
 
     def field(self, node: Node, parent: str) -> FieldSpec:
         named = node.value.get("name") if isinstance(node.value, dict) else None
@@ -125,40 +132,38 @@ class _Parser:
         members = self.members(node, _FIELD_KEYS, where, "a field")
         name = self.name(members, node, parent)
         subject = f"{parent}.{name}"
-        type_node = self.required(members, "type", str, node, subject)
-        field_type = self.field_type(type_node, subject)
+        field_type = self.field_type(members, node, subject)
         nullable = self.versions(members, "nullableVersions", Versions.NONE, node, subject)
         tagged = self.versions(members, "taggedVersions", Versions.NONE, node, subject)
-        fields = members.get("fields")
-        if fields is not None and not isinstance(fields.value, list):
-            self.fail(fields, subject, '"fields" must be an array of fields')
+        fields = self.fields(members, subject)
+        override = self.optional(members, "flexibleVersions", as_text, "", subject)
+        entity = self.optional(members, "entityType", as_text, "unknown", subject).strip()
         return FieldSpec(
             name=name,
             type=field_type,
             versions=self.versions(members, "versions", tagged or None, node, subject),
             nullable_versions=nullable,
             tagged_versions=tagged,
-            tag=self.optional(members, "tag", int, None, subject),
+            tag=self.optional(members, "tag", as_whole_number, None, subject),
             flexible_versions=(
-                self.versions(members, "flexibleVersions", None, node, subject)
-                if "flexibleVersions" in members
-                else None
+                self.versions(members, "flexibleVersions", None, node, subject) if override.strip() else None
             ),
-            default=self.default(members.get("default"), field_type, bool(nullable), subject),
-            ignorable=self.optional(members, "ignorable", bool, False, subject),
-            map_key=self.optional(members, "mapKey", bool, False, subject),
-            zero_copy=self.optional(members, "zeroCopy", bool, False, subject),
-            entity_type=self.optional(members, "entityType", str, None, subject),
-            about=self.optional(members, "about", str, "", subject),
-            fields=None if fields is None else self.fields(fields, subject),
+            default=self.default(members, field_type, bool(nullable), subject),
+            ignorable=self.optional(members, "ignorable", as_flag, False, subject),
+            map_key=self.optional(members, "mapKey", as_flag, False, subject),
+            zero_copy=self.optional(members, "zeroCopy", as_flag, False, subject),
+            entity_type=None if entity == "unknown" else entity,
+            about=self.optional(members, "about", as_text, "", subject),
+            fields=fields if fields or (field_type.is_struct and "fields" in members) else None,
             lines={key: value.line for key, value in members.items()},
             line=node.line,
         )
 
     # -- values ------------------------------------------------------------------------------------------
 
-    def field_type(self, node: Node, subject: str) -> FieldType:
-        text = node.value.strip()
+    def field_type(self, members: dict[str, Node], parent: Node, subject: str) -> FieldType:
+        text = self.required(members, "type", as_text, parent, subject).strip()
+        node = members["type"]
         is_array = text.startswith("[]")
         name = text[2:] if is_array else text
         if name.startswith("[]"):
@@ -173,60 +178,53 @@ class _Parser:
             self.fail(node, subject, f"unknown type {name!r}{hint}")
         return FieldType(name, is_array)
 
-    def default(self, node: Node | None, kind: FieldType, nullable: bool, subject: str) -> object:
+    def default(self, members: dict[str, Node], kind: FieldType, nullable: bool, subject: str) -> object:
         """The default as a Python value: the type's zero value where the spec gives none."""
-        if node is None or (node.value == "" and not (kind.name == "string" and not kind.is_array)):
+        # Some of upstream's specs say null without quotes; Kafka reads it as if no default were given.
+        text = self.optional(members, "default", as_text, "", subject)
+        if not text:
             return zero_value(kind)
-        value = node.value
-        if value is None and kind.can_be_null:
-            # Some of upstream's specs say so; Kafka reads it as if no default were given, not as null.
-            return zero_value(kind)
-        if isinstance(value, (dict, list)) or value is None:
-            self.fail(node, subject, 'a default is a number, true, false or a string; write "null" for null')
-        if kind.can_be_null and value == "null":
+        node = members["default"]
+        if kind.can_be_null and text == "null":
             return None
         if kind.is_array:
             self.fail(
-                node, subject, f"an array is empty by default, or null: {value!r} is no default for {kind}"
+                node, subject, f"an array is empty by default, or null: {text!r} is no default for {kind}"
             )
         if kind.is_struct:
-            self.fail(node, subject, f"a struct has no default but null: {value!r} is none for {kind}")
+            self.fail(node, subject, f"a struct has no default but null: {text!r} is none for {kind}")
         if kind.name in INTEGER_RANGES:
             return self.integer_default(node, kind, subject)
         if kind.name == "bool":
-            if value in (True, False) and isinstance(value, bool):
-                return value
-            if value in ("true", "false"):
-                return bool(value == "true")
-            self.fail(node, subject, f"the default of a bool is true or false, not {value!r}")
+            if text.lower() in ("true", "false"):
+                return text.lower() == "true"
+            self.fail(node, subject, f"the default of a bool is true or false, not {text!r}")
         if kind.name == "float64":
             try:
-                return float(value)
+                return float(text)
             except ValueError:
-                self.fail(node, subject, f"the default {value!r} is no number")
+                self.fail(node, subject, f"the default {text!r} is no number")
         if kind.name == "uuid":
             return self.uuid_default(node, subject)
-        if kind.name == "string" and isinstance(value, str):
-            return value
+        if kind.name == "string":
+            return text
         self.fail(
-            node, subject, f"{value!r} is no default for {kind}: leave it out{', or write null' * nullable}"
+            node, subject, f"{text!r} is no default for {kind}: leave it out{', or write null' * nullable}"
         )
 
     def integer_default(self, node: Node, kind: FieldType, subject: str) -> int:
         lowest, highest = INTEGER_RANGES[kind.name]
-        value = node.value
-        if isinstance(value, (bool, float)):
-            self.fail(node, subject, f"the default of an {kind} is a whole number, not {value!r}")
         try:
-            number = _integer(value) if isinstance(value, str) else int(value)
+            number = _integer(node.text)
         except ValueError:
-            self.fail(node, subject, f"the default {value!r} is no whole number (decimal, 0x hex or 0 octal)")
+            reason = f"the default {node.text!r} is no whole number (decimal, 0x hex or 0 octal)"
+            self.fail(node, subject, reason)
         if not lowest <= number <= highest:
-            self.fail(node, subject, f"the default {value} does not fit {kind} ({lowest} to {highest})")
+            self.fail(node, subject, f"the default {node.text} does not fit {kind} ({lowest} to {highest})")
         return number
 
     def uuid_default(self, node: Node, subject: str) -> uuid.UUID:
-        text = str(node.value)
+        text = node.text
         try:
             data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         except (ValueError, binascii.Error):
@@ -238,28 +236,29 @@ class _Parser:
     def versions(
         self, members: dict[str, Node], key: str, missing: Versions | None, parent: Node, subject: str
     ) -> Versions:
-        if key not in members and missing is not None:
+        text = self.optional(members, key, as_text, "", subject)
+        if not text.strip():
+            if missing is None:
+                self.fail(members.get(key, parent), subject, f'"{key}" is missing')
             return missing
-        node = self.required(members, key, str, parent, subject)
         try:
-            return Versions.parse(node.value)
+            return Versions.parse(text)
         except ValueError as error:
-            self.fail(node, subject, f'"{key}": {error}')
+            self.fail(members[key], subject, f'"{key}": {error}')
 
     def strings(self, members: dict[str, Node], key: str, subject: str) -> tuple[str, ...]:
-        nodes = self.optional(members, key, list, [], subject)
+        nodes = self.optional(members, key, as_list, [], subject)
         for node in nodes:
             if not isinstance(node.value, str):
                 self.fail(node, subject, f'"{key}" must be an array of strings')
-        return tuple(node.value for node in nodes)
+        return tuple(node.text.strip() for node in nodes)
 
     def name(self, members: dict[str, Node], parent: Node, subject: str) -> str:
-        node = self.required(members, "name", str, parent, subject)
-        if not _NAME.fullmatch(node.value):
-            reason = f"the name {node.value!r} must begin with a letter and hold letters and digits only"
-            self.fail(node, subject, reason)
-        assert isinstance(node.value, str)
-        return node.value
+        name = self.required(members, "name", as_text, parent, subject)
+        if not _NAME.fullmatch(name):
+            reason = f"the name {name!r} must begin with a letter and hold letters and digits only"
+            self.fail(members["name"], subject, reason)
+        return name
 
     # -- JSON --------------------------------------------------------------------------------------------
 
@@ -270,21 +269,35 @@ class _Parser:
         for key, value in members.items():
             if key not in known:
                 self.fail(value, subject, f"{what} has no key {key!r}{near(key, known)}")
-        return members
+        return {key: value for key, value in members.items() if value.value is not None}
 
-    def required(self, members: dict[str, Node], key: str, kind: type, parent: Node, subject: str) -> Node:
-        if key not in members:
+    def required(
+        self,
+        members: dict[str, Node],
+        key: str,
+        read: Callable[[Node], _Value | None],
+        parent: Node,
+        subject: str,
+    ) -> _Value:
+        value: _Value | None = self.optional(members, key, read, None, subject)
+        if value is None:
             self.fail(parent, subject, f'"{key}" is missing')
-        self.optional(members, key, kind, None, subject)
-        return members[key]
+        return value
 
-    def optional(self, members: dict[str, Node], key: str, kind: type, missing: Any, subject: str) -> Any:
+    def optional(
+        self,
+        members: dict[str, Node],
+        key: str,
+        read: Callable[[Node], _Value | None],
+        missing: Any,
+        subject: str,
+    ) -> Any:
         if key not in members:
             return missing
-        node = members[key]
-        if not isinstance(node.value, kind) or (kind is int and isinstance(node.value, bool)):
-            self.fail(node, subject, f'"{key}" must be {_JSON_TYPES[kind]}, not {describe(node.value)}')
-        return node.value
+        try:
+            return read(members[key])
+        except ValueError as error:
+            self.fail(members[key], subject, f'"{key}" must be {error}')
 
     def fail(self, node: Node, subject: str, reason: str) -> NoReturn:
         raise SpecError([Problem(self.path, node.line, subject, reason)])
@@ -308,9 +321,50 @@ def near(word: str, known: Any) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+# What Jackson reads a value as. Each raises ValueError, whose text says what was expected and found.
+
+
+def as_text(node: Node) -> str:
+    """A string; a number or flag as it is spelled."""
+    if isinstance(node.value, (dict, list)):
+        raise ValueError(f"a string, not {describe(node.value)}")
+    return node.text
+
+
+def as_flag(node: Node) -> bool:
+    """True or false, in quotes or not; a whole number is true unless it is 0."""
+    if isinstance(node.value, str) and node.text.strip() in _FLAGS:
+        return _FLAGS[node.text.strip()]
+    if isinstance(node.value, int):
+        return bool(node.value)
+    raise ValueError(f"true or false, not {describe(node.value)}")
+
+
+def as_whole_number(node: Node) -> int | None:
+    """A whole number, in quotes or not; ``None`` for empty quotes."""
+    if isinstance(node.value, str) and node.text.strip() in ("", "null"):
+        return None
+    if isinstance(node.value, str) and _WHOLE.fullmatch(node.text.strip()) and len(node.text) < 100:
+        return int(node.text)
+    if isinstance(node.value, float) and node.value.is_integer():
+        return int(node.value)
+    if isinstance(node.value, int) and not isinstance(node.value, bool):
+        return node.value
+    raise ValueError(f"a whole number, not {describe(node.value)}")
+
+
+def as_list(node: Node) -> list[Node]:
+    """An array; anything else is its only element."""
+    return node.value if isinstance(node.value, list) else [node]
+
+
 def describe(value: object) -> str:
-    """What kind of JSON value this is."""
-    return "null" if value is None else _JSON_TYPES.get(type(value), "a number")
+    """A JSON value in an error message; what holds other values by its kind only."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    return repr(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _integer(text: str) -> int:

@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,7 +24,7 @@ import attrs
 from codegen.model import FieldSpec, MessageSpec, MessageType, StructSpec
 from codegen.naming import attribute_name
 from codegen.versions import Versions
-from tests.support.maven_artifacts import KafkaUnavailableError, class_path, java_command
+from tests.support.maven_artifacts import KafkaUnavailableError, java_command, spec_jars
 
 #: The first that knows a version is asked; 4.x removed old versions that 3.9 still has.
 KAFKAS = ("4.4.0", "3.9.2")
@@ -49,15 +50,26 @@ class Answer:
 class KafkaOracle:
     """The Java process. Close it when done; it ends by itself after some minutes.
 
+    Args:
+        folders: the jars of each Kafka version that is asked.
+
     Raises:
         KafkaUnavailableError: there is no Java, no Maven, or a Java that cannot compile.
     """
 
-    def __init__(self) -> None:
-        folders = [str(Path(class_path(version)).parent) for version in KAFKAS]
+    def __init__(self, folders: Mapping[str, Path] | None = None) -> None:
+        if folders is None:
+            folders = {version: spec_jars(version) for version in KAFKAS}
+        self._kafkas = tuple(folders)
         command = [java_command(), "-Xmx512m", "-XX:TieredStopAtLevel=1", str(_HERE / "KafkaOracle.java")]
         self._process = subprocess.Popen(
-            [sys.executable, str(_BOUNDED_EXEC), str(_LIFETIME_SECONDS), *command, *folders],
+            [
+                sys.executable,
+                str(_BOUNDED_EXEC),
+                str(_LIFETIME_SECONDS),
+                *command,
+                *map(str, folders.values()),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -75,15 +87,20 @@ class KafkaOracle:
     def knows(self, spec: MessageSpec, version: int) -> str | None:
         """The Kafka version that is asked about this message, if any knows it."""
         ranges = self._supported(_java_class(spec))
-        return next((kafka for kafka, known in zip(KAFKAS, ranges, strict=True) if version in known), None)
+        return next(
+            (kafka for kafka, known in zip(self._kafkas, ranges, strict=True) if version in known), None
+        )
 
     def ask(self, spec: MessageSpec, version: int, values: dict[str, Any], data: bytes) -> Answer:
-        """Let Kafka encode the values, and decode and encode our bytes. Raises OracleError."""
+        """Let Kafka encode the values, and decode and encode our bytes. Raises OracleError.
+
+        Of classes without JSON converters (those of Kafka Streams) only ``written_again`` is told.
+        """
         kafka = self.knows(spec, version)
         assert kafka is not None
         name = _java_class(spec)
         text = json.dumps(values).encode()
-        self._send(b"X" + bytes([KAFKAS.index(kafka)]) + _sized(name.encode()))
+        self._send(b"X" + bytes([self._kafkas.index(kafka)]) + _sized(name.encode()))
         self._send(struct.pack(">h", version) + _sized(text) + _sized(data), flush=True)
         if self._read(1) == b"\1":
             raise OracleError(self._read_sized().decode())
@@ -105,7 +122,7 @@ class KafkaOracle:
     def _supported(self, name: str) -> list[Versions]:
         if name not in self._ranges:
             self._send(b"R" + _sized(name.encode()), flush=True)
-            bounds = [struct.unpack(">hh", self._read(4)) for _ in KAFKAS]
+            bounds = [struct.unpack(">hh", self._read(4)) for _ in self._kafkas]
             self._ranges[name] = [Versions(*pair) for pair in bounds]
         return self._ranges[name]
 
@@ -179,10 +196,10 @@ def kafka_json(message: Any, spec: MessageSpec, version: int, *, for_reading: bo
     return struct_values(message, root)
 
 
-def extract_specs(version: str, folder: Path) -> list[Path]:
-    """The specs that Kafka's jars bring: one folder below ``folder`` for each jar and kind."""
+def extract_specs(jars: Path, folder: Path) -> list[Path]:
+    """The specs that the jars of a folder bring: one folder below ``folder`` for each jar and kind."""
     found: set[Path] = set()
-    for jar in sorted(Path(class_path(version)).parent.glob("kafka*.jar")):
+    for jar in sorted(jars.glob("kafka*.jar")):
         with zipfile.ZipFile(jar) as archive:
             for name in archive.namelist():
                 kind = PurePosixPath(name).parent.name

@@ -62,7 +62,7 @@ CATALOGUE = {
     "open comment": ("/* hello", "1: column 1: this comment is never closed with */"),
     "key twice": (
         '{"a": 1,\n "a": 2}',
-        '2: column 2: "a" occurs twice in this object (first on line 1)',
+        '2: column 2: "a" occurs twice in this object with different values (first on line 1)',
     ),
     "text behind the spec": (
         spec() + "{}",
@@ -83,17 +83,19 @@ CATALOGUE = {
     ),
     "missing validVersions": (spec(validVersions=...), '1: DemoRequest: "validVersions" is missing'),
     "missing flexibleVersions": (spec(flexibleVersions=...), '1: DemoRequest: "flexibleVersions" is missing'),
-    "missing fields": (spec(fields=...), '1: DemoRequest: "fields" is missing'),
     "missing apiKey": (spec(apiKey=...), '2: DemoRequest: a request needs an "apiKey"'),
     "apiKey of a header": (
         spec(type="header"),
         '2: DemoRequest: only requests and responses have an "apiKey"; this is a header message',
     ),
     "apiKey out of range": (spec(apiKey=-1), "2: DemoRequest: API keys lie between 0 and 32767, not at -1"),
-    "apiKey no number": (spec(apiKey="3"), '2: DemoRequest: "apiKey" must be a number, not a string'),
+    "apiKey no number": (
+        spec(apiKey="0x3"),
+        "2: DemoRequest: \"apiKey\" must be a whole number, not '0x3'",
+    ),
     "tag no number": (
         spec([field(tag=True, taggedVersions="2+")]),
-        '12: DemoRequest.Field: "tag" must be a number, not true or false',
+        '12: DemoRequest.Field: "tag" must be a whole number, not true',
     ),
     "bad message type": (
         spec(type="reqest"),
@@ -246,11 +248,11 @@ CATALOGUE = {
     ),
     "fractional default": (
         spec([field(default=1.5)]),
-        "12: DemoRequest.Field: the default of an int32 is a whole number, not 1.5",
+        "12: DemoRequest.Field: the default '1.5' is no whole number (decimal, 0x hex or 0 octal)",
     ),
-    "JSON null as default": (
-        spec([field(default=None)]),
-        '12: DemoRequest.Field: a default is a number, true, false or a string; write "null" for null',
+    "array as default": (
+        spec([field(kind="[]int32", default=[])]),
+        '12: DemoRequest.Field: "default" must be a string, not an array',
     ),
     "bool default": (
         spec([field(kind="bool", default="yes")]),
@@ -334,14 +336,16 @@ CATALOGUE = {
         "11: DemoRequest.Field: \"versions\": versions end at 32767, and '99999+' goes beyond",
     ),
     "versions no string": (
-        spec([field(versions=3)]),
-        '11: DemoRequest.Field: "versions" must be a string, not a number',
+        spec([field(versions=["3"])]),
+        '11: DemoRequest.Field: "versions" must be a string, not an array',
     ),
-    "fields no array": (
-        spec([field(fields={})]),
-        '12: DemoRequest.Field: "fields" must be an array of fields',
+    "versions not whole": (
+        spec([field(versions=3.0)]),
+        "11: DemoRequest.Field: \"versions\": '3.0' is no version range; write '3+', '0-12', '7' or 'none'",
     ),
-    "field no object": (spec(["x"]), "8: DemoRequest: expected a field in braces, found a string"),
+    "fields no array": (spec([field(fields={})]), '12: DemoRequest.Field: "name" is missing'),
+    "field no object": (spec(["x"]), "8: DemoRequest: expected a field in braces, found 'x'"),
+    "field null": (spec([None]), "8: DemoRequest: expected a field in braces, found null"),
     "array of a struct without fields": (
         spec([field("A", "[]Part", fields=[])]),
         "1: DemoRequest.A: the struct has no fields in version 0, and an array of nothing has no end",
@@ -367,24 +371,36 @@ CATALOGUE = {
         "12: column 15: expected a JSON value, found 'Infinity'",
     ),
     "string default no string": (
-        spec([field(kind="string", default=5)]),
-        "12: DemoRequest.Field: 5 is no default for string: leave it out",
+        spec([field(kind="string", default={})]),
+        '12: DemoRequest.Field: "default" must be a string, not an object',
     ),
     "about no string": (
-        spec([field(about=5)]),
-        '12: DemoRequest.Field: "about" must be a string, not a number',
+        spec([field(about=["x"])]),
+        '12: DemoRequest.Field: "about" must be a string, not an array',
     ),
     "ignorable no bool": (
         spec([field(ignorable="yes")]),
-        '12: DemoRequest.Field: "ignorable" must be true or false, not a string',
+        "12: DemoRequest.Field: \"ignorable\" must be true or false, not 'yes'",
+    ),
+    "ignorable a fraction": (
+        spec([field(ignorable=1.0)]),
+        '12: DemoRequest.Field: "ignorable" must be true or false, not 1.0',
+    ),
+    "ignorable spelled oddly": (
+        spec([field(ignorable="tRUE")]),
+        "12: DemoRequest.Field: \"ignorable\" must be true or false, not 'tRUE'",
+    ),
+    "tag a fraction": (
+        spec([field(tag=0.5, taggedVersions="2+")]),
+        '12: DemoRequest.Field: "tag" must be a whole number, not 0.5',
+    ),
+    "number of thousands of digits": (
+        spec([field(default=...)]).replace('"int32"', "1" * 5000),
+        "10: column 12: this number has too many digits",
     ),
     "commonStructs no array": (
         spec(commonStructs={}),
-        '14: DemoRequest: "commonStructs" must be an array, not an object',
-    ),
-    "common struct without fields": (
-        spec(commonStructs=[{"name": "Part", "versions": "0+"}]),
-        '15: Part: "fields" is missing',
+        '14: DemoRequest: "name" is missing',
     ),
     "common struct that is younger than its use": (
         spec([field("A", "Part")], commonStructs=[{"name": "Part", "versions": "3+", "fields": [field()]}]),

@@ -18,7 +18,7 @@ from codegen.parser import parse
 from codegen.versions import Versions
 from tests.codegen.kafka_oracle import KAFKAS, extract_specs
 from tests.codegen.message_strategies import SPECS, version_id
-from tests.support.maven_artifacts import KafkaUnavailableError
+from tests.support.maven_artifacts import KafkaUnavailableError, spec_jars
 
 #: While it is imported, kafka-python reads its specs with functions the standard library has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
@@ -67,7 +67,7 @@ def differences(ours, theirs, path=""):
 def kafkas(tmp_path_factory):
     """The specs in Kafka's jars, by name."""
     try:
-        folders = extract_specs(KAFKAS[0], tmp_path_factory.mktemp("kafka"))
+        folders = extract_specs(spec_jars(KAFKAS[0]), tmp_path_factory.mktemp("kafka"))
     except KafkaUnavailableError as error:
         if os.environ.get("KPRODUCER_REQUIRE_KAFKA") == "1":
             pytest.fail(str(error))

@@ -21,9 +21,24 @@ NEWEST_VERSION = KAFKA_VERSIONS[-1]
 #: The log dump tool left the core artifact after this one; it reads the logs of newer brokers as well.
 DUMP_TOOL_VERSION = "3.9.2"
 
+_SPECS = ("kafka-clients", "kafka-metadata", "kafka-raft")
+_COORDINATORS = ("kafka-storage", "kafka-group-coordinator", "kafka-transaction-coordinator")
+_SPECS_OF_4 = (*_SPECS, *_COORDINATORS, "kafka-share-coordinator")
+#: The artifacts that bring message specs, newest version first. Streams 4.4.0 is not published everywhere.
+SPEC_ARTIFACTS = {
+    "4.4.0": _SPECS_OF_4,
+    **dict.fromkeys(("4.3.0", "4.2.0", "4.1.0", "4.0.0"), (*_SPECS_OF_4, "kafka-streams")),
+    "3.9.2": (*_SPECS, *_COORDINATORS, "kafka-streams"),
+    "3.4.1": (*_SPECS, "kafka-storage", "kafka-streams", "kafka_2.13"),
+    "2.8.2": (*_SPECS, "kafka-streams", "kafka_2.13"),
+}
+
 #: A logging back end that writes to standard error, so that failing start-ups are seen, and the log4j 1
 #: classes that brokers before 4.0 name although their artifact does not bring them.
 _LOGGING = (("org.slf4j", "slf4j-simple", "1.7.36"), ("ch.qos.reload4j", "reload4j", "1.2.25"))
+#: What Kafka's JSON converters need.
+_JSON = ("com.fasterxml.jackson.core", "jackson-databind", "2.16.2")
+_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _RESOLVE_TIMEOUT_SECONDS = 900
 _PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
@@ -76,6 +91,18 @@ def tools_class_path(version: str) -> str:
     pom = _project(tools + "".join(_dependency(*coordinates) for coordinates in _LOGGING))
     folder = cache_folder() / "kafka-tools" / version
     return _class_path(folder, f"Kafka's tools {version}", "kafka-tools-*.jar", pom)
+
+
+def spec_jars(version: str) -> Path:
+    """Folder of the jars that bring one version's message specs, and of what their classes need.
+
+    Brokers cannot run from it: other dependencies are left out. Raises as ``class_path``.
+    """
+    artifacts = [_dependency("org.apache.kafka", name, version, _ALONE) for name in SPEC_ARTIFACTS[version]]
+    pom = _project("".join([*artifacts, _dependency(*_JSON), _dependency(*_LOGGING[0])]))
+    folder = cache_folder() / "kafka-specs" / version
+    _class_path(folder, f"the specs of Apache Kafka {version}", "kafka-clients-*.jar", pom)
+    return folder
 
 
 def _class_path(folder: Path, name: str, wanted: str, pom: str) -> str:
