@@ -18,8 +18,7 @@ from kproducer.kernel.native._append cimport (
     stay_ends,
 )
 from kproducer.kernel.native._arrow_chunk cimport PARTITION, TOPIC, ChunkColumns
-from kproducer.kernel.native._arrow_columns cimport Cell, cell_at, integer_at, is_null
-from kproducer.kernel.native._arrow_headers cimport header_pairs
+from kproducer.kernel.native._arrow_columns cimport Cell, integer_at, is_null
 from kproducer.kernel.native._arrow_plan cimport BlockPlan
 from kproducer.kernel.native._arrow_source cimport ArrowSource
 from kproducer.kernel.native._arrow_status cimport (
@@ -198,8 +197,7 @@ cdef class ArrowRows:
         return first + self._plan.rows
 
     cdef int _note_unknown_topic(self, int64_t row) except -1:
-        cdef Cell name
-        cell_at(&self._chunk.columns[TOPIC], self._plan.first + row, &name)
+        cdef Cell name = self._plan.topic_names[row]
         self.unknown_topic = PyBytes_FromStringAndSize(name.data, name.size).decode("utf-8", "replace")
         return 0
 
@@ -256,7 +254,9 @@ cdef class ArrowRows:
     def record(self, row: int) -> tuple[int, bytes | None, bytes | None, Headers | None]:
         cdef Py_ssize_t at = self._planned(row)
         cdef BlockPlan plan = self._plan
-        pairs = header_pairs(self._chunk, row) if plan.headers[at].size > 0 else None
+        if plan.status[at]:
+            raise IndexError(row)
+        pairs = plan.header_bytes.pairs(&plan.headers[at])
         return plan.timestamps[at], _bytes(&plan.keys[at]), _bytes(&plan.values[at]), pairs
 
     cdef Py_ssize_t _planned(self, int64_t row) except -1:

@@ -3,7 +3,8 @@
 
 What a producer of capsules says is believed only where it cannot be checked: the C data interface does not
 tell how long buffers are, apart from those of views. Lengths, offsets of parents, the order of offsets, views
-and dictionary indexes are checked; a cell that fails is an error, never a read outside.
+and dictionary indexes are checked; a cell that fails is an error, never a read outside. Each is read once, and what
+was checked is what is used: an application may change its buffers at any time.
 Source: the Arrow columnar format 1.4 and its C data interface.
 """
 
@@ -294,12 +295,13 @@ cdef bint range_at(const Column* column, int64_t row, int64_t* start, int64_t* e
 
 
 cdef inline bint _view_at(const Column* column, int64_t at, Cell* cell) noexcept nogil:
-    cdef const _View* view = &(<const _View*> column.values)[at]
+    # A copy: the application may change the view between the check and the use.
+    cdef _View view = (<const _View*> column.values)[at]
     if view.size < 0:
         return False
     cell.size = view.size
     if view.size <= 12:
-        cell.data = <const char*> view + 4
+        cell.data = <const char*> &(<const _View*> column.values)[at] + 4
         return True
     if not (0 <= view.buffer < column.view_count) or view.offset < 0:
         return False
@@ -358,16 +360,20 @@ cdef bint cell_at(const Column* column, int64_t row, Cell* cell) noexcept nogil:
 
 cdef Py_ssize_t resolve(const Column* column, int64_t start, Py_ssize_t rows, Cell* cells) noexcept nogil:
     """Fill ``cells`` with the bytes of ``rows`` rows. Returns -1, or the first row that leads outside."""
-    cdef Py_ssize_t row
+    cdef Py_ssize_t row, offset, end
     cdef const int32_t* offsets
     if column.layout == BYTES_32 and column.validity == NULL and column.dictionary == NULL:
         # The commonest case by far.
         offsets = (<const int32_t*> column.values) + column.offset + start
+        end = offsets[0]
         for row in range(rows):
-            cells[row].size = <Py_ssize_t> offsets[row + 1] - offsets[row]
-            cells[row].data = column.data + offsets[row]
-            if cells[row].size < 0 or offsets[row] < 0 or (column.data == NULL and cells[row].size):
+            # Each offset is read once: the application may change it between the check and the use.
+            offset = end
+            end = offsets[row + 1]
+            if not (0 <= offset <= end) or (column.data == NULL and end > offset):
                 return row
+            cells[row].data = column.data + offset
+            cells[row].size = end - offset
         return -1
     for row in range(rows):
         if not cell_at(column, start + row, &cells[row]):

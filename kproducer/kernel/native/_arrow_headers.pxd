@@ -17,7 +17,5 @@ cdef class HeaderBuffer:
 
     cdef void clear(self) noexcept nogil
     cdef int encode(self, ChunkColumns chunk, int64_t row, Py_ssize_t size_limit, Span* span) noexcept nogil
+    cdef list pairs(self, const Span* span)
     cdef bint _reserve(self, Py_ssize_t size) noexcept nogil
-
-
-cdef list header_pairs(ChunkColumns chunk, int64_t row)

@@ -28,14 +28,17 @@ cdef class HeaderBuffer:
     cdef int encode(self, ChunkColumns chunk, int64_t row, Py_ssize_t size_limit, Span* span) noexcept nogil:
         """Encode the headers of a row and say where; size 0: there are none.
 
+        Each cell is found once, and copied as it was measured: the application may change the offsets meanwhile.
+
         Returns:
             The row's status, or LEADS_OUTSIDE (of the data), or NO_MEMORY. What is above ``size_limit`` is
             fine here, and not copied: its size says why the row will be refused.
         """
         cdef Column* columns = chunk.columns
         cdef int64_t start, end, at
-        cdef Py_ssize_t size
+        cdef Py_ssize_t size, pair_size
         cdef Cell name, value
+        cdef const char* text
         cdef char* place
         span.start = self._used
         span.size = 0
@@ -46,6 +49,9 @@ cdef class HeaderBuffer:
         if start == end:
             return ROW_IS_FINE
         size = varint_size(<uint64_t> (end - start) << 1)
+        if not self._reserve(size):
+            return NO_MEMORY
+        put_varint(self.data + self._used, <uint64_t> (end - start) << 1)
         for at in range(start, end):
             if is_null(&columns[HEADER], at):
                 return HEADER_IS_NULL
@@ -53,24 +59,44 @@ cdef class HeaderBuffer:
                 return LEADS_OUTSIDE
             if not cell_at(&columns[HEADER_VALUE], at, &value):
                 return LEADS_OUTSIDE
-            if name.size < 0 or not is_utf8(<const uint8_t*> name.data, name.size):
+            if name.size < 0:
                 return HEADER_NAME_WRONG
-            size += bytes_size(name.size) + bytes_size(value.size)
-            if size > KP_MOST_BYTES:
-                # Cells may be the same bytes any number of times. Too large it is already.
-                size = KP_MOST_BYTES
+            text = name.data
+            pair_size = bytes_size(name.size) + bytes_size(value.size)
+            if size + pair_size <= size_limit:
+                if not self._reserve(size + pair_size):
+                    return NO_MEMORY
+                place = put_bytes(self.data + self._used + size, name.data, name.size)
+                text = place - name.size
+                put_bytes(place, value.data, value.size)
+            if not is_utf8(<const uint8_t*> text, name.size):
+                return HEADER_NAME_WRONG
+            # Cells may be the same bytes any number of times. Beyond this it is too large already.
+            size = min(size + pair_size, KP_MOST_BYTES)
         span.size = size
-        if size > size_limit:
-            return ROW_IS_FINE
-        if not self._reserve(size):
-            return NO_MEMORY
-        place = put_varint(self.data + self._used, <uint64_t> (end - start) << 1)
-        for at in range(start, end):
-            cell_at(&columns[HEADER_NAME], at, &name)
-            cell_at(&columns[HEADER_VALUE], at, &value)
-            place = put_bytes(put_bytes(place, name.data, name.size), value.data, value.size)
-        self._used += size
+        if size <= size_limit:
+            self._used += size
         return ROW_IS_FINE
+
+    cdef list pairs(self, const Span* span):
+        """Headers that were encoded, as ``send`` takes them; ``None`` for none."""
+        cdef const char* place = self.data + span.start
+        cdef uint64_t size
+        cdef list found = []
+        if span.size == 0:
+            return None
+        for _ in range(take_varint(&place) >> 1):
+            size = take_varint(&place) >> 1
+            name = PyBytes_FromStringAndSize(place, size).decode()
+            place += size
+            size = take_varint(&place)
+            if size == 1:
+                found.append((name, None))
+                continue
+            size >>= 1
+            found.append((name, PyBytes_FromStringAndSize(place, size)))
+            place += size
+        return found
 
     cdef bint _reserve(self, Py_ssize_t size) noexcept nogil:
         cdef Py_ssize_t room = self._room
@@ -84,17 +110,14 @@ cdef class HeaderBuffer:
         return True
 
 
-cdef list header_pairs(ChunkColumns chunk, int64_t row):
-    """The headers of a row that ``encode`` found fine, as ``send`` takes them; ``None`` for none."""
-    cdef int64_t start, end, number
-    cdef Cell name, value
-    if not chunk.has(HEADERS) or is_null(&chunk.columns[HEADERS], row):
-        return None
-    pairs = []
-    range_at(&chunk.columns[HEADERS], row, &start, &end)
-    for number in range(start, end):
-        cell_at(&chunk.columns[HEADER_NAME], number, &name)
-        cell_at(&chunk.columns[HEADER_VALUE], number, &value)
-        data = None if value.size < 0 else PyBytes_FromStringAndSize(value.data, value.size)
-        pairs.append((PyBytes_FromStringAndSize(name.data, name.size).decode(), data))
-    return pairs or None
+cdef uint64_t take_varint(const char** place) noexcept nogil:
+    """Read what ``put_varint`` wrote, and go behind it."""
+    cdef uint64_t number = 0
+    cdef int shift = 0
+    cdef uint8_t byte = 0x80
+    while byte & 0x80:
+        byte = <uint8_t> place[0][0]
+        number |= <uint64_t> (byte & 0x7F) << shift
+        shift += 7
+        place[0] += 1
+    return number

@@ -21,6 +21,7 @@ cdef class BlockPlan:
     # By row of the block.
     cdef Cell* values
     cdef Cell* keys
+    cdef Cell* topic_names          # if there is a column of them
     cdef int64_t* timestamps
     cdef Span* headers
     cdef uint8_t* status

@@ -15,7 +15,7 @@ from kproducer.kernel.native._arrow_chunk cimport (
     HEADERS, KEY, PARTITION, ROOT, TIMESTAMP, TOPIC, VALUE, ChunkColumns,
 )
 from kproducer.kernel.native._arrow_columns cimport (
-    STRUCT, Cell, Column, cell_at, epoch_ms_at, integer_at, is_null, resolve,
+    STRUCT, Cell, Column, epoch_ms_at, integer_at, is_null, resolve,
 )
 from kproducer.kernel.native._arrow_headers cimport HeaderBuffer, Span
 from kproducer.kernel.native._arrow_status cimport (
@@ -51,6 +51,7 @@ cdef class BlockPlan:
         self._hashes_keys = hashes_keys
         self.values = <Cell*> malloc(_BLOCK_ROWS * sizeof(Cell))
         self.keys = <Cell*> malloc(_BLOCK_ROWS * sizeof(Cell))
+        self.topic_names = <Cell*> malloc(_BLOCK_ROWS * sizeof(Cell))
         self.timestamps = <int64_t*> malloc(_BLOCK_ROWS * sizeof(int64_t))
         self.headers = <Span*> malloc(_BLOCK_ROWS * sizeof(Span))
         self.status = <uint8_t*> malloc(_BLOCK_ROWS)
@@ -59,8 +60,8 @@ cdef class BlockPlan:
         self.order = <int32_t*> malloc(_BLOCK_ROWS * sizeof(int32_t))
         self.touched = <int32_t*> malloc(_BLOCK_ROWS * sizeof(int32_t))
         if (
-            self.values == NULL or self.keys == NULL or self.timestamps == NULL or self.headers == NULL
-            or self.status == NULL or self.details == NULL or self.targets == NULL or self.order == NULL
+            self.values == NULL or self.keys == NULL or self.topic_names == NULL
+            or self.timestamps == NULL or self.headers == NULL or self.status == NULL or self.details == NULL or self.targets == NULL or self.order == NULL
             or self.touched == NULL
         ):
             raise MemoryError
@@ -73,6 +74,7 @@ cdef class BlockPlan:
     def __dealloc__(self):
         free(self.values)
         free(self.keys)
+        free(self.topic_names)
         free(self.timestamps)
         free(self.headers)
         free(self.status)
@@ -133,9 +135,8 @@ cdef class BlockPlan:
 
     cdef int64_t _find_cells(self, int64_t timestamp_ms) noexcept nogil:
         """Fill values, keys, timestamps, headers and status. Returns -1, a faulty row or NO_MEMORY."""
-        cdef Py_ssize_t row, fault
+        cdef Py_ssize_t fault
         cdef Column* columns = self.chunk.columns
-        cdef Cell topic
         memset(self.status, ROW_IS_FINE, self.rows)
         self.fault_role = VALUE
         fault = resolve(&columns[VALUE], self.first, self.rows, self.values)
@@ -148,9 +149,9 @@ cdef class BlockPlan:
                 return fault
         if self.chunk.positions[TOPIC] >= 0:
             self.fault_role = TOPIC
-            for row in range(self.rows):
-                if not cell_at(&columns[TOPIC], self.first + row, &topic):
-                    return row
+            fault = resolve(&columns[TOPIC], self.first, self.rows, self.topic_names)
+            if fault >= 0:
+                return fault
         self._find_timestamps(timestamp_ms)
         self.fault_role = HEADERS
         fault = self._encode_headers()
@@ -255,16 +256,14 @@ cdef class BlockPlan:
         cdef int64_t wanted
         cdef bint has_topics = self.chunk.positions[TOPIC] >= 0
         cdef Topic* topic
-        cdef Cell name
         for row in range(self.rows):
             if self.status[row]:
                 continue
             if has_topics:
-                cell_at(&self.chunk.columns[TOPIC], self.first + row, &name)
-                if name.size < 0:
+                if self.topic_names[row].size < 0:
                     self.status[row] = TOPIC_IS_NULL
                     continue
-                number = self.topics.find(&name, max(number, 0))
+                number = self.topics.find(&self.topic_names[row], max(number, 0))
                 if number < 0:
                     self.rows = row
                     return row
