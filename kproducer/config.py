@@ -129,8 +129,9 @@ class ProducerConfig:
         "ms",
         0,
         source="KIP-91",
-        about="When a record that is still not acknowledged fails, counted from send(); at least linger_ms + "
-        "request_timeout_ms (the default is raised to that).",
+        about="When a record that is still not acknowledged fails, counted from send(). Records of one batch "
+        "fail together, by the last one's time: the first one up to a tenth later, or up to linger_ms if "
+        "that is longer. At least linger_ms + request_timeout_ms (the default is raised to that).",
     )
     retries: int = integer(
         INT32_MAX,

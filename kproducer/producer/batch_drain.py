@@ -14,6 +14,7 @@ from kproducer.errors import KafkaError
 from kproducer.guarded_logger import GuardedLogger
 
 if TYPE_CHECKING:
+    from kproducer.clock import Clock
     from kproducer.producer.partition_queues import PartitionQueue, PartitionQueues
     from kproducer.producer.producer_batch import ProducerBatch
     from kproducer.producer.ready_queues import ReadyQueues
@@ -32,11 +33,12 @@ class BatchDrain:
         queues: where batches wait.
         ready: which of them may be drained, and in which order.
         transactions: numbers the batches; ``None``: they go unnumbered.
+        clock: tells when a batch took its last record, which is after ``now_ms``.
         open_lane_locked: lets every thread append to a queue's open batch again.
         deallocate: gives back the memory of a batch that could not be finished.
     """
 
-    __slots__ = ("_deallocate", "_open_lane_locked", "_queues", "_ready", "_transactions")
+    __slots__ = ("_clock", "_deallocate", "_open_lane_locked", "_queues", "_ready", "_transactions")
 
     def __init__(
         self,
@@ -44,12 +46,14 @@ class BatchDrain:
         ready: ReadyQueues,
         transactions: TransactionManager | None,
         open_lane_locked: Callable[[PartitionQueue], None],
+        clock: Clock,
         deallocate: Callable[[ProducerBatch], None],
     ) -> None:
         self._queues = queues
         self._ready = ready
         self._transactions = transactions
         self._open_lane_locked = open_lane_locked
+        self._clock = clock
         self._deallocate = deallocate
 
     def drain(
@@ -85,7 +89,7 @@ class BatchDrain:
                         self._open_lane_locked(queue)
                         break
                 batch.maybe_update_leader_epoch(queue.leader_epoch)
-                queues.pop_first_locked(queue)
+                queues.pop_first_locked(queue, self._clock.monotonic_ms())
                 rotation.popleft()
                 if queue.batches:
                     rotation.append(queue)

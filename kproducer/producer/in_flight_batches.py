@@ -40,8 +40,8 @@ class InFlightBatches:
         earliest_ms = self._earliest_expiry_ms - self._delivery_timeout_ms
         for batch in batches:
             node_of_batch[batch] = node_id
-            if batch.created_ms < earliest_ms:
-                earliest_ms = batch.created_ms
+            if batch.closed_ms < earliest_ms:
+                earliest_ms = batch.closed_ms
                 self._earliest_expiry_ms = earliest_ms + self._delivery_timeout_ms
 
     def remove(self, batch: ProducerBatch) -> None:
@@ -63,7 +63,7 @@ class InFlightBatches:
         for batch, node_id in self._node_of_batch.items():
             if batch.is_done:
                 continue
-            expiry_ms = batch.created_ms + self._delivery_timeout_ms
+            expiry_ms = batch.closed_ms + self._delivery_timeout_ms
             if expiry_ms <= now_ms:
                 due.append((batch, node_id))
             else:

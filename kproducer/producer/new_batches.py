@@ -180,7 +180,7 @@ class NewBatches:
 
         Records that come faster than one thread compresses are compressed by those who send them as well.
         """
-        queue.close_lane_locked()
+        queue.close_lane_locked(self._clock.monotonic_ms())
         try:
             if self._share is None or self._share.leave(batch):
                 batch.close_for_appends()

@@ -95,27 +95,29 @@ class PartitionQueue(Lane):
             place += 1
         batches.insert(place, batch)
 
-    def pop_first_locked(self) -> ProducerBatch:
-        """Take out the first batch; it takes no more records."""
+    def pop_first_locked(self, now_ms: int) -> ProducerBatch:
+        """Take out the first batch; it takes no more records from now on."""
         batch = self.batches.popleft()
         if batch is self.open_batch:
             if self.fills_batches and batch.is_mostly_empty:
                 self.fills_batches = False
-            self.close_lane_locked()
+            self.close_lane_locked(now_ms)
         return batch
 
-    def close_lane(self) -> None:
+    def close_lane(self, now_ms: int) -> None:
         """Let the open batch, if there is one, take no more records. Takes the lock."""
         with self.lock:
             if self.open_batch is not None:
                 # Not close_for_appends(), which may compress.
                 self.open_batch.is_open = False
-            self.close_lane_locked()
+            self.close_lane_locked(now_ms)
 
-    def close_lane_locked(self) -> None:
+    def close_lane_locked(self, now_ms: int) -> None:
         """Have no open batch. From here on no thread appends to the one that was: it may be touched."""
         self.appender = None
-        self.open_batch = None
+        batch, self.open_batch = self.open_batch, None
+        if batch is not None:
+            batch.took_last_record(now_ms)
 
 
 class NodeQueues:
@@ -206,7 +208,7 @@ class PartitionQueues:
             under its queue's lock; the dict is changed by single operations and looked at as a copy.
         changed: queues whose first batch is another one, or need not wait any more: any thread adds to the
             end, after the change; ``ReadyQueues`` takes from the front.
-        next_expiry_ms: a time before which no queued batch expires.
+        next_expiry_ms: a time before which no queued batch expires, nor has been open for too long.
     """
 
     __slots__ = (
@@ -214,6 +216,7 @@ class PartitionQueues:
         "_config",
         "_delivery_timeout_ms",
         "_lock",
+        "_longest_open_ms",
         "_random",
         "_ratios",
         "active",
@@ -228,6 +231,9 @@ class PartitionQueues:
         # Fixed after construction.
         self._config = config
         self._delivery_timeout_ms = config.delivery_timeout_ms
+        # The first record of a batch fails so much later than it should; shorter, and a long outage would
+        # leave many small batches.
+        self._longest_open_ms = max(config.linger_ms, config.delivery_timeout_ms // 10)
         self._compression_type = compression.type
         # One for all topics: its state takes 2.5 KB, and topics are never forgotten.
         self._random = random if random is not None else random_module.Random()
@@ -286,7 +292,7 @@ class PartitionQueues:
         queue.batches.append(batch)
         # In this order: take_expired() first resets the expiry and then looks at the active queues.
         self.active[queue] = None
-        self._note_expiry(batch)
+        self._note_expiry(batch.created_ms + self._longest_open_ms)
         # The second one makes the first one due.
         if len(queue.batches) <= 2:
             self.changed.append(queue)
@@ -294,7 +300,7 @@ class PartitionQueues:
     def take_back_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Undo ``append_locked``, or as much of it as happened. The queue's lock is still held."""
         if queue.open_batch is batch:
-            queue.close_lane_locked()
+            queue.close_lane_locked(batch.created_ms)
         self._take_out_locked(queue, batch)
 
     def put_back(self, batch: ProducerBatch) -> None:
@@ -303,12 +309,12 @@ class PartitionQueues:
         with queue.lock:
             queue.insert_in_order_locked(batch)
             self.active[queue] = None
-        self._note_expiry(batch)
+        self._note_expiry(batch.closed_ms + self._delivery_timeout_ms)
         self.changed.append(queue)
 
-    def pop_first_locked(self, queue: PartitionQueue) -> ProducerBatch:
+    def pop_first_locked(self, queue: PartitionQueue, now_ms: int) -> ProducerBatch:
         """Take out the first batch; the queue goes behind all others. The queue's lock is held."""
-        batch = queue.pop_first_locked()
+        batch = queue.pop_first_locked(now_ms)
         del self.active[queue]
         if queue.batches:
             self.active[queue] = None
@@ -319,7 +325,7 @@ class PartitionQueues:
         queue = self.queue_of(batch.topic_partition)
         with queue.lock:
             if batch is queue.open_batch:
-                queue.close_lane_locked()
+                queue.close_lane_locked(batch.created_ms)
             batch.is_open = False
             self._take_out_locked(queue, batch)
 
@@ -338,15 +344,18 @@ class PartitionQueues:
         if not is_muted and queue.batches:
             self.changed.append(queue)
 
-    def _note_expiry(self, batch: ProducerBatch) -> None:
-        expiry_ms = batch.created_ms + self._delivery_timeout_ms
+    def _note_expiry(self, expiry_ms: int) -> None:
         if expiry_ms < self.next_expiry_ms:
             with self._lock:
                 if expiry_ms < self.next_expiry_ms:
                     self.next_expiry_ms = expiry_ms
 
     def take_expired(self, now_ms: int) -> list[ProducerBatch]:
-        """Take out the batches whose delivery timeout has passed. I/O thread only."""
+        """Take out the batches whose delivery timeout has passed. I/O thread only.
+
+        A batch that has been open for too long is closed: the delivery timeout of all its records counts from
+        the last one.
+        """
         if now_ms < self.next_expiry_ms:
             return []
         with self._lock:
@@ -354,12 +363,20 @@ class PartitionQueues:
         expired: list[ProducerBatch] = []
         for queue in list(self.active):
             with queue.lock:
-                while queue.batches:
+                open_batch = queue.open_batch
+                if open_batch is not None:
+                    close_at_ms = open_batch.created_ms + self._longest_open_ms
+                    if now_ms < close_at_ms:
+                        self._note_expiry(close_at_ms)
+                    else:
+                        open_batch.is_open = False
+                        queue.close_lane_locked(now_ms)
+                while queue.batches and queue.batches[0] is not queue.open_batch:
                     batch = queue.batches[0]
                     if not batch.has_reached_delivery_timeout(self._delivery_timeout_ms, now_ms):
-                        self._note_expiry(batch)
+                        self._note_expiry(batch.closed_ms + self._delivery_timeout_ms)
                         break
-                    queue.pop_first_locked()
+                    queue.pop_first_locked(now_ms)
                     # Not close_for_appends(), which may compress, and fail: the batch has to be told of.
                     batch.is_open = False
                     expired.append(batch)

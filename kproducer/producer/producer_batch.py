@@ -46,7 +46,7 @@ class ProducerBatch:
     Args:
         topic_partition: where it goes.
         builder: takes the records.
-        created_ms: monotonic; the delivery timeout counts from here.
+        created_ms: monotonic; it lingers from here on.
         order: place among the batches of the partition; parts of a split sort where the whole was.
         is_split: its memory was not taken from the pool.
 
@@ -54,6 +54,8 @@ class ProducerBatch:
         result: the outcome shared with the futures.
         appender: takes records in; ``None`` once the memory was given back.
         is_open: whether records may still be appended.
+        closed_ms: when it took its last record, at the latest; the delivery timeout of all of them counts
+            from here. Written under the queue's lock.
         attempts: how often it was put back to be sent again.
         send_count: how often it was handed to the network.
         in_flight: a request may be reading its buffer: the buffer must not go back to the pool.
@@ -74,6 +76,7 @@ class ProducerBatch:
         "attempts",
         "base_sequence",
         "builder",
+        "closed_ms",
         "created_ms",
         "drained_ms",
         "final_state",
@@ -103,6 +106,7 @@ class ProducerBatch:
         # Fixed after construction.
         self.topic_partition = topic_partition
         self.created_ms = created_ms
+        self.closed_ms = created_ms
         self.order = order
         self.is_split = is_split
         self.result = ProduceRequestResult(topic_partition)
@@ -169,6 +173,12 @@ class ProducerBatch:
         self.is_open = False
         if self.builder is not None:
             self.builder.close_for_appends()
+
+    def took_last_record(self, now_ms: int) -> None:
+        """Note that no record was appended after ``now_ms``, and none will be."""
+        # A single record came when the batch was made, which may be long ago.
+        if self.record_count > 1:
+            self.closed_ms = max(self.created_ms, now_ms)
 
     def compress(self) -> None:
         """Take no more records, and compress them now: ``records`` has less to do then. Idempotent."""
@@ -277,8 +287,8 @@ class ProducerBatch:
         )
 
     def has_reached_delivery_timeout(self, delivery_timeout_ms: int, now_ms: int) -> bool:
-        """Whether its time to be delivered is over."""
-        return now_ms - self.created_ms >= delivery_timeout_ms
+        """Whether the time of its last record to be delivered is over. It takes no more."""
+        return now_ms - self.closed_ms >= delivery_timeout_ms
 
     def delivery_timeout_error(self, delivery_timeout_ms: int, now_ms: int) -> DeliveryTimeoutError:
         """The error to fail it with when its time is over: says what happened and what is known."""
@@ -406,6 +416,7 @@ class ProducerBatch:
             # An attempt with the whole may have been written although its answer was lost: whatever becomes
             # of the parts, that must not be forgotten.
             part.send_count = self.send_count
+            part.closed_ms = self.closed_ms
             part.last_error = self.last_error
             part.knowledge = self.knowledge
             part.close_for_appends()

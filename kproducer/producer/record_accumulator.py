@@ -111,7 +111,12 @@ class RecordAccumulator:
             asks_early=transactions is not None and transactions.transactional_id is not None,
         )
         self._drain = BatchDrain(
-            self._queues, self._ready, transactions, self._new_batches.open_lane_locked, self.deallocate
+            self._queues,
+            self._ready,
+            transactions,
+            self._new_batches.open_lane_locked,
+            clock,
+            self.deallocate,
         )
 
     # -- appending -------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from typing import Any
 
@@ -18,6 +19,7 @@ from kproducer.errors import (
 )
 from kproducer.producer import new_batches
 from kproducer.producer.future_record_metadata import FutureRecordMetadata
+from kproducer.producer.in_flight_batches import InFlightBatches
 from kproducer.records.record_batch import RecordBatch
 from tests.support.accumulator_kit import Kit, make_snapshot, partition_of
 from tests.support.waiting import wait_until
@@ -139,10 +141,12 @@ def test_threads_appending_to_one_partition_keep_each_thread_s_order() -> None:
 
 def test_queued_batches_expire_in_order_exactly_when_due() -> None:
     kit = Kit(make_snapshot([-1, 1]), delivery_timeout_ms=1000, request_timeout_ms=500, linger_ms=0)
-    first = kit.fill(0)
+    kit.append(0)
+    first = kit.append(0, b"x" * 2000)
     kit.clock.advance(100)
     later = kit.append(1)
-    assert kit.accumulator.next_expiry_ms == kit.now_ms + 900
+    assert kit.accumulator.expired_batches(kit.now_ms) == []
+    assert kit.accumulator.next_expiry_ms <= kit.now_ms + 900
     kit.clock.advance(899)
     assert kit.accumulator.expired_batches(kit.now_ms) == []
     kit.clock.advance(1)
@@ -153,11 +157,56 @@ def test_queued_batches_expire_in_order_exactly_when_due() -> None:
     for batch in expired:
         batch.complete_exceptionally(batch.delivery_timeout_error(1000, kit.now_ms))
         kit.accumulator.deallocate(batch)
-    error = first[0].exception(0)
+    error = first.exception(0)
     assert isinstance(error, DeliveryTimeoutError)
     assert error.outcome is Outcome.NOT_SENT
     assert not later.done()
     assert kit.accumulator.incomplete_count == 1
+
+
+@pytest.mark.parametrize("linger_ms", [0, 300])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_record_fails_before_its_own_time_and_none_much_later(linger_ms: int, seed: int) -> None:
+    """There is no leader; records come one by one, join batches that are open, and fill some."""
+    timeout_ms, longest_late_ms, step_ms = 1000, max(linger_ms, 100), 10
+    kit = Kit(
+        make_snapshot([-1]),
+        delivery_timeout_ms=timeout_ms,
+        request_timeout_ms=500,
+        linger_ms=linger_ms,
+        buffer_memory=1024 * 1024,
+    )
+    rng = random.Random(seed)
+    sent: list[tuple[int, FutureRecordMetadata]] = []
+    failed = 0
+    while failed < 200:
+        if len(sent) < 200 and rng.random() < 0.4:
+            sent.append((kit.now_ms, kit.append(0, b"x" * rng.choice([1, 50, 900]))))
+        kit.clock.advance(rng.randint(1, step_ms))
+        for batch in kit.accumulator.expired_batches(kit.now_ms):
+            batch.complete_exceptionally(batch.delivery_timeout_error(timeout_ms, kit.now_ms))
+            kit.accumulator.deallocate(batch)
+        while failed < len(sent) and sent[failed][1].done():
+            assert timeout_ms <= kit.now_ms - sent[failed][0] <= timeout_ms + longest_late_ms + 2 * step_ms
+            failed += 1
+        assert all(
+            kit.now_ms - at_ms < timeout_ms + longest_late_ms + 2 * step_ms for at_ms, _ in sent[failed:]
+        )
+
+
+def test_the_time_of_a_batch_in_flight_counts_from_its_last_record() -> None:
+    kit = Kit(delivery_timeout_ms=1000, request_timeout_ms=500, linger_ms=300)
+    kit.append(0)
+    kit.clock.advance(299)
+    kit.append(0)
+    kit.clock.advance(1)
+    (batch,) = kit.drain()
+    assert not batch.has_reached_delivery_timeout(1000, kit.now_ms + 999)
+    assert batch.has_reached_delivery_timeout(1000, kit.now_ms + 1000)
+    in_flight = InFlightBatches(1000)
+    in_flight.add_all([batch], 1)
+    assert in_flight.expired(kit.now_ms + 999) == []
+    assert in_flight.expired(kit.now_ms + 1000) == [(batch, 1)]
 
 
 def test_delivery_timeout_near_the_largest_number_never_expires_early() -> None:
