@@ -288,6 +288,7 @@ class NetworkClient:
         self._negotiated.note(node_id, builder.api_key, version)
         try:
             self._selector.send(send)
+            self._in_flight.add(InFlightRequest(request, version, send, is_internal, now_ms))
         except BaseException:
             # Never expected. The caller will take the request for unsent and use its buffers again: end the
             # connection, so that it cannot go on reading them.
@@ -295,7 +296,6 @@ class NetworkClient:
             raise
         if not request.expect_response:
             self._unanswered_queued += 1
-        self._in_flight.add(InFlightRequest(request, version, send, is_internal, now_ms))
 
     def _not_sent(
         self, request: ClientRequest, is_internal: bool, version: int, error: KafkaError, now_ms: int
@@ -331,7 +331,7 @@ class NetworkClient:
         """Do the I/O that is possible, waiting up to ``timeout_ms`` for some; the requests that ended.
 
         Their callbacks are called before it returns. A metadata update is started when one is due.
-        Raises IllegalStateError after ``close``.
+        Raises IllegalStateError after ``close``, and what a callback has raised, once all were called.
         """
         if self._closed:
             raise IllegalStateError("the network client is closed")
@@ -565,11 +565,16 @@ class NetworkClient:
             self._connection_ended(node_id, now_ms, error, responses, timed_out=True)
 
     def _complete(self, responses: Sequence[ClientResponse]) -> None:
+        """Call all callbacks, whatever one of them raises; then raise the first of that: it is a bug."""
+        first_bug: Exception | None = None
         for response in responses:
             try:
                 response.on_complete()
-            except Exception:
+            except Exception as bug:
                 _log.exception("Error in the callback of a %s response", api_name(response.api_key))
+                first_bug = first_bug or bug
+        if first_bug is not None:
+            raise first_bug
 
     # -- connections beginning and ending --------------------------------------------------------------
 

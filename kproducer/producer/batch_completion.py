@@ -18,6 +18,7 @@ from kproducer.errors import (
     BatchRejectedError,
     BrokerError,
     DeliveryTimeoutError,
+    IllegalStateError,
     KafkaError,
     Outcome,
     RequestTimeoutError,
@@ -208,14 +209,29 @@ class BatchCompletion:
 
     def abandon(self, batch: ProducerBatch, bug: Exception) -> None:
         """Our own code failed while it dealt with this batch: fail its records, whatever state it is in."""
-        _log.error("Internal error with a batch for %s", batch.topic_partition, exc_info=bug)
         self._metrics.io_error_total += 1
+        self._abandon(batch, bug)
+        # A split may have come halfway: nobody else knows its parts.
+        self.abandon_strays(bug)
+        _log.error("Internal error with a batch for %s", batch.topic_partition, exc_info=bug)
+
+    def abandon_strays(self, bug: Exception) -> None:
+        """Our own code failed: fail the batches that it has left behind where nothing would ever end them.
+
+        An illegal state ends a transactional or idempotent producer: what it says of records may be wrong.
+        """
+        for batch in self._accumulator.stray_batches(self._in_flight):
+            self._abandon(batch, bug)
+        if self._transactions is not None and isinstance(bug, IllegalStateError):
+            self._transactions.internal_error(bug)
+
+    def _abandon(self, batch: ProducerBatch, bug: Exception) -> None:
         error = KafkaError(f"internal error while sending to {batch.topic_partition}: {bug!r}")
-        error.outcome = Outcome.UNKNOWN
+        error.outcome = Outcome.UNKNOWN if batch.send_count else Outcome.NOT_SENT
         error.__cause__ = bug
         try:
-            if not batch.is_done:
-                batch.complete_exceptionally(error)
+            if not batch.is_done and batch.complete_exceptionally(error):
+                self._metrics.record_error_total += batch.record_count
             self._leave_flight(batch)
             self._forget_number(batch, error, Outcome.UNKNOWN)
             self._accumulator.deallocate(batch)

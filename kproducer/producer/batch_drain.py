@@ -69,7 +69,7 @@ class BatchDrain:
 
     def drain_node(self, node_id: int, max_request_size: int, now_ms: int) -> list[ProducerBatch]:
         """At most one batch of each of the node's queues; what was drained goes behind all others."""
-        ready, queues, transactions = self._ready, self._queues, self._transactions
+        ready, queues = self._ready, self._queues
         drained: list[ProducerBatch] = []
         size = 0
         rotation = ready.rotation_of(node_id)
@@ -96,19 +96,19 @@ class BatchDrain:
                     queues.changed.append(queue)
                 else:
                     queue.node = None
-            if transactions is not None:
-                transactions.drained(batch)
             # Compression takes its time: with no lock held.
-            size_bytes = self._close(batch)
+            size_bytes = self._finish(batch)
             if size_bytes:
                 batch.drained(now_ms)
                 size += size_bytes
                 drained.append(batch)
         return drained
 
-    def _close(self, batch: ProducerBatch) -> int:
-        """Finish a batch and return its size; one that cannot be finished is failed, and 0 returned."""
+    def _finish(self, batch: ProducerBatch) -> int:
+        """Number and close a batch and return its size; 0: it could not be finished, and has failed."""
         try:
+            if self._transactions is not None:
+                self._transactions.drained(batch)
             return batch.records().nbytes
         except Exception as exception:
             _log.exception("A batch for %s could not be finished", batch.topic_partition)

@@ -29,6 +29,9 @@ class InFlightBatches:
     def __len__(self) -> int:
         return len(self._node_of_batch)
 
+    def __contains__(self, batch: object) -> bool:
+        return batch in self._node_of_batch
+
     @property
     def next_expiry_ms(self) -> int:
         """A time (monotonic) before which nothing here expires."""

@@ -24,6 +24,9 @@ class IncompleteBatches:
     def __len__(self) -> int:
         return len(self._batches)
 
+    def __contains__(self, batch: object) -> bool:
+        return batch in self._batches
+
     def add(self, batch: ProducerBatch) -> None:
         self._batches[batch] = batch
 

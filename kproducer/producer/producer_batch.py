@@ -406,6 +406,9 @@ class ProducerBatch:
             part._take(timestamp_ms, key, value, headers)
             parts.append(part)
             first_indexes.append(index)
+        # Before the futures follow: compressing may fail.
+        for part in parts:
+            part.close_for_appends()
         moved = self._deliveries.split(first_indexes)
         if not self.result.split_into(first_indexes, [part.result for part in parts]):
             return []

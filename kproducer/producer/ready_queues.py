@@ -140,10 +140,15 @@ class ReadyQueues:
             while timers and timers[0][0] <= now_ms:
                 self._take_timer(now_ms)
         except BaseException:
-            # The loop goes on after errors. A queue that was on its way from one place to another is in none
-            # now: the next look begins anew.
-            self._snapshot = None
+            self.start_over()
             raise
+
+    def start_over(self) -> None:
+        """Have the next look begin with all queues.
+
+        The loop goes on after errors. A queue that was on its way from one place to another is in none then.
+        """
+        self._snapshot = None
 
     def _begin_anew(self, snapshot: MetadataSnapshot) -> None:
         """Leaders may have changed: every queue that holds something is looked at, in its present order."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random as random_module
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Final
 
 from kproducer.client.exponential_backoff import ExponentialBackoff
@@ -274,16 +274,39 @@ class RecordAccumulator:
             )
 
         parts = batch.split(split_size, new_builder)
+        # First: if anything fails below, they are found among the incomplete.
+        for part in parts:
+            self._incomplete.add(part)
         if self._transactions is not None:
             self._transactions.split(batch, parts)
         for part in parts:
-            self._incomplete.add(part)
             self._queues.put_back(part)
         return len(parts)
 
     def take_out(self, batch: ProducerBatch) -> None:
         """Take a batch out of its queue, wherever it is there; the caller fails and deallocates it."""
         self._queues.remove(batch)
+
+    def stray_batches(self, in_flight: Container[ProducerBatch]) -> list[ProducerBatch]:
+        """After an unexpected error: open batches that neither wait in a queue nor are in flight.
+
+        Nothing would ever end them; the caller has to.
+
+        Args:
+            in_flight: the batches whose request is on its way.
+        """
+        self._ready.start_over()
+        candidates = [batch for batch in self._incomplete.copy() if not batch.is_done]
+        queued: set[ProducerBatch] = set()
+        for queue in self._queues.all_queues():
+            # An append holds the lock from where a batch is made until it is in its queue, or gone again.
+            with queue.lock:
+                queued.update(queue.batches)
+        return [
+            batch
+            for batch in candidates
+            if batch not in queued and batch not in in_flight and batch in self._incomplete
+        ]
 
     def expired_batches(self, now_ms: int) -> list[ProducerBatch]:
         """Take out the queued batches whose delivery timeout has passed; the caller fails and frees them.

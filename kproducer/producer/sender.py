@@ -209,8 +209,9 @@ class Sender:
         try:
             self.run_once(self._clock.monotonic_ms())
             self._consecutive_errors = 0
-        except Exception:
+        except Exception as error:
             self.metrics.io_error_total += 1
+            self._completion.abandon_strays(error)
             _log.exception("Unexpected error in the I/O thread; it goes on")
             pause_ms = self._error_backoff.backoff_ms(self._consecutive_errors)
             self._consecutive_errors += 1
@@ -289,11 +290,7 @@ class Sender:
             self._ask_for_leaders(result.unknown_leader_topics, now_ms)
         ready_nodes, not_ready_delay_ms = self._sendable_nodes(result.ready_nodes, now_ms)
         batches_by_node = accumulator.drain(snapshot, ready_nodes, self._max_request_size, now_ms)
-        for node_id, batches in batches_by_node.items():
-            self.in_flight.add_all(batches, node_id)
-            if self._guarantee_order:
-                for batch in batches:
-                    accumulator.mute_partition(batch.topic_partition)
+        self._register(batches_by_node)
         if self._send_requests(batches_by_node, snapshot, now_ms):
             return None
         poll_timeout_ms: int = min(result.next_ready_check_delay_ms, not_ready_delay_ms)
@@ -349,6 +346,19 @@ class Sender:
 
     # -- requests --------------------------------------------------------------------------------------
 
+    def _register(self, batches_by_node: Mapping[int, Sequence[ProducerBatch]]) -> None:
+        """Note that drained batches are in flight. All of them first: ``stray_batches`` looks here."""
+        try:
+            for node_id, batches in batches_by_node.items():
+                self.in_flight.add_all(batches, node_id)
+                if self._guarantee_order:
+                    for batch in batches:
+                        self._accumulator.mute_partition(batch.topic_partition)
+        except Exception as error:
+            for batches in batches_by_node.values():
+                self._fail_request(batches, error)
+            raise
+
     def _send_requests(
         self, batches_by_node: Mapping[int, Sequence[ProducerBatch]], snapshot: Any, now_ms: int
     ) -> bool:
@@ -390,13 +400,16 @@ class Sender:
 
     def _fail_request(self, batches: Sequence[ProducerBatch], cause: Exception) -> None:
         self.metrics.io_error_total += 1
-        _log.error("A Produce request could not be made", exc_info=cause)
         for batch in batches:
             if batch.is_done:
                 continue
             error = KafkaError(f"the Produce request for {batch.topic_partition} could not be made: {cause}")
             error.__cause__ = cause
-            self._completion.fail_unsent(batch, error)
+            try:
+                self._completion.fail_unsent(batch, error)
+            except Exception as bug:
+                self._completion.abandon(batch, bug)
+        _log.error("A Produce request could not be made", exc_info=cause)
 
     def _note_sent(self, batches: Sequence[ProducerBatch], now_ms: int) -> None:
         records = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kproducer.clock import Clock
+from kproducer.guarded_logger import GuardedLogger
 from kproducer.producer.transactions.transaction_manager import TransactionManager
 from kproducer.producer.transactions.transaction_requests import TransactionRequest
 from kproducer.types import Node
@@ -17,6 +18,8 @@ from kproducer.types import Node
 if TYPE_CHECKING:
     from kproducer.client.client_request import ClientResponse
     from kproducer.client.network_client import NetworkClient
+
+_log = GuardedLogger(__name__)
 
 NEVER_MS: Final = 3_600_000
 #: Of ``wait_for_node``: there is no connection, and none is being made.
@@ -58,6 +61,18 @@ class CoordinatorLink:
 
     def step(self, now_ms: int, has_incomplete: bool) -> int:
         """Send the request that is due, if its broker can take it. Returns when to look again, in ms."""
+        try:
+            return self._step(now_ms, has_incomplete)
+        except Exception as bug:
+            self._fail(bug)
+            return 0
+
+    def _fail(self, bug: Exception) -> None:
+        """The manager would wait for a request that nobody sends, or ask the same again and again."""
+        self._manager.internal_error(bug)
+        _log.error("Internal error with a request to a coordinator", exc_info=bug)
+
+    def _step(self, now_ms: int, has_incomplete: bool) -> int:
         if self._held is None:
             if self._manager.wants_nothing:
                 return NEVER_MS
@@ -84,7 +99,10 @@ class CoordinatorLink:
 
     def _send(self, request: TransactionRequest, node: Node, now_ms: int) -> None:
         def on_complete(response: ClientResponse) -> None:
-            self._manager.handle(request, response, self._clock.monotonic_ms())
+            try:
+                self._manager.handle(request, response, self._clock.monotonic_ms())
+            except Exception as bug:
+                self._fail(bug)
 
         self._client.send(
             self._client.new_client_request(

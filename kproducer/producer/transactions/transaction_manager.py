@@ -362,6 +362,17 @@ class TransactionManager:
             self._calls.landed()
             self._dialogue.try_again(request, now_ms)
 
+    def internal_error(self, bug: Exception) -> None:
+        """Our own code failed on the I/O thread: what is known of the transaction may be wrong. Fatal.
+
+        Source: KAFKA-14831 (``TransactionManager.shouldPoisonStateOnInvalidTransition``).
+        """
+        error = KafkaError(f"internal error: {bug!r}")
+        error.__cause__ = bug
+        with self._lock:
+            self._life.fail_for_good(error)
+        self._has_news = True
+
     def give_up(self) -> GivenUp | None:
         """What is to happen now to batches that wait in the queues; None: they may wait on."""
         if self._life.may_wait:

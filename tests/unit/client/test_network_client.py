@@ -296,9 +296,11 @@ def test_old_versions_were_throttled_by_the_broker_already() -> None:
     assert harness.client.ready(NODE, harness.clock.now_ms)
 
 
-def test_a_raising_callback_is_logged_and_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_callback_raises_comes_out_of_poll_after_all_were_called(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def explode(response: ClientResponse) -> None:
-        raise RuntimeError("user error")
+        raise RuntimeError("a bug")
 
     harness = Harness()
     harness.make_ready()
@@ -306,10 +308,10 @@ def test_a_raising_callback_is_logged_and_hurts_nobody(caplog: pytest.LogCapture
     harness.request()
     for sent in harness.selector.requests[-2:]:
         harness.selector.respond(sent, ProduceResponse())
-    with caplog.at_level(logging.ERROR):
+    with caplog.at_level(logging.ERROR), pytest.raises(RuntimeError, match="a bug"):
         harness.poll()
     assert len(harness.done) == 1
-    assert "user error" in caplog.text
+    assert "a bug" in caplog.text
 
 
 class Unencodable:
