@@ -23,6 +23,7 @@ from kproducer import (
     OffsetAndMetadata,
     TopicPartition,
 )
+from kproducer.producer.producer_batch import ProducerBatch
 from tests.fakebroker import FakeCluster, RequestContext, faults
 from tests.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage
@@ -202,6 +203,33 @@ def test_a_transaction_block_in_a_delivery_callback_is_not_begun(stage: Stage, o
     with producer.transaction():
         producer.send("t", b"2", partition=0)
     assert committed(one) == [b"1", b"2"]
+
+
+def test_a_call_of_a_signal_handler_in_the_middle_of_send_is_refused_and_has_no_effect(
+    stage: Stage, one: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would wait for the I/O thread, which waits for the partition's lock that ``send`` holds."""
+    producer = transactional(stage, one)
+    outcome: list[str] = []
+    append = ProducerBatch.try_append
+
+    def interrupted(self: ProducerBatch, *arguments: Any) -> Any:
+        # As a signal would, which Python runs between any two instructions of the main thread.
+        for call in calls(producer).values():
+            try:
+                call()
+            except IllegalStateError as problem:
+                outcome.append(str(problem))
+        return append(self, *arguments)
+
+    producer.begin_transaction()
+    monkeypatch.setattr(ProducerBatch, "try_append", interrupted)
+    producer.send("t", b"1", partition=0)
+    monkeypatch.undo()
+    assert len(outcome) == len(calls(producer))
+    assert all("signal handler" in each for each in outcome)
+    producer.commit_transaction()
+    assert (committed(one), ends(one), one.requests(COMMIT_OFFSETS)) == ([b"1"], [True], [])
 
 
 # -- blocks ----------------------------------------------------------------------------------------------

@@ -127,6 +127,7 @@ class Kit:
         self.queues: dict[int, list[Batch]] = {i: [] for i in range(partitions)}
         self.on_the_wire: dict[int, list[Sent]] = {i: [] for i in range(partitions)}
         self.late: list[Sent] = []
+        self.late_requests: list[tuple[int, int, Any]] = []
         self.batches: list[Batch] = []
         self.request: TransactionRequest | None = None
 
@@ -297,8 +298,11 @@ class Kit:
             self.request = self.manager.next_request(self.now_ms, self.has_incomplete)
         return self.request
 
-    def reply(self, code: int | None = None, lost: bool = False, applied: bool = True) -> None:
-        """Answer it: truly; with an error code; or not at all, after or before it had its effect."""
+    def reply(
+        self, code: int | None = None, lost: bool = False, applied: bool = True, late: bool = False
+    ) -> None:
+        """Answer it: truly; with an error code; or not at all: after it had its effect, before it has it
+        (``late``), or without any."""
         request = self.request
         assert request is not None
         self.request = None
@@ -316,6 +320,9 @@ class Kit:
         message = request.build(version)
         message = type(message).decode(message.encode(version), version)[0]
         body = None
+        if late:
+            lost, applied = True, False
+            self.late_requests.append((request.api_key, version, message))
         if code is not None:
             body = error_body(request, message, code)
         elif applied or not lost:
@@ -328,6 +335,12 @@ class Kit:
             body = type(body).decode(body.encode(version), version)[0]
             response = ClientResponse(client_request, version, self.now_ms, body=body)
         self.manager.handle(request, response, self.now_ms)
+
+    def late_request_arrives(self) -> int:
+        """The oldest request whose connection ended before it arrived arrives now. Returns its API."""
+        api_key, version, message = self.late_requests.pop(0)
+        self.handle(api_key, version, message)
+        return api_key
 
     def handle(self, api_key: int, version: int, message: Any) -> Any:
         """The cluster's own answer."""

@@ -82,7 +82,7 @@ class CoordinatorDialogue:
             return self._init(NO_PRODUCER)
         transaction = life.transaction
         assert transaction is not None
-        if life.state is _S.ABORTING and transaction.has_ended:
+        if transaction.has_ended:
             return self._init(life.sequences.producer)
         if life.state in (_S.IN_TRANSACTION, _S.COMMITTING):
             part = self._next_part(transaction)
@@ -172,15 +172,26 @@ class CoordinatorDialogue:
         elif response.authentication_error is not None:
             self._give_up(request, response.authentication_error)
         elif response.disconnected:
-            transaction = self._life.transaction
-            if transaction is not None and isinstance(
-                request, (AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit)
-            ):
-                transaction.may_have_started = True
+            self._note_unanswered(request)
             self._retry(request, Reaction.RELOCATE, 0, now_ms)
             self._calls.trouble = str(error or "a connection that ended")
         else:
             self._give_up(request, error or KafkaError(f"{request}: no answer, and no reason for it"))
+
+    def _note_unanswered(self, request: TransactionRequest) -> None:
+        """The request may have arrived, may arrive later, or never.
+
+        With protocol 1 it would count for the next transaction if it arrived in that one, unless that has
+        another epoch (KIP-890). That its connection has ended does not stop it: the broker may have read it.
+        """
+        transaction = self._life.transaction
+        if transaction is None:
+            return
+        if isinstance(request, (AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit)):
+            transaction.may_have_started = True
+        elif not isinstance(request, EndTxn):
+            return
+        transaction.must_raise_epoch |= transaction.version < 2
 
     def _give_up(self, request: TransactionRequest, error: KafkaError) -> None:
         """Asking again would not help. An initialization may be begun anew; else the producer is lost."""
@@ -353,7 +364,9 @@ class CoordinatorDialogue:
             transaction.offsets.popleft().operation.succeed()
 
     def _ended(self, transaction: OpenTransaction, producer: ProducerIdAndEpoch) -> None:
-        """The coordinator has taken the end. Protocol 1 may have to ask for the next epoch as well."""
+        """The coordinator has taken the end. Protocol 1 may have to ask for the next epoch as well: what the
+        caller waits for ends after that, so that the next transaction begins with it.
+        """
         if producer.is_valid or not transaction.must_raise_epoch or transaction.is_taken_over:
             self._life.transaction_over(producer)
         elif self._life.can_raise_epoch:

@@ -79,7 +79,7 @@ class OpenTransaction:
         has_started: the coordinator knows of the transaction.
         may_have_started: it may know: a request went out, and nothing is known of its effect.
         has_ended: the coordinator has taken the end; what may be left is to get the next epoch.
-        must_raise_epoch: something was written of which we lost track: after the abort, a new epoch.
+        must_raise_epoch: a batch or request may still arrive in the next transaction: that needs a new epoch.
     """
 
     __slots__ = (

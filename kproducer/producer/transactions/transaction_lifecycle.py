@@ -131,7 +131,10 @@ class TransactionLifecycle:
             raise self.fatal_error()
         if self.state is _S.ABORTABLE_ERROR:
             raise self.abort_error()
-        raise IllegalStateError(f"{name}: the producer is {self.state.value}; {instead}")
+        cause = "" if self.cause is None else f" ({self.cause})"
+        raise IllegalStateError(
+            f"{name}: the producer is {self.state.value}{cause}; {instead}"
+        ) from self.cause
 
     def fatal_error(self) -> FatalProducerError:
         """The error that every call gets from now on."""
@@ -174,6 +177,8 @@ class TransactionLifecycle:
         self.move_to(_S.PREPARED)
         assert self.transactional_id is not None
         is_empty = not transaction.may_have_started
+        # Others may send EndTxn as well, and nobody here knows whether theirs were answered.
+        transaction.must_raise_epoch |= transaction.version < 2 and not is_empty
         return PreparedTransaction(
             self.transactional_id, *self.sequences.producer, transaction.version, is_empty
         )
@@ -241,9 +246,9 @@ class TransactionLifecycle:
     def not_initialized(self, error: KafkaError) -> None:
         """Refused, or given up; it may be tried again."""
         self.cause = error
-        self.transaction = None
         self.move_to(_S.UNINITIALIZED)
         self._fail(error)
+        self.transaction = None
 
     def transaction_over(self, producer: ProducerIdAndEpoch) -> None:
         """Committed or aborted.
@@ -269,7 +274,7 @@ class TransactionLifecycle:
         transaction = self.transaction
         if transaction is None or self.state not in (_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING):
             return
-        if self.state is _S.ABORTING:
+        if self.state is _S.ABORTING or transaction.has_ended:
             # Kafka's older producers went round in circles here (KAFKA-19250).
             self.fail_for_good(cause)
             return
@@ -313,7 +318,13 @@ class TransactionLifecycle:
             self.operation.succeed()
 
     def _fail(self, error: KafkaError) -> None:
-        if self.operation is not None:
+        if self.operation is None:
+            return
+        if self.transaction is not None and self.transaction.has_ended:
+            # The transaction is committed, or aborted. What has failed is to get the next epoch, and the
+            # next call says so.
+            self.operation.succeed()
+        else:
             self.operation.fail(error)
 
     def _fail_offsets(self, error: KafkaError) -> None:

@@ -45,10 +45,12 @@ class Stage(Kit):
             self.manager.begin_transaction()
             self.asked.clear()
 
-    def reply(self, code: int | None = None, lost: bool = False, applied: bool = True) -> None:
+    def reply(
+        self, code: int | None = None, lost: bool = False, applied: bool = True, late: bool = False
+    ) -> None:
         assert self.request is not None
         self.asked.append(self.request.api_key)
-        super().reply(code, lost, applied)
+        super().reply(code, lost, applied, late)
 
     def do(self, operation: Any) -> None:
         self.settle()

@@ -28,6 +28,8 @@ NOT_WRITTEN_CODES = [6, 14, 16, 19, 51, 56]
 PERHAPS_WRITTEN_CODES = [7, 20, -1]
 #: ... and those that say that it never will.
 REFUSED_CODES = [10, 29, 87]
+#: States in which nothing of the last transaction is to be seen, unless its commit has succeeded.
+_NOT_COMMITTED = (_S.READY, _S.IN_TRANSACTION, _S.ABORTING)
 #: Answers of coordinators that tell to ask again.
 AGAIN_CODES = [7, 14, 15, 16, 51]
 
@@ -104,6 +106,16 @@ class ProducerMachine(RuleBasedStateMachine):
     def the_coordinators_connection_ends(self, applied: bool) -> None:
         if self.kit.ask() is not None:
             self.kit.reply(lost=True, applied=applied)
+
+    @rule()
+    def a_request_to_a_coordinator_is_delayed(self) -> None:
+        if self.kit.ask() is not None:
+            self.kit.reply(late=True)
+
+    @precondition(lambda self: self.kit.late_requests)
+    @rule()
+    def a_delayed_request_arrives(self) -> None:
+        self.kit.late_request_arrives()
 
     def _waiting_partition(self, data: Any) -> int:
         waiting = [partition for partition, sent in self.kit.on_the_wire.items() if sent]
@@ -260,6 +272,38 @@ class TransactionalMachine(ProducerMachine):
         if self.manager.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
             self._start(self.manager.begin_abort())
 
+    @precondition(lambda self: not self.kit.late_requests)
+    @rule(commit=st.booleans())
+    def the_first_end_is_delayed_until_a_record_of_the_next_is_written(self, commit: bool) -> None:
+        """Found too rarely, step by step."""
+        kit = self.kit
+        if self.manager.state in (_S.INITIALIZING, _S.READY):
+            kit.settle()
+            self.begin()
+        if self.manager.state is not _S.IN_TRANSACTION:
+            return
+        kit.append(0, 1, self.number)
+        self._start(self.manager.begin_commit() if commit else self.manager.begin_abort())
+        for _ in range(20):
+            kit.now_ms += 2000
+            kit.pump()
+            for partition, sent in kit.on_the_wire.items():
+                while sent:
+                    kit.answer(partition)
+            request = kit.ask()
+            if request is not None:
+                kit.reply(late=request.api_key == 26)
+            if kit.late_requests:
+                break
+        kit.settle()
+        if self.manager.state is _S.READY:
+            self.begin()
+            if self.manager.state is _S.IN_TRANSACTION:
+                kit.append(0, 1, self.number)
+                kit.settle()
+        if kit.late_requests:
+            self.a_delayed_request_arrives()
+
     @precondition(lambda self: self.manager.state is _S.IN_TRANSACTION and not self.kit.has_incomplete)
     @rule()
     def prepare(self) -> None:
@@ -329,6 +373,12 @@ class TransactionalMachine(ProducerMachine):
             self.may_be_fatal = True
             transactions.init_producer_id(self.manager.transactional_id, 60_000, NO_PRODUCER)
 
+    @precondition(lambda self: self.kit.late_requests)
+    @rule()
+    def a_delayed_request_arrives(self) -> None:
+        # A delayed InitProducerId ends the transaction that is open then, and fences its producer.
+        self.may_be_fatal |= self.kit.late_request_arrives() == 22
+
     @precondition(lambda self: any(self.kit.on_the_wire.values()))
     @rule(data=st.data(), code=st.sampled_from([45, 47, 48, 49, 59, 120]))
     def a_leader_wants_an_abort(self, data: Any, code: int) -> None:
@@ -371,7 +421,9 @@ class TransactionalMachine(ProducerMachine):
                     continue
                 if batch.transaction in self.committed:
                     assert batch.endings == [None]
-                elif batch.transaction < self.number or self.manager.state is _S.READY:
+                    # Readers wait for what was handed over and is open.
+                    assert batch.number in seen or self.prepared or self.may_be_fatal
+                elif batch.transaction < self.number or self.manager.state in _NOT_COMMITTED:
                     assert batch.number not in seen or self.may_be_fatal
 
     def teardown(self) -> None:

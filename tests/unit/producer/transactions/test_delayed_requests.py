@@ -1,0 +1,237 @@
+"""Requests to coordinators that were given up and arrive in the next transaction.
+
+Protocol 1 gives both transactions the same epoch, unless the producer asks for the next one in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kproducer.errors import FatalProducerError, FencedError, IllegalStateError
+from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.producer.transactions.transaction_manager import TransactionManager
+from kproducer.producer.transactions.transaction_state import TransactionState
+from kproducer.types import TopicPartition
+from tests.support.transaction_kit import Kit
+
+_S = TransactionState
+TP = TopicPartition("t", 0)
+FIND, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 10, 22, 24, 25, 26, 28
+GROUP = ConsumerGroupMetadata("g")
+
+
+class Stage(Kit):
+    """A kit with an initialized producer, that answers requests to coordinators one by one."""
+
+    def __init__(self, version: int = 1, **options: Any) -> None:
+        super().__init__(version=version, **options)
+        self.asked: list[int] = []
+        self.do(self.manager.begin_initialize())
+
+    def do(self, operation: Any) -> None:
+        self.settle()
+        assert operation.has_ended
+        self.manager.acknowledge(operation)
+        operation.raise_if_failed()
+
+    def reply(self, *arguments: Any, **how: Any) -> None:
+        assert self.request is not None
+        self.asked.append(self.request.api_key)
+        super().reply(*arguments, **how)
+
+    def reply_to(self, api_key: int, **how: Any) -> None:
+        """Let all go well up to the next request of an API, and answer that one so."""
+        for _ in range(50):
+            self.now_ms += 2000
+            self.pump()
+            for partition, sent in self.on_the_wire.items():
+                while sent:
+                    self.answer(partition)
+            request = self.ask()
+            if request is None:
+                continue
+            if request.api_key == api_key:
+                self.reply(**how)
+                return
+            self.reply()
+        raise AssertionError(f"API {api_key} was not asked; {self.asked}, {self.manager.state}")
+
+    def end(self, commit: bool) -> Any:
+        return self.manager.begin_commit() if commit else self.manager.begin_abort()
+
+    def send_offset(self, offset: int) -> Any:
+        return self.manager.send_offsets({TP: OffsetAndMetadata(offset)}, GROUP)
+
+    @property
+    def committed_offset(self) -> int:
+        return self.coordination.group("g").committed["t", 0].offset
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("first_commits", [True, False], ids=["late commit", "late abort"])
+@pytest.mark.parametrize("second_commits", [True, False], ids=["commit", "abort"])
+def test_a_delayed_end_does_not_end_the_next_transaction(
+    version: int, first_commits: bool, second_commits: bool
+) -> None:
+    kit = Stage(version)
+    kit.manager.begin_transaction()
+    kit.append()
+    kit.settle()
+    operation = kit.end(first_commits)
+    kit.reply_to(END, late=True)
+    kit.do(operation)
+    kit.manager.begin_transaction()
+    kit.append()
+    kit.settle()
+    assert kit.late_request_arrives() == END
+    assert kit.committed() == [0] * first_commits
+    kit.append(1)
+    kit.settle()
+    kit.do(kit.end(second_commits))
+    assert kit.committed() == [*[0] * first_commits, *[1] * second_commits]
+    assert kit.committed(1) == [2] * second_commits
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("api_key", [ADD_PARTITIONS, ADD_OFFSETS, COMMIT_OFFSETS, END])
+def test_after_an_unanswered_request_the_next_transaction_has_another_epoch(
+    api_key: int, commit: bool
+) -> None:
+    kit = Stage()
+    first = kit.manager.producer
+    kit.manager.begin_transaction()
+    kit.append()
+    offsets = kit.send_offset(5)
+    if api_key != END:
+        kit.reply_to(api_key, lost=True)
+    kit.do(offsets)
+    kit.asked.clear()
+    operation = kit.end(commit)
+    if api_key == END:
+        kit.reply_to(END, lost=True)
+    kit.do(operation)
+    assert kit.asked[-2:] == [END, INIT]
+    assert kit.manager.producer == first.raised()
+
+
+def test_where_everything_is_answered_the_epoch_stays() -> None:
+    kit = Stage()
+    first = kit.manager.producer
+    for commit in (True, False, True):
+        kit.manager.begin_transaction()
+        kit.append()
+        kit.do(kit.send_offset(5))
+        kit.do(kit.end(commit))
+    assert kit.manager.producer == first
+    assert kit.asked.count(INIT) == 1
+
+
+def test_delayed_offsets_do_not_take_the_group_back() -> None:
+    kit = Stage()
+    kit.manager.begin_transaction()
+    offsets = kit.send_offset(5)
+    kit.reply_to(COMMIT_OFFSETS, late=True)
+    kit.do(offsets)
+    kit.do(kit.end(True))
+    kit.manager.begin_transaction()
+    kit.do(kit.send_offset(9))
+    assert kit.late_request_arrives() == COMMIT_OFFSETS
+    kit.do(kit.end(True))
+    assert kit.committed_offset == 9
+
+
+def test_a_delayed_addition_of_partitions_begins_no_transaction() -> None:
+    kit = Stage()
+    kit.manager.begin_transaction()
+    kit.append()
+    kit.reply_to(ADD_PARTITIONS, late=True)
+    kit.settle()
+    kit.do(kit.end(True))
+    assert kit.late_request_arrives() == ADD_PARTITIONS
+    assert not kit.coordination.transactions.transactions["tx"].partitions
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_a_delayed_end_by_whom_it_was_handed_to_does_not_end_the_next(commit: bool) -> None:
+    """It was sent by another process; nobody here knows whether it was answered."""
+    kit = Stage()
+    kit.manager.begin_transaction()
+    kit.append()
+    kit.settle()
+    handed = kit.manager.prepare(False)
+    other = TransactionManager(handed.transactional_id)
+    other.take_over(handed)
+    operation = other.begin_commit() if commit else other.begin_abort()
+    mine, kit.manager = kit.manager, other
+    kit.reply_to(END, late=True)
+    kit.do(operation)
+    kit.manager = mine
+    kit.do(kit.end(commit))
+    kit.manager.begin_transaction()
+    kit.append()
+    kit.settle()
+    assert kit.late_request_arrives() == END
+    assert kit.committed() == [0] * commit
+    kit.do(kit.end(True))
+    assert kit.committed() == [*[0] * commit, 1]
+
+
+def test_a_committed_transaction_is_a_success_even_if_the_next_epoch_is_refused() -> None:
+    kit = Stage()
+    kit.manager.begin_transaction()
+    kit.append()
+    operation = kit.end(True)
+    kit.reply_to(END, lost=True)
+    kit.reply_to(END)
+    assert not operation.has_ended
+    kit.reply_to(INIT, code=90)
+    kit.do(operation)
+    assert kit.committed() == [0]
+    with pytest.raises(FencedError):
+        kit.manager.begin_transaction()
+
+
+def test_where_the_next_epoch_may_be_asked_for_later_the_error_names_why() -> None:
+    kit = Stage()
+    kit.manager.begin_transaction()
+    kit.append()
+    operation = kit.end(True)
+    kit.reply_to(END, lost=True)
+    kit.reply_to(INIT, code=53)
+    kit.do(operation)
+    with pytest.raises(IllegalStateError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        kit.manager.begin_transaction()
+    kit.do(kit.manager.begin_initialize())
+    kit.manager.begin_transaction()
+    kit.append()
+    kit.do(kit.end(True))
+    assert kit.committed() == [0, 1]
+
+
+def test_a_coordinator_that_wants_an_abort_after_the_commit_ends_the_producer_only() -> None:
+    kit = Stage()
+    kit.manager.begin_transaction()
+    kit.append()
+    operation = kit.end(True)
+    kit.reply_to(END, lost=True)
+    kit.reply_to(END)
+    # Its connection ends, so that the coordinator is looked up before the next attempt.
+    kit.reply_to(INIT, lost=True)
+    kit.reply_to(FIND, code=120)
+    kit.do(operation)
+    assert kit.manager.state is _S.FATAL_ERROR
+    with pytest.raises(FatalProducerError):
+        kit.manager.begin_transaction()
+
+
+def test_brokers_that_cannot_raise_the_epoch_go_on_with_the_same() -> None:
+    kit = Stage(init_version=1)
+    first = kit.manager.producer
+    kit.manager.begin_transaction()
+    kit.append()
+    operation = kit.end(True)
+    kit.reply_to(END, lost=True)
+    kit.do(operation)
+    assert kit.manager.producer == first
