@@ -38,7 +38,8 @@ class ReplayMismatchError(ExactlyOnceError):
         """``subject``: the task or the write; ``difference``: what was and what is."""
         return cls(
             f"{subject} is a repetition with other rows: {difference}. Nothing of the repetition was "
-            "committed. It can be completed only when each task has the rows that it had: the source has to "
+            "committed. It can be completed only when each task has the rows that it had (in any division "
+            "into tasks, once all rows are committed): the source has to "
             "give the same rows again, without rand() or current_timestamp(), in as many partitions as "
             "before. To go on, bring back what changed (input, query, number of cores, "
             "spark.sql.shuffle.partitions, spark.sql.adaptive.enabled); "

@@ -128,6 +128,15 @@ def test_a_replay_recognises_what_is_committed_and_fences_the_rest(write):
     assert write.visible() == ["a", "b", "c", "d"]
 
 
+def test_a_committed_batch_may_be_repeated_in_another_division_and_readers_do_not_wait(write):
+    write.commit(write.tasks([["a", "b"], ["c"]]))
+    again = write.tasks([["c"], ["b"], ["a"]], run="run-2")
+    assert [type(each) for each in again] == [RepeatedTask, RepeatedTask, PreparedTask]
+    write.commit(again)
+    write.commit(write.tasks([["d"], ["e"]], 1, "run-2"), 1)
+    assert write.visible() == ["a", "b", "c", "d", "e"]
+
+
 def test_an_old_copy_does_not_stop_the_query_that_is_ahead(write):
     for number in range(2):
         write.commit(write.tasks([[f"a{number}"], []], number), number)

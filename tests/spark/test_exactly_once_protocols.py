@@ -159,8 +159,86 @@ def test_the_order_of_rows_within_a_task_may_change(world):
 def test_a_replay_with_other_rows_in_a_committed_task_is_refused_with_both_sides(world):
     world.write([["a", "b"]])
     with pytest.raises(ReplayMismatchError, match=r"2 rows with checksum .* now it has 1 rows") as caught:
-        world.task(0, ["a"], run="run-2")
-    assert "task 0 of streaming query query, micro-batch 0" in str(caught.value)
+        world.write([["a"]], run="run-2")
+    assert "streaming query query, micro-batch 0 is a repetition with other rows" in str(caught.value)
+    assert "task 0" in str(caught.value)
+    assert "Of all tasks 2 rows are committed, and the repetition has 1" in str(caught.value)
+    assert world.visible == ["a", "b"]
+
+
+@pytest.mark.parametrize("identity", [STREAM, NAMED])
+@pytest.mark.parametrize(
+    "replay",
+    [
+        [["a", "b", "c", "d"]],
+        [["c"], ["d", "a", "b"]],
+        [["d"], ["c"], ["b"], ["a"]],
+        [["a", "b"], [], ["d"], ["c"]],
+        [[], ["c"], [], ["a", "d", "b"]],
+    ],
+)
+def test_a_replay_of_a_committed_batch_may_be_divided_otherwise(identity, replay):
+    world = World(identity)
+    world.write([["a", "b"], ["c"], ["d"]])
+    again = [pickle.loads(pickle.dumps(each)) for each in world.tasks(replay, run="run-2")]
+    world.commit(again, 0)
+    assert world.visible == ["a", "b", "c", "d"]
+    assert "open" not in {each.state for each in world.kafka.transactions.values()}
+    # It can be repeated in each division, and followed by the next batch.
+    world.write([["a", "b"], ["c"], ["d"]], run="run-3")
+    world.write(replay, run="run-4")
+    world.write([["e"], ["f"]], 1, "run-4")
+    assert world.visible == ["a", "b", "c", "d", "e", "f"]
+
+
+@pytest.mark.parametrize("step", [*DRIVER_STEPS, "drop", "markers"])
+def test_a_crash_while_a_committed_batch_is_repeated_in_another_division_changes_nothing(world, step):
+    world.write([["a"], ["b"], ["c"]])
+    again = world.tasks([["c", "b"], [], [], ["a"]], run="run-2")
+    steps = []
+
+    def crash(name):
+        steps.append(name)
+        crash_at(step)(name)
+
+    try:
+        world.commit(again, 0, crash)
+    except Crash:
+        assert steps[-1] == step
+    else:
+        assert step not in steps
+        assert step.startswith("commit_")
+    assert world.visible == ["a", "b", "c"]
+    world.write([["a", "b", "c"]], run="run-3")
+    assert world.visible == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "replay", [[["a", "b", "x"]], [["c"], ["a"], ["a"]], [["a", "b"]], [["a", "b", "c", "d"]]]
+)
+def test_a_replay_of_a_committed_batch_with_other_rows_is_refused_however_divided(world, replay):
+    world.write([["a"], ["b"], ["c"]])
+    with pytest.raises(ReplayMismatchError, match="Of all tasks 3 rows are committed"):
+        world.write(replay, run="run-2")
+    assert world.visible == ["a", "b", "c"]
+
+
+def test_a_replay_in_another_division_is_refused_while_a_part_is_missing(world):
+    with pytest.raises(Crash):
+        world.commit(world.tasks([["a"], ["b"]]), 0, crash_at("commit_rest"))
+    with pytest.raises(
+        ReplayMismatchError, match="Of all tasks 1 rows are committed, and the repetition has 2"
+    ):
+        world.write([["a", "b"]], run="run-2")
+    world.write([["a"], ["b"]], run="run-3")
+    world.write([["a", "b"]], run="run-4")
+    assert world.visible == ["a", "b"]
+
+
+def test_a_replay_in_another_division_needs_no_decision_to_be_recognised(world):
+    world.write([["a"], ["b"]])
+    del world.kafka.offsets[STREAM.driver]
+    world.write([["a", "b"], []], run="run-2")
     assert world.visible == ["a", "b"]
 
 
@@ -173,7 +251,7 @@ def test_a_replay_that_leaves_a_committed_task_out_is_refused(world, replay):
     if replay == [["c"]]:
         world.write([["c"], ["a"], ["b"]], run="run-2")
         committed = ["a", "b", "c"]
-    with pytest.raises(ReplayMismatchError, match="has no rows or does not exist"):
+    with pytest.raises(ReplayMismatchError, match="now it has no rows, or does not exist"):
         world.write(replay, run="run-3")
     assert world.visible == committed
 
@@ -310,7 +388,7 @@ def test_the_second_sink_of_one_write_id_is_refused_and_writes_nothing():
     world = World(NAMED)
     world.write([["a, to one topic"]], 0)
     with pytest.raises(ReplayMismatchError):
-        world.tasks([["a, to another topic"]], 0)
+        world.write([["a, to another topic"]], 0)
     assert world.visible == ["a, to one topic"]
 
 

@@ -162,6 +162,17 @@ def test_micro_batches_restarts_and_a_lost_entry_of_the_commit_log(stream):
     assert stream.topic.values() == list("abcdefg")
 
 
+@newest
+def test_a_committed_micro_batch_may_be_repeated_in_other_partitions(stream):
+    stream.add("0.txt", "a", "b", "c", "d")
+    stream.run()
+    for log in (stream.checkpoint / "commits").iterdir():
+        log.unlink()
+    stream.add("1.txt", "e")
+    stream.run(stream.frame().repartition(3))
+    assert stream.topic.values() == list("abcde")
+
+
 def test_a_commit_that_failed_halfway_is_completed_and_other_rows_are_refused(
     stream, failing_format, tmp_path
 ):

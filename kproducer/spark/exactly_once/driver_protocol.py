@@ -25,7 +25,12 @@ from kproducer.spark.errors import (
 from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind, numbered
 from kproducer.spark.exactly_once.marker import Decision, Marker
 from kproducer.spark.exactly_once.ports import DriverKafka, OnStep, unobserved
-from kproducer.spark.exactly_once.task_messages import InitializedTask, PreparedTask, TaskMessage
+from kproducer.spark.exactly_once.task_messages import (
+    InitializedTask,
+    PreparedTask,
+    RepeatedTask,
+    TaskMessage,
+)
 
 
 def _new_nonce() -> str:
@@ -72,9 +77,16 @@ class DriverProtocol:
             # No rows, and nobody who knows which write it is.
             return
         place = tasks[0].place
+        prepared = _prepared(tasks)
         if place.identity.is_remembered:
-            self._decide(place.identity, place.number, place.run, tasks, len(messages))
-        self._commit(place, _prepared(tasks))
+            is_committed = self._decide(place.identity, place.number, place.run, tasks, len(messages))
+            if is_committed and prepared:
+                # In another division of the batch. No reader should wait for them until their time is over.
+                self._on_step("drop")
+                with contextlib.suppress(KafkaError):
+                    self._port.abort(prepared)
+                prepared = []
+        self._commit(place, prepared)
         if place.identity.is_remembered:
             # A commit is answered before its offsets are there. The tasks of the next number look without
             # waiting, and have to see this decision.
@@ -112,14 +124,9 @@ class DriverProtocol:
 
     def _decide(
         self, identity: WriteIdentity, number: int, run: str, tasks: Sequence[TaskMessage], count: int
-    ) -> None:
-        self._on_step("look")
-        # Before the fence, which could stop the run that took a later decision. What this read misses, the
-        # one after the fence finds, so a timeout here is not an error.
-        with contextlib.suppress(KafkaTimeoutError):
-            seen = self._port.decision(identity.driver)
-            _refuse_later(identity, number, Decision.from_offset(identity.driver, seen))
-            _refuse_overtaken(identity, number, tasks, seen)
+    ) -> bool:
+        """Returns whether every row is committed already."""
+        self._look(identity, number, tasks)
         self._on_step("fence_driver")
         self._port.fence([identity.driver])
         self._on_step("decision")
@@ -127,11 +134,24 @@ class DriverProtocol:
         last = Decision.from_offset(identity.driver, found)
         self._refuse_unfit(identity, number, run, last)
         _refuse_overtaken(identity, number, tasks, found)
-        is_repeated = last is not None and last.number == number
+        known = {
+            task.place.task: task.marker
+            for task in tasks
+            if isinstance(task, InitializedTask) and task.marker is not None
+        }
+        marked = len(known)
+        # A marker may be there without its decision, which brokers have forgotten.
+        is_repeated = (last is not None and last.number == number) or any(
+            isinstance(task, RepeatedTask) for task in tasks
+        )
         if is_repeated or last is None or not last.is_of_run(run):
-            self._fence_uncovered(identity, number, tasks, max(count, last.tasks if last else 0), last)
-        marked = sum(task.had_marker for task in tasks if isinstance(task, InitializedTask))
-        if last is not None and is_repeated:
+            uncovered = self._fence_uncovered(identity, tasks, max(count, last.tasks if last else 0))
+            if is_repeated and uncovered:
+                known.update(self._markers(uncovered))
+        is_committed = is_repeated and _is_committed(identity, number, tasks, known)
+        if last is not None and last.number == number:
+            if not is_committed:
+                self._refuse_lost_markers(identity, number, len(known), last)
             count, marked = max(count, last.tasks), max(marked, last.marked)
         decision = Decision(number, count, marked, self._new_nonce(), run)
         self._on_step("decide")
@@ -143,6 +163,18 @@ class DriverProtocol:
                 "commit; it has committed nothing. Does the same query, or a write with the same writeId, "
                 "run twice?"
             ) from error
+        return is_committed
+
+    def _look(self, identity: WriteIdentity, number: int, tasks: Sequence[TaskMessage]) -> None:
+        """Refuse what can be refused before the fence, which could stop the run that took a later decision.
+
+        What this read misses, the one after the fence finds, so a timeout here is not an error.
+        """
+        self._on_step("look")
+        with contextlib.suppress(KafkaTimeoutError):
+            found = self._port.decision(identity.driver)
+            _refuse_later(identity, number, Decision.from_offset(identity.driver, found))
+            _refuse_overtaken(identity, number, tasks, found)
 
     def _refuse_unfit(self, identity: WriteIdentity, number: int, run: str, last: Decision | None) -> None:
         """Compare the number with that of the last decision."""
@@ -157,34 +189,20 @@ class DriverProtocol:
             raise UncertainReplayError.of(numbered(identity, number), found)
 
     def _fence_uncovered(
-        self,
-        identity: WriteIdentity,
-        number: int,
-        tasks: Sequence[TaskMessage],
-        count: int,
-        last: Decision | None,
-    ) -> None:
-        """Fence the tasks that earlier runs had and this one has not initialized; see that none is committed.
+        self, identity: WriteIdentity, tasks: Sequence[TaskMessage], count: int
+    ) -> dict[int, str]:
+        """Fence the tasks that earlier runs had and this one has not initialized; returns their ids.
 
-        Without a decision for this number none can be; the fence then only frees readers from waiting.
+        Without a decision for this number none is committed; the fence then only frees readers from waiting.
         """
-        initialized = [task for task in tasks if isinstance(task, InitializedTask)]
-        covered = {task.place.task for task in initialized}
+        covered = {task.place.task for task in tasks if isinstance(task, InitializedTask)}
         uncovered = {task: identity.task(task) for task in range(count) if task not in covered}
         if uncovered:
             self._on_step("fence_tasks")
             self._port.fence(list(uncovered.values()))
-        if last is None or last.number != number:
-            return
-        markers = self._markers(uncovered) if uncovered else {}
-        for task, marker in markers.items():
-            if marker.number == number:
-                raise ReplayMismatchError.of(
-                    numbered(identity, number),
-                    f"{marker.rows} rows of task {task} are committed, now this task has no rows or does "
-                    "not exist",
-                )
-        marked = sum(task.had_marker for task in initialized) + len(markers)
+        return uncovered
+
+    def _refuse_lost_markers(self, identity: WriteIdentity, number: int, marked: int, last: Decision) -> None:
         if marked < last.marked and not self._write_when_uncertain:
             # Brokers forget old offsets, those of tasks a little before the decision's.
             found = f"decision {number}, and fewer markers than it had"
@@ -247,6 +265,45 @@ def _task_messages(messages: Sequence[object], number: int | None) -> list[TaskM
 
 def _prepared(tasks: Iterable[TaskMessage]) -> list[PreparedTransaction]:
     return [task.transaction for task in tasks if isinstance(task, PreparedTask)]
+
+
+def _is_committed(
+    identity: WriteIdentity, number: int, tasks: Sequence[TaskMessage], markers: Mapping[int, Marker]
+) -> bool:
+    """Whether every row of this run is committed; if not, what is committed has to be whole tasks of it.
+
+    Count and checksum are sums over rows. If the markers together have those of all tasks together, they are
+    of the same rows, however these were divided.
+
+    Args:
+        markers: all that there are of the write, by task, of this number or an earlier one.
+
+    Raises:
+        ReplayMismatchError: they are neither.
+    """
+    committed = {task: marker for task, marker in markers.items() if marker.number == number}
+    present = {task.place.task: task for task in tasks if isinstance(task, InitializedTask)}
+    committed_rows, committed_sum = _total(committed.values())
+    rows, checksum = _total(present.values())
+    if (committed_rows, committed_sum) == (rows, checksum):
+        return True
+    for task, marker in sorted(committed.items()):
+        now = present.get(task)
+        if now is not None and marker.is_of(now.rows, now.checksum):
+            continue
+        has = f"{now.rows} rows with checksum {now.checksum:016x}" if now else "no rows, or does not exist"
+        raise ReplayMismatchError.of(
+            numbered(identity, number),
+            f"{marker.rows} rows with checksum {marker.checksum:016x} of task {task} are committed, now it "
+            f"has {has}. Of all tasks {committed_rows} rows are committed, and the repetition has {rows}",
+        )
+    return False
+
+
+def _total(parts: Iterable[Marker | InitializedTask]) -> tuple[int, int]:
+    """Number of rows and checksum of all parts together."""
+    counts = [(each.rows, each.checksum) for each in parts]
+    return sum(rows for rows, _ in counts), sum(checksum for _, checksum in counts) % 2**64
 
 
 def _refuse_later(identity: WriteIdentity, number: int, last: Decision | None) -> None:

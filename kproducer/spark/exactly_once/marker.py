@@ -26,6 +26,10 @@ class Marker:
     rows: int
     checksum: int
 
+    def is_of(self, rows: int, checksum: int) -> bool:
+        """Whether it was written for these rows."""
+        return (self.rows, self.checksum) == (rows, checksum)
+
     def to_offset(self) -> OffsetAndMetadata:
         """As Kafka keeps it."""
         return OffsetAndMetadata(

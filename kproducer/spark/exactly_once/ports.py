@@ -29,11 +29,11 @@ class RowBatch(Protocol):
 
 
 class RowChecksum(Protocol):
-    """A checksum over rows that depends on each row's content and not on the order.
+    """A sum over rows, each row by its content: neither order nor division into parts changes it.
 
     Attributes:
         rows: how many were added.
-        value: 64 bits, unsigned.
+        value: 64 bits, unsigned. That of two parts together is the sum of both, modulo 2**64.
     """
 
     @property

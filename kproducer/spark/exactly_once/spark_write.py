@@ -72,7 +72,7 @@ class SparkWrite:
             raise
         port.release()
         message.summary = port.summary
-        if isinstance(message, RepeatedTask):
+        if isinstance(message, RepeatedTask) and message.has_same_rows:
             message.summary.repeated_rows = message.rows
         end_task(task, message.summary, self.clock.monotonic_ms() - started_ms, self.options)
         return message

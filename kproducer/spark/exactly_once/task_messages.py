@@ -1,4 +1,4 @@
-"""What a task tells the driver: it had no rows, they are in Kafka already, or what is to be committed.
+"""What a task tells the driver: it had no rows, rows of it are committed already, or what is to be committed.
 
 Small and picklable: Spark carries one from each task to the driver.
 """
@@ -12,6 +12,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
 from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.spark.exactly_once.identity import TaskPlace
+from kproducer.spark.exactly_once.marker import Marker
 from kproducer.spark.write_summary import WriteSummary
 
 
@@ -39,18 +40,28 @@ class InitializedTask(TaskMessage):
 
     Attributes:
         rows: how many it had.
+        checksum: of these rows; 0 where nothing is remembered.
         decision: the driver's last decision, as Kafka had it before that; ``None``: there was none.
-        had_marker: whether the task had a marker after that, of whatever number.
+        marker: the task's marker after that, of whatever number; ``None``: there was none.
     """
 
     rows: int
+    checksum: int
     decision: OffsetAndMetadata | None
-    had_marker: bool
+    marker: Marker | None
 
 
 @dataclass
 class RepeatedTask(InitializedTask):
-    """Its rows are committed already; nothing was written."""
+    """Rows of this number are committed for it already; nothing was written.
+
+    Its marker says which. Where they are others than the task has now, the driver compares all tasks.
+    """
+
+    @property
+    def has_same_rows(self) -> bool:
+        """Whether the rows that are committed are those that it has now."""
+        return self.marker is not None and self.marker.is_of(self.rows, self.checksum)
 
 
 @dataclass

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TypeVar
 
-from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
-from kproducer.spark.errors import ReplayMismatchError, StaleReplayError
+from kproducer.producer.transactions.open_transaction import PreparedTransaction
+from kproducer.spark.errors import StaleReplayError
 from kproducer.spark.exactly_once.identity import TaskPlace, numbered
 from kproducer.spark.exactly_once.marker import Decision, Marker
 from kproducer.spark.exactly_once.ports import OnStep, RowBatch, RowChecksum, TaskKafka, unobserved
@@ -41,10 +41,9 @@ class TaskProtocol:
         self._on_step = on_step
 
     def write(self, place: TaskPlace, batches: Iterable[_Batch]) -> TaskMessage:
-        """Write the rows, or find that they are written.
+        """Write the rows, unless rows of the same number are committed for this task already.
 
         Raises:
-            ReplayMismatchError: other rows of the same number are committed already.
             StaleReplayError: a later number is.
             KafkaError: what the port raises. Whatever was written is aborted, at the latest by the next
                 attempt.
@@ -73,7 +72,7 @@ class TaskProtocol:
                 self._send(batch)
                 count += batch.num_rows
             self._flush()
-            return self._prepared(place, count, None, had_marker=False)
+            return PreparedTask(place, count, 0, None, None, self._prepare())
 
     def _write_remembered(self, place: TaskPlace, batches: Iterator[_Batch]) -> TaskMessage:
         driver = place.identity.driver
@@ -90,8 +89,7 @@ class TaskProtocol:
         if marker is not None and marker.number == place.number:
             for batch in batches:
                 checksum.update(batch)
-            _refuse_other_rows(place, marker, checksum)
-            return RepeatedTask(place, checksum.rows, decision, True)
+            return RepeatedTask(place, checksum.rows, checksum.value, decision, marker)
         self._step("begin")
         self._port.begin()
         with self._aborted_on_failure():
@@ -101,15 +99,13 @@ class TaskProtocol:
             self._flush()
             self._step("add_marker")
             self._port.add_marker(place.name, Marker(place.number, checksum.rows, checksum.value).to_offset())
-            return self._prepared(place, checksum.rows, decision, had_marker=marker is not None)
+            return PreparedTask(place, checksum.rows, checksum.value, decision, marker, self._prepare())
 
-    def _prepared(
-        self, place: TaskPlace, rows: int, decision: OffsetAndMetadata | None, *, had_marker: bool
-    ) -> PreparedTask:
+    def _prepare(self) -> PreparedTransaction:
         self._step("prepare")
         transaction = self._port.prepare()
         self._step("prepared")
-        return PreparedTask(place, rows, decision, had_marker, transaction)
+        return transaction
 
     def _initialize(self, place: TaskPlace) -> None:
         self._step("initialize")
@@ -141,13 +137,3 @@ class TaskProtocol:
 def _refuse_later(place: TaskPlace, found: Marker | Decision | None) -> None:
     if found is not None and found.number > place.number:
         raise StaleReplayError.of(numbered(place.identity, place.number), found.number)
-
-
-def _refuse_other_rows(place: TaskPlace, marker: Marker, checksum: RowChecksum) -> None:
-    if (marker.rows, marker.checksum) == (checksum.rows, checksum.value):
-        return
-    raise ReplayMismatchError.of(
-        str(place),
-        f"{marker.rows} rows with checksum {marker.checksum:016x} are committed, "
-        f"now it has {checksum.rows} rows with checksum {checksum.value:016x}",
-    )

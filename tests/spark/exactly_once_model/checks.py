@@ -97,6 +97,11 @@ def _is_divided_otherwise(world: World, run: Run) -> bool:
     return False
 
 
+def _is_complete(world: World, number: int) -> bool:
+    """Whether every row of the batch is committed."""
+    return _batch(world, number) <= {row for _, rows in world.kafka.committed() for row in rows}
+
+
 def _latest(world: World) -> int:
     """The highest number that Kafka has of this query."""
     numbers = [-1]
@@ -126,6 +131,7 @@ def outcome_after_crash(world: World, division: int, checkpoint: int = 0) -> str
     open_before = {
         each: what for each, what in world.kafka.transactions.items() if what.phase is Phase.ONGOING
     }
+    was_complete = _is_complete(world, world.checkpoints[checkpoint])
     name = world.start(checkpoint, division)
     error: Exception | None = None
     while world.runs[name].stage not in (Stage.DONE, Stage.FAILED):
@@ -151,4 +157,6 @@ def outcome_after_crash(world: World, division: int, checkpoint: int = 0) -> str
             return f"restart with division {division}: {wrong}"
     if isinstance(error, CommitFailedError):
         return f"restart with division {division}, alone, ended in {error!r}"
+    if isinstance(error, ReplayMismatchError) and was_complete:
+        return f"restart with division {division}: every row was committed, and it ended in {error!r}"
     return None

@@ -234,7 +234,7 @@ class _MarkerOutside(TaskPort):
 
 class _ConstantChecksum(Checksum):
     def update(self, batch: Rows) -> None:
-        pass
+        self.rows += batch.num_rows
 
 
 class _UnstableTask(TaskPort):
@@ -324,6 +324,12 @@ CONTROLS = [
         bounds=bounds_of(_TWO_TASKS, _EXCHANGED),
         actors={"new_checksum": _ConstantChecksum},
         wrong=_TWICE,
+    ),
+    Scenario(
+        name="a repetition counts as committed where only a part is",
+        bounds=bounds_of(_TWO_TASKS, _ONE_TASK),
+        patches=[(driver_protocol, "_is_committed", lambda *_: True)],
+        wrong="never see",
     ),
     Scenario(
         name="the driver does not wait until its decision can be read",
