@@ -138,7 +138,10 @@ class NetworkClient:
 
     def _note_move(self, node: Node) -> None:
         node_id = str(node.id)
-        if self._states.is_elsewhere(node_id, node.host, node.port) and node_id not in self._moved:
+        if not self._states.is_elsewhere(node_id, node.host, node.port) or node_id in self._moved:
+            return
+        # Metadata has the last word: a coordinator may have been found before its broker moved.
+        if node in self._metadata_updater.fetch_nodes():
             _log.info("%s has moved to %s", self._broker(node_id), node)
             self._moved.add(node_id)
 

@@ -2,6 +2,8 @@
 
 State and its invariants; RecordAccumulator alone decides what goes in and out. A queue is made when its
 partition is first used and stays. Source: Kafka's ``RecordAccumulator.TopicInfo`` and its deques.
+Differs from Kafka, where the delivery timeout counts from the first record of a batch and later ones fail
+early: here it counts from the last one, and a batch is not open for long.
 """
 
 from __future__ import annotations

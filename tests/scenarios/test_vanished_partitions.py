@@ -87,7 +87,7 @@ def test_new_records_go_to_partitions_that_exist(
     futures = send_all(kafka, 100) + send_all(kafka, len(KEYS), keyed=True)
     futures += send_all(kafka, 1, partition=0)
     # Flush would wait for the record whose partition has vanished.
-    kafka._engine.accumulator.begin_flush()  # type: ignore[union-attr]
+    kafka._engine.accumulator.begin_flush(object())  # type: ignore[union-attr]
     kafka._engine.sender.wakeup()  # type: ignore[union-attr]
     assert {future.result(PATIENCE_S).partition for future in futures} == {0}
     stage.producers.clear()

@@ -545,7 +545,7 @@ def test_a_node_that_moves_is_asked_at_its_new_address_when_the_old_one_has_answ
     harness = Harness()
     harness.make_ready()
     harness.request()
-    moved = NODE._replace(host="elsewhere")
+    moved = harness.updater.nodes[0] = NODE._replace(host="elsewhere")
     assert not harness.client.ready(moved, harness.clock.now_ms)
     harness.poll()
     assert not harness.client.connection_failed(NODE)  # it is still to answer
@@ -561,11 +561,20 @@ def test_a_node_that_moves_is_asked_at_its_new_address_when_the_old_one_has_answ
 def test_an_idle_connection_to_where_the_node_was_ends_at_once() -> None:
     harness = Harness()
     harness.make_ready()
-    moved = NODE._replace(port=9999)
+    moved = harness.updater.nodes[0] = NODE._replace(port=9999)
     assert not harness.client.ready(moved, harness.clock.now_ms)
     harness.poll(60_000)
     assert harness.selector.poll_timeouts_ms[-1] == 0
     assert harness.client.connection_failed(moved)
+
+
+def test_an_address_that_metadata_does_not_name_ends_no_connection() -> None:
+    """A coordinator that was found before its broker moved."""
+    harness = Harness()
+    harness.make_ready()
+    assert harness.client.ready(NODE._replace(host="former"), harness.clock.now_ms)
+    harness.poll()
+    assert harness.client.ready(NODE, harness.clock.now_ms)
 
 
 def test_metadata_that_names_another_address_is_acted_on() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kproducer.kernel import murmur2
 from kproducer.kernel.arrow_columns import BLOCK_ROWS
 from kproducer.producer.arrow_places import ArrowPlaces
 from tests.unit.kernel.arrow_kit import BUFFER_BYTES, DEFAULT_MS, Batches, Places, Rows, Twin, rows, twin
@@ -218,3 +219,23 @@ def test_twins_have_the_same_face(native: Twin) -> None:
     for ours, theirs in ((native.arrow, pure.arrow), (native.source, pure.source)):
         missing = {n for n in dir(ours) if not n.startswith("_")} - set(dir(theirs))
         assert not missing
+
+
+@pytest.mark.parametrize("name", ["pure", "native"])
+def test_a_topic_whose_number_of_partitions_changes(name: str, native: Twin) -> None:
+    kind = twin(name)
+    keys = [f"key-{n}" for n in range(50)]
+    batch = pa.RecordBatch.from_pydict({"value": keys, "key": keys})
+    source = kind.source(batch)
+    reader = kind.arrow(source, (0, 1, -1, -1, -1, -1), SIZE_LIMIT, True)
+    count = source.next_chunk()
+    reader.start_chunk(Places(count))
+    for partition_count in (8, 3, 200, 1):
+        assert reader.add_topic("t", partition_count, None) == 0
+        assert reader.plan(0, DEFAULT_MS, -1) == count
+        targets = []
+        while (row := reader.append_planned(None)) >= 0:
+            targets.append((row, reader.destination(row)[1]))
+        assert dict(targets) == {
+            row: (murmur2(key.encode()) & 0x7FFFFFFF) % partition_count for row, key in enumerate(keys)
+        }
