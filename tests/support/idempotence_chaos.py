@@ -233,7 +233,16 @@ class IdempotenceChaos:
             self.faults[kind] += FAULTS[kind](self)
 
     def _change_rates(self) -> None:
-        self._set_rates(Rates(*(self._chance.choice((0, 0.02, 0.1, 0.3)) for _ in PROXY_FAULTS)))
+        """At random, but high for faults of which there were too few."""
+        counts = self._produce_faults.counts
+        self._set_rates(
+            Rates(
+                *(
+                    0.3 if counts[kind] < LEAST_PROXY_FAULTS else self._chance.choice((0, 0.02, 0.1, 0.3))
+                    for kind in PROXY_FAULTS
+                )
+            )
+        )
 
     def _set_rates(self, rates: Rates) -> None:
         """These, but for faults that were not chosen."""
