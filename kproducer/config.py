@@ -33,7 +33,7 @@ from kproducer.config_setting import (
     parse_text,
     special,
 )
-from kproducer.config_suggestions import unknown_setting
+from kproducer.config_suggestions import instead_of
 from kproducer.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -335,7 +335,7 @@ def _refuse_unknown(settings: Mapping[str, Any], *, dotted: bool) -> None:
     if unknown:
         dotted_name = {name: key for key, name in _ATTRIBUTE_OF_DOTTED.items()}
         spelling = dotted_name if dotted else {name: name for name in SETTINGS}
-        sentences = [unknown_setting(name, spelling) for name in unknown]
+        sentences = [f"unknown setting {name!r}: {instead_of(name, spelling)}" for name in unknown]
         raise ConfigError("; ".join(sentences))
 
 

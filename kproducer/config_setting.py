@@ -85,7 +85,8 @@ def from_text(setting: Setting, name: str, value: str) -> Any:
         try:
             return int(text)
         except ValueError:
-            raise ConfigError(f"{name}: {value!r} is not a whole number") from None
+            unit = f" of {setting.unit}" if setting.unit else ""
+            raise ConfigError(f"{name}: {value!r} is not a whole number{unit}") from None
     if setting.kind == "boolean":
         if text.lower() not in ("true", "false"):
             raise ConfigError(f"{name}: {value!r} is neither 'true' nor 'false'")

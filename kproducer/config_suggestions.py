@@ -69,23 +69,22 @@ NO_COUNTERPART = {
 }
 
 
-def unknown_setting(name: str, spelling: Mapping[str, str]) -> str:
-    """The sentence about one unknown setting.
+def instead_of(name: str, spelling: Mapping[str, str]) -> str:
+    """What to do instead of using an unknown setting.
 
     Args:
         name: as the user wrote it.
         spelling: attribute name to the name to suggest (the same, or Kafka's dotted one).
     """
     plain = re.sub(r"[.\-\s]", "_", str(name)).lower()
-    text = f"unknown setting {name!r}"
     if plain in NO_COUNTERPART:
-        return f"{text}: {NO_COUNTERPART[plain]}"
+        return NO_COUNTERPART[plain]
     if plain.startswith(("sasl_", "ssl_")):
-        return f"{text}: TLS and SASL are not available yet; only PLAINTEXT connections are"
+        return "TLS and SASL are not available yet; only PLAINTEXT connections are"
     nearest = plain if plain in spelling else OTHER_NAMES.get(plain)
     if nearest is None:
         candidates = difflib.get_close_matches(plain, [*spelling, *OTHER_NAMES], n=1, cutoff=0.6)
         nearest = OTHER_NAMES.get(candidates[0], candidates[0]) if candidates else None
     if nearest is None:
-        return f"{text}: nothing similar exists"
-    return f"{text}: did you mean {spelling[nearest]}?"
+        return "nothing similar exists"
+    return f"did you mean {spelling[nearest]}?"

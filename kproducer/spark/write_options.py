@@ -17,7 +17,7 @@ import attrs
 
 from kproducer.config import SETTINGS, ProducerConfig
 from kproducer.config_setting import from_text, shown
-from kproducer.config_suggestions import unknown_setting
+from kproducer.config_suggestions import instead_of
 from kproducer.errors import ConfigError
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.exactly_once_options import (
@@ -274,7 +274,7 @@ def _setting_mistake(name: str, value: str) -> str | None:
         return f"option 'kafka.{name}' is not possible: {_REFUSED_SETTINGS[name]}"
     attribute = ATTRIBUTE_OF_DOTTED.get(name)
     if attribute is None:
-        return f"option 'kafka.{name}': {unknown_setting(name, _PREFIXED_NAMES)}"
+        return f"unknown option 'kafka.{name}': {instead_of(name, _PREFIXED_NAMES)}"
     try:
         if attribute == "partitioner":
             # Here and not above: without a partitioner a write is planned without the kernel.
