@@ -10,6 +10,7 @@ from __future__ import annotations
 from kproducer.clock import Clock, SystemClock
 from kproducer.producer.future_record_metadata import ProduceRequestResult
 from kproducer.spark.errors import SparkWriteError
+from kproducer.spark.write_options import with_option_names
 from kproducer.types import TopicPartition
 
 
@@ -95,9 +96,8 @@ def failure(place: str, error: BaseException) -> SparkWriteError:
         "unknown": "it may have been written",
     }.get(getattr(outcome, "value", ""), "")
     ending = f" ({known})" if known else ""
-    text = SparkWriteError(
-        f"a record could not be written to {place}: {type(error).__name__}: {error}{ending}"
-    )
+    reason = with_option_names(f"{type(error).__name__}: {error}")
+    text = SparkWriteError(f"a record could not be written to {place}: {reason}{ending}")
     if outcome is not None:
         text.outcome = outcome
     return text

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -211,6 +212,13 @@ def topic_mistake(topic: str) -> str | None:
     return None
 
 
+def with_option_names(text: str) -> str:
+    """A text about producer settings, with the options behind it that set them here."""
+    words = set(_SETTING_NAME.findall(text))
+    options = [f"'kafka.{dotted}'" for dotted, name in ATTRIBUTE_OF_DOTTED.items() if name in words]
+    return f"{text} (as options: {', '.join(options)})" if options else text
+
+
 def _parse_own_options(given: Mapping[str, tuple[str, str]], mistakes: list[str]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     ignored = []
@@ -265,7 +273,7 @@ def _parse_kafka_options(
         try:
             ProducerConfig.from_dotted(settings)
         except ConfigError as error:
-            mistakes.append(f"options 'kafka.*': {error}")
+            mistakes.append(f"options 'kafka.*': {with_option_names(str(error))}")
     return settings
 
 
@@ -375,5 +383,8 @@ _OWN_PARSERS: dict[str, Callable[[str], dict[str, Any]]] = {
 ATTRIBUTE_OF_DOTTED: dict[str, str] = {
     setting.dotted or name.replace("_", "."): name for name, setting in SETTINGS.items()
 }
+
+#: Of one word are some that are words of English, too.
+_SETTING_NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 
 _PREFIXED_NAMES = {name: f"kafka.{dotted}" for dotted, name in ATTRIBUTE_OF_DOTTED.items()}

@@ -110,7 +110,11 @@ def test_kafkas_own_partitioner_classes_mean_their_counterparts(name):
         ({"kafka.interceptor.classes": "x.Y"}, "'kafka.interceptor.classes'", "transform the columns"),
         ({"kafka.partitioner.class": "com.acme.P"}, "'kafka.partitioner.class'", "column 'partition'"),
         ({"kafka.transactional.id": "t"}, "'kafka.transactional.id'", "delivery=exactly-once"),
-        ({"kafka.batch.size": "9", "kafka.buffer.memory": "8"}, "batch_size", "8 or less"),
+        (
+            {"kafka.batch.size": "9", "kafka.buffer.memory": "8"},
+            "'kafka.buffer.memory', 'kafka.batch.size'",
+            "8 or less",
+        ),
         ({"topic": ""}, "'topic'", "empty"),
         ({"topic": "a b"}, "'topic'", "characters"),
         ({"topic": "x" * 250}, "'topic'", "249"),

@@ -19,6 +19,7 @@ from kproducer.broker_errors import (
 from kproducer.clock import Clock, SystemClock
 from kproducer.config import ProducerConfig
 from kproducer.coordinators.coordinator_session import CoordinatorSession
+from kproducer.coordinators.session_errors import plain
 from kproducer.errors import (
     AuthorizationError,
     BrokerError,
@@ -287,7 +288,7 @@ def _explained(subject: str = "", *, keep: type[KafkaError] | tuple[()] = ()) ->
         cure = _cure(error)
         if cure is None or isinstance(error, keep):
             raise
-        explained = ExactlyOnceError(f"{subject}{': ' if subject else ''}{error}: {cure}")
+        explained = ExactlyOnceError(f"{subject}{': ' if subject else ''}{plain(error)}: {cure}")
         if error.outcome is not None:
             explained.outcome = error.outcome
         raise explained from error
