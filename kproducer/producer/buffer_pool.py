@@ -16,18 +16,26 @@ from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateErro
 from kproducer.records.record_batch_builder import buffer_sizes
 
 
-class _Waiter:
-    """A thread in the queue. Fields are guarded by the pool's lock, except waiting on ``wakeup``."""
+class _Grant:
+    """What one call has taken out of the pool so far, so that an interrupted one can give it back.
 
-    __slots__ = ("buffer", "gathered_bytes", "granted", "wakeup", "wanted_bytes")
+    Guarded by the pool's lock, except waiting on ``wakeup``.
+    """
+
+    __slots__ = ("buffer", "gathered_bytes", "wakeup", "wanted_bytes")
 
     def __init__(self, wanted_bytes: int) -> None:
         self.wanted_bytes = wanted_bytes
-        #: Taken out of the pool on this waiter's behalf, not yet handed over.
+        #: Taken out of the pool, as a number of bytes of which a buffer will be made.
         self.gathered_bytes = 0
-        self.granted = False
+        #: Taken out of the pool as it is.
         self.buffer: bytearray | None = None
-        self.wakeup = threading.Event()
+        #: Of a call that waits.
+        self.wakeup: threading.Event | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.buffer is not None or self.gathered_bytes == self.wanted_bytes
 
 
 class BufferPool:
@@ -71,7 +79,7 @@ class BufferPool:
         self._free_bytes = 0
         self._unpooled_bytes = total_bytes
         #: Head first. Only the head gathers memory, so a large wish cannot be starved by small ones.
-        self._waiters: deque[_Waiter] = deque()
+        self._waiters: deque[_Grant] = deque()
         self._closed = False
         #: Called, without the lock, by each thread that begins to wait: what lingers has to go now, and
         #: whoever sends it may be asleep until the linger is over. Set before the first use.
@@ -107,55 +115,48 @@ class BufferPool:
             raise ConfigError(
                 f"A buffer of {size_bytes} bytes is wanted, more than all of buffer_memory={self.total_bytes}"
             )
-        waiter: _Waiter | None = None
+        grant = _Grant(size_bytes)
         try:
             with self._lock:
                 if self._closed:
                     raise ProducerClosedError("The producer is closed")
-                if not self._waiters:
-                    if self._free.get(size_bytes):
-                        return self._take_free_locked(size_bytes)
-                    if self._available_locked() >= size_bytes:
-                        self._free_up_locked(size_bytes)
-                        self._unpooled_bytes -= size_bytes
-                    else:
-                        waiter = _Waiter(size_bytes)
-                else:
-                    waiter = _Waiter(size_bytes)
-                if waiter is not None:
-                    self._waiters.append(waiter)
+                if self._waiters or not self._take_locked(grant, size_bytes):
+                    grant.wakeup = threading.Event()
+                    self._waiters.append(grant)
                     self._hand_out_locked()
-            if waiter is not None:
-                return self._wait(waiter, max_block_ms)
+            if grant.wakeup is not None:
+                self._wait(grant, grant.wakeup, max_block_ms)
+            return _buffer_of(grant)
         except BaseException:
-            # Interrupted (KeyboardInterrupt) at any point: what was gathered or granted is the next one's.
-            if waiter is not None:
-                with self._lock:
-                    self._withdraw_locked(waiter)
+            self._give_back(grant)
             raise
-        return self._make_buffer(size_bytes)
 
     def take_pooled(self, size_bytes: int) -> bytearray | None:
         """Like ``allocate``, if that takes no time: a buffer is at hand and nobody waits; else ``None``."""
-        with self._lock:
-            if not self._free.get(size_bytes) or self._waiters or self._closed:
-                return None
-            return self._take_free_locked(size_bytes)
+        grant = _Grant(size_bytes)
+        try:
+            with self._lock:
+                if self._free.get(size_bytes) and not self._waiters and not self._closed:
+                    self._take_free_locked(grant)
+            return grant.buffer
+        except BaseException:
+            self._give_back(grant)
+            raise
 
     def try_allocate(self, size_bytes: int) -> bytearray | None:
         """Like ``allocate``, if there is plenty: nobody waits, and as much again stays free; else ``None``.
 
         For batches that would like to grow: that must not be what makes others wait.
         """
-        with self._lock:
-            available = self._available_locked()
-            if self._waiters or self._closed or available < 2 * size_bytes:
-                return None
-            if self._free.get(size_bytes):
-                return self._take_free_locked(size_bytes)
-            self._free_up_locked(size_bytes)
-            self._unpooled_bytes -= size_bytes
-        return self._make_buffer(size_bytes)
+        grant = _Grant(size_bytes)
+        try:
+            with self._lock:
+                if self._waiters or self._closed or not self._take_locked(grant, 2 * size_bytes):
+                    return None
+            return _buffer_of(grant)
+        except BaseException:
+            self._give_back(grant)
+            raise
 
     def deallocate(self, buffer: bytearray) -> None:
         """Give back a buffer obtained from ``allocate``. Nobody may look at it or write to it afterwards.
@@ -180,29 +181,19 @@ class BufferPool:
         with self._lock:
             self._closed = True
             for waiter in self._waiters:
-                waiter.wakeup.set()
+                if waiter.wakeup is not None:
+                    waiter.wakeup.set()
 
-    def _make_buffer(self, size_bytes: int) -> bytearray:
-        """Get the memory that was already accounted for; outside the lock, as zeroing it takes time."""
-        try:
-            return bytearray(size_bytes)
-        except BaseException:
-            with self._lock:
-                self._unpooled_bytes += size_bytes
-                self._hand_out_locked()
-            raise
-
-    def _wait(self, waiter: _Waiter, max_block_ms: float) -> bytearray:
+    def _wait(self, grant: _Grant, wakeup: threading.Event, max_block_ms: float) -> None:
+        """Wait until the grant is complete; the caller gives it back if this raises."""
         started_ms = self._clock.monotonic_ms()
         self.on_wait()
-        waiter.wakeup.wait(max(max_block_ms, 0) / 1000)
+        wakeup.wait(max(max_block_ms, 0) / 1000)
         with self._lock:
             closed = self._closed
-            granted = waiter.granted and not closed
-            if granted:
-                waiter.granted = False  # taken
-            else:
-                self._withdraw_locked(waiter)
+            granted = grant.is_complete and not closed
+            if not granted:
+                self._withdraw_locked(grant)
             available = self._available_locked()
             others = len(self._waiters)
         if closed:
@@ -210,70 +201,91 @@ class BufferPool:
         if not granted:
             elapsed_ms = self._clock.monotonic_ms() - started_ms
             raise BufferExhaustedError(
-                f"No {waiter.wanted_bytes} bytes of buffer memory came free within {max_block_ms:.0f} ms"
+                f"No {grant.wanted_bytes} bytes of buffer memory came free within {max_block_ms:.0f} ms"
                 f" (max_block_ms; waited {elapsed_ms} ms): {available} of buffer_memory={self.total_bytes}"
                 f" bytes are free and {others} other threads wait; records are produced faster than the"
                 f" brokers take them"
             )
-        return waiter.buffer if waiter.buffer is not None else self._make_buffer(waiter.wanted_bytes)
+
+    # In these methods nothing is called between a change of the pool and the note of it in the grant: behind
+    # a call Python looks for signals, and what a handler raises there would lose the memory.
 
     def _hand_out_locked(self) -> None:
         """Serve waiters from the head on, as far as the free memory goes."""
         waiters = self._waiters
         while waiters and not self._closed:
             head = waiters[0]
-            if head.gathered_bytes == 0 and self._free.get(head.wanted_bytes):
-                head.buffer = self._take_free_locked(head.wanted_bytes)
-            else:
-                missing = head.wanted_bytes - head.gathered_bytes
-                self._free_up_locked(missing)
-                taken = min(missing, self._unpooled_bytes)
-                self._unpooled_bytes -= taken
-                head.gathered_bytes += taken
-                if head.gathered_bytes < head.wanted_bytes:
+            if not head.is_complete:
+                if head.gathered_bytes == 0 and self._free.get(head.wanted_bytes):
+                    self._take_free_locked(head)
+                else:
+                    self._free_up_locked(head.wanted_bytes - head.gathered_bytes)
+                    taken = min(head.wanted_bytes - head.gathered_bytes, self._unpooled_bytes)
+                    head.gathered_bytes += taken
+                    self._unpooled_bytes -= taken
+                if not head.is_complete:
                     return
-            head.granted = True
+            if head.wakeup is not None:
+                head.wakeup.set()
             waiters.popleft()
-            head.wakeup.set()
+
+    def _take_locked(self, grant: _Grant, available_bytes: int) -> bool:
+        """Complete a grant if so many bytes are available."""
+        if self._free.get(grant.wanted_bytes) and self._available_locked() >= available_bytes:
+            self._take_free_locked(grant)
+            return True
+        if self._available_locked() < available_bytes:
+            return False
+        self._free_up_locked(grant.wanted_bytes)
+        grant.gathered_bytes = grant.wanted_bytes
+        self._unpooled_bytes -= grant.wanted_bytes
+        return True
+
+    def _take_free_locked(self, grant: _Grant) -> None:
+        buffers = self._free[grant.wanted_bytes]
+        grant.buffer = buffers[-1]
+        del buffers[-1]
+        self._free_bytes -= grant.wanted_bytes
 
     def _free_up_locked(self, size_bytes: int) -> None:
         """Let go of pooled buffers until ``size_bytes`` are unpooled, or none is left."""
         for size, buffers in self._free.items():
             while self._unpooled_bytes < size_bytes and buffers:
-                buffers.pop()
+                del buffers[-1]
                 self._free_bytes -= size
                 self._unpooled_bytes += size
 
     def _available_locked(self) -> int:
         return self._unpooled_bytes + self._free_bytes
 
-    def _take_free_locked(self, size_bytes: int) -> bytearray:
-        self._free_bytes -= size_bytes
-        return self._free[size_bytes].pop()
-
     def _keep_locked(self, buffer: bytearray) -> None:
         """Put a buffer where it can be had again, or let go of it."""
         size_bytes = len(buffer)
         if size_bytes in self._free:
-            self._free[size_bytes].append(buffer)
+            self._free[size_bytes] += (buffer,)
             self._free_bytes += size_bytes
         else:
             self._unpooled_bytes += size_bytes
 
-    def _withdraw_locked(self, waiter: _Waiter) -> None:
-        """Take a waiter out of the queue, or what it was granted back. Nothing happens the second time."""
-        if waiter.granted:
-            waiter.granted = False
-            if waiter.buffer is not None:
-                self._keep_locked(waiter.buffer)
-            else:
-                self._unpooled_bytes += waiter.wanted_bytes
-            waiter.buffer = None
-        elif waiter in self._waiters:
-            self._waiters.remove(waiter)
-            self._unpooled_bytes += waiter.gathered_bytes
-            waiter.gathered_bytes = 0
+    def _give_back(self, grant: _Grant) -> None:
+        with self._lock:
+            self._withdraw_locked(grant)
+
+    def _withdraw_locked(self, grant: _Grant) -> None:
+        """Take a grant out of the queue, and what it holds back. Nothing happens the second time."""
+        if grant in self._waiters:
+            self._waiters.remove(grant)
+        if grant.buffer is not None:
+            self._keep_locked(grant.buffer)
+            grant.buffer = None
+        self._unpooled_bytes += grant.gathered_bytes
+        grant.gathered_bytes = 0
         self._hand_out_locked()
+
+
+def _buffer_of(grant: _Grant) -> bytearray:
+    """Get the memory that was accounted for; without the lock, as zeroing it takes time."""
+    return grant.buffer if grant.buffer is not None else bytearray(grant.wanted_bytes)
 
 
 def _nothing() -> None:

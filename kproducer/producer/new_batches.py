@@ -37,6 +37,15 @@ _RECORD_OVERHEAD_BYTES: Final = 9
 Record: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None]"
 
 
+class _Unused:
+    """The buffer of an append that no batch has yet: whatever interrupts the append, it goes back."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self) -> None:
+        self.buffer: bytearray | None = None
+
+
 class NewBatches:
     """Appends records for which there is no room yet. Thread-safe; lock order: a queue's, then the pool's.
 
@@ -100,7 +109,7 @@ class NewBatches:
         """
         _, key, value, headers, _ = record
         partitioner = topic_queues.partitioner
-        buffer: bytearray | None = None
+        unused = _Unused()
         checked_usable = False
         #: A batch became ready, though the record may end up in another one that is open.
         filled = False
@@ -144,18 +153,15 @@ class NewBatches:
                         elif batch.is_full:
                             self._queues.changed.append(queue)
                             filled = True
-                    if future is None and buffer is None:
+                    if future is None and unused.buffer is None:
                         # Nearly always there is a buffer to be had at once, and the lock need not be let go.
                         first_bytes = self._first_bytes(queue, topic_queues.ratio)
                         size = max(first_bytes, record_size_upper_bound(key, value, headers))
-                        buffer = self._pool.take_pooled(size)
-                        if buffer is not None:
+                        unused.buffer = self._pool.take_pooled(size)
+                        if unused.buffer is not None:
                             now_ms = self._time_of_append(now_ms)
-                    if future is None and buffer is not None and now_ms is not None:
-                        # Handed over before the call, which gives it back itself when the record is refused:
-                        # a buffer given back twice would be handed to two batches.
-                        first_buffer, buffer = buffer, None
-                        future = self._append_first_locked(queue, topic_queues, record, first_buffer, now_ms)
+                    if future is None and unused.buffer is not None and now_ms is not None:
+                        future = self._append_first_locked(queue, topic_queues, record, unused, now_ms)
                         # Only now: an append_first that fails takes its batch back, with all that is in it.
                         self.open_lane_locked(queue)
                         is_new = True
@@ -168,12 +174,12 @@ class NewBatches:
                             last = queue.open_batch
                             partitioner.maybe_switch(sticky, last is None or last.is_full, snapshot)
                         return future, filled or (is_new and self._is_due_before_next_look(now_ms))
-                buffer = self._pool.allocate(size, max_block_ms)
+                unused.buffer = self._pool.allocate(size, max_block_ms)
                 now_ms = self._time_of_append(now_ms)
         finally:
-            if buffer is not None:
+            if unused.buffer is not None:
                 # Somebody else made room meanwhile, or this append failed.
-                self._pool.deallocate(buffer)
+                self._pool.deallocate(unused.buffer)
 
     def _close_full_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """A batch has no room left: it is due.
@@ -248,13 +254,15 @@ class NewBatches:
         queue: PartitionQueue,
         topic_queues: TopicQueues,
         record: Record,
-        buffer: bytearray,
+        unused: _Unused,
         now_ms: int,
     ) -> FutureRecordMetadata:
-        """Make a batch in ``buffer`` around the record. The buffer is the batch's from then on.
+        """Make a batch in the buffer around the record. The buffer is the batch's from then on.
 
-        When the record is refused (``SerializationError``) the buffer goes back and nothing has changed.
+        When the record is refused (``SerializationError``) nothing has changed.
         """
+        buffer = unused.buffer
+        assert buffer is not None
         batch: ProducerBatch | None = None
         try:
             builder = RecordBatchBuilder(
@@ -266,6 +274,7 @@ class NewBatches:
                 raise IllegalStateError(f"The first record does not fit into {len(buffer)} bytes")
             self._incomplete.add(batch)
             self._queues.append_locked(queue, batch)
+            unused.buffer = None
         except BaseException:
             # Also what a signal handler raises, Ctrl-C for one. A batch that is incomplete and in no queue
             # would never end, nor would any flush() or close() that waits for it.
@@ -273,7 +282,6 @@ class NewBatches:
                 self._queues.take_back_locked(queue, batch)
                 self._incomplete.remove(batch)
                 batch.forget_memory()
-            self._pool.deallocate(buffer)
             raise
         return future
 

@@ -9,7 +9,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 #: Behind these, and where a function begins, CPython looks for signals. Elsewhere, for instance between the
-#: last line of a ``with`` block and its ``__exit__``, no signal handler ever runs since Python 3.11.
+#: last line of a ``with`` block and its ``__exit__``, or where a Python function returns to another one, no
+#: signal handler ever runs since Python 3.11.
 _LOOKS_FOR_SIGNALS = ("CALL", "RESUME", "JUMP_BACKWARD")
 
 
@@ -27,6 +28,8 @@ def interrupt_after(
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
+        if event == "call" and frame.f_back is not None:
+            last[id(frame.f_back)] = "call of a Python function"
         if frame.f_code not in codes:
             return None
         frame.f_trace_opcodes = True

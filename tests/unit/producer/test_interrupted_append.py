@@ -6,17 +6,24 @@ The trace function raises after the n-th instruction, for every n: each place is
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 
 import pytest
 
+from kproducer.clock import SystemClock
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import IMPLEMENTATION, BatchWriter, RecordAppender
+from kproducer.producer.buffer_pool import BufferPool
+from kproducer.producer.new_batches import NewBatches
+from kproducer.producer.partition_queues import PartitionQueues
 from kproducer.producer.producer_batch import ProducerBatch
+from kproducer.producer.record_accumulator import RecordAccumulator
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch import RecordBatch
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.types import TopicPartition
+from tests.support.accumulator_kit import Kit
 from tests.support.interruption import interrupt_after
 
 TS = 1_700_000_000_000
@@ -136,3 +143,81 @@ class NoBuffers:
 
     def deallocate(self, buffer: bytearray) -> None:
         raise AssertionError("nothing was taken")
+
+
+TAKING_MEMORY = {
+    RecordAccumulator.append.__code__,
+    NewBatches.append.__code__,
+    NewBatches._append_first_locked.__code__,
+    PartitionQueues.append_locked.__code__,
+    *(
+        function.__code__
+        for name, function in vars(BufferPool).items()
+        if inspect.isfunction(function) and name not in ("deallocate", "_give_back", "_withdraw_locked")
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "compression_type"),
+    [([10], "none"), ([100_000], "none"), ([10, 10], "none"), ([60] * 400, "none"), ([60] * 400, "gzip")],
+    ids=["a buffer of the first size", "one for itself", "two batches", "a batch that grows", "compressed"],
+)
+@pytest.mark.parametrize("is_pooled", [False, True])
+def test_an_interrupted_append_loses_no_memory(
+    sizes: list[int], compression_type: str, is_pooled: bool
+) -> None:
+    taken = 0
+    for number in itertools.count(1):
+        kit = Kit(
+            batch_size=20_000, buffer_memory=1 << 20, linger_ms=0, compression_type=compression_type, acks=1
+        )
+        if is_pooled:
+            kit.append()
+            _deliver_all(kit)
+
+        def append(kit: Kit = kit) -> None:
+            for index, size in enumerate(sizes):
+                kit.append(index % 2 if len(sizes) == 2 else 0, b"x" * size)
+
+        # Of the many appends of a batch that grows, in the middle of which it happens, a few are enough.
+        step = number if len(sizes) < 10 else 31 * number
+        interrupted = interrupt_after(step, TAKING_MEMORY, append, as_signals_do=True)
+        kit.append(2)
+        taken += _deliver_all(kit)
+        kit.assert_all_memory_is_back()
+        if not interrupted:
+            break
+    assert number > 5
+    assert taken > number  # the record that was interrupted is in some of them, too
+
+
+def test_a_wait_for_memory_that_is_interrupted_loses_none() -> None:
+    for number in itertools.count(1):
+        pool = BufferPool(100_000, 20_000, SystemClock())
+        held = [pool.allocate(50_000, 0), pool.allocate(50_000, 0)]
+        pool.on_wait = lambda held=held, pool=pool: pool.deallocate(held.pop())  # type: ignore[misc]
+        got: list[bytearray] = []
+        act = functools.partial(lambda pool, got: got.append(pool.allocate(40_000, 60_000)), pool, got)
+        # Without what the lambda runs: giving back has another end.
+        codes = {BufferPool.allocate.__code__, BufferPool._wait.__code__, BufferPool._take_locked.__code__}
+        interrupted = interrupt_after(number, codes, act, as_signals_do=True)
+        for buffer in held + got:
+            pool.deallocate(buffer)
+        assert pool.queued == 0
+        assert pool.available_bytes == pool.total_bytes, f"after interruption {number}"
+        if not interrupted:
+            break
+    assert number > 8
+
+
+def _deliver_all(kit: Kit) -> int:
+    """Returns how many records there were."""
+    records = 0
+    while kit.accumulator.has_undrained:
+        kit.clock.advance(1)
+        kit.ready_ids()
+        for batch in kit.drain():
+            records += batch.record_count
+            kit.finish(batch)
+    return records
