@@ -227,7 +227,7 @@ class FakeCluster:
             self.deleted_topics.append(self.topics.pop(name))
 
     def recreate_topic(self, name: str, partitions: int | None = None) -> Topic:
-        """Delete the topic and make it anew: same name and options, new id, empty logs, epoch 0."""
+        """Delete the topic and create it again: same name and options, new id, empty logs, epoch 0."""
         with self.log.changed:
             self.delete_topic(name)
             old = self.deleted_topics[-1]

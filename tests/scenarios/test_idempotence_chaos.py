@@ -43,9 +43,9 @@ def _settings(rng: random.Random) -> dict[str, Any]:
         "max_in_flight_requests_per_connection": rng.choice([1, 2, 4, 5, 5]),
         "compression_type": rng.choice(["none", "none", "none", "lz4"]),
         "retry_backoff_ms": rng.choice([1, 5, 20]),
-        "request_timeout_ms": 300,
+        "request_timeout_ms": 200,
         "retries": rng.choice([3, 2_147_483_647, 2_147_483_647]),
-        "delivery_timeout_ms": rng.choice([700, 3000, 3000]),
+        "delivery_timeout_ms": rng.choice([600, 2000, 2000]),
         "max_block_ms": 3000,
         "metadata_max_age_ms": rng.choice([50, 5000]),
     }
