@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kproducer import KafkaError, MetadataTimeoutError
 from kproducer.broker_errors import error_for_code
 from tests.fakebroker import Close, FakeCluster, Reply, RequestContext, faults
+from tests.fakebroker.key00_produce import Refusal
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 
@@ -398,3 +400,24 @@ def test_localhost_with_several_addresses_finds_the_one_that_listens(
     port = cluster.brokers[1].port
     producer = stage.producer(cluster, bootstrap_servers=[f"localhost:{port}"])
     assert producer.send().metadata().offset == 0
+
+
+def test_a_broker_that_names_newer_and_newer_leader_epochs_is_backed_off_from(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    epochs = itertools.count(1)
+
+    def refuse(context: RequestContext) -> Reply:
+        answer = context.answer(refuse=lambda _topic, _partition: Refusal(6, None))
+        assert isinstance(answer, Reply)
+        assert answer.message is not None
+        for topic in answer.message.responses:
+            for entry in topic.partition_responses:
+                entry.current_leader.leader_id, entry.current_leader.leader_epoch = 1, next(epochs)
+        return answer
+
+    cluster.control(PRODUCE, refuse, times=None)
+    producer = stage.producer(cluster, request_timeout_ms=500, delivery_timeout_ms=1000)
+    producer.send().error()
+    # Two requests for each backoff of 20 ms at least, jitter included. It was thousands.
+    assert len(cluster.requests(PRODUCE)) <= 150
