@@ -57,7 +57,7 @@ class _Writing:
     # -- of exactly-once writes: for tests that look at each step, or put something between ------------
 
     def on_step(self, name: str) -> None:
-        """Called before each step of the protocols. A writer with its own commits the first task alone."""
+        """Called before each step of the protocols."""
 
     def task_kafka(self, port: TaskKafka) -> TaskKafka:
         """What a task talks to Kafka with."""
@@ -104,15 +104,13 @@ class _Writing:
             )
 
     def _exactly_once(self) -> SparkWrite:
-        from kproducer.spark.exactly_once.ports import unobserved
         from kproducer.spark.exactly_once.spark_write import SparkWrite
 
-        is_observed = type(self).on_step is not _Writing.on_step
         return SparkWrite(
             self._columns,
             self._options,
             None if isinstance(self, DataSourceStreamWriter) else self._unnamed,
-            self.on_step if is_observed else unobserved,
+            self.on_step,
             self.task_kafka,
             self.driver_kafka,
         )

@@ -20,6 +20,7 @@ from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from tests.support.committed_records import read_committed
+from tests.support.divided_commit import DividedCommit
 from tests.support.reader import iterate_topic
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
@@ -111,11 +112,10 @@ def test_a_replay_recognises_what_is_committed_and_fences_the_rest(write):
     port = KafkaDriver(write.options, write.sessions)
 
     def stop(step):
-        if step == "commit_rest":
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        DriverProtocol(port, on_step=stop).commit(first, 0)
+        DriverProtocol(DividedCommit(port, stop)).commit(first, 0)
     again = write.tasks([["a"], ["b"], ["c"]], run="run-2")
     assert [type(each) for each in again] == [RepeatedTask, PreparedTask, PreparedTask]
     write.commit(again)

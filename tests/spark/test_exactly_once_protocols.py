@@ -25,6 +25,7 @@ from kproducer.spark.exactly_once.marker import Decision, Marker
 from kproducer.spark.exactly_once.task_messages import EmptyTask, PreparedTask, RepeatedTask
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from tests.spark.memory_kafka import MemoryDriver, MemoryKafka, MemoryTask, Rows, SumOfRows
+from tests.support.divided_commit import COMMIT_REST, DividedCommit
 
 STREAM = WriteIdentity(WriteKind.STREAM, "query", "k")
 NAMED = WriteIdentity(WriteKind.NAMED, "nightly", "k")
@@ -47,8 +48,8 @@ DRIVER_STEPS = [
     "decision",
     "fence_tasks",
     "decide",
-    "commit_first",
-    "commit_rest",
+    "commit",
+    COMMIT_REST,
     "confirm",
     "committed",
 ]
@@ -72,9 +73,11 @@ class World:
         return [self.task(task, rows, number, run) for task, rows in enumerate(partitions)]
 
     def commit(self, messages, number=None, on_step=None, **options):
+        port = MemoryDriver(self.kafka)
         if on_step is not None:
             options["on_step"] = on_step
-        DriverProtocol(MemoryDriver(self.kafka), **options).commit(messages, number)
+            port = DividedCommit(port, on_step)
+        DriverProtocol(port, **options).commit(messages, number)
 
     def write(self, partitions, number=0, run="run-1", **options):
         self.commit(self.tasks(partitions, number, run), number, **options)
@@ -103,6 +106,14 @@ def test_rows_are_seen_once_the_driver_has_committed_and_not_before(world):
     assert world.visible == []
     world.commit([pickle.loads(pickle.dumps(each)) for each in messages], 0)
     assert world.visible == ["a", "b", "c"]
+
+
+def test_all_tasks_are_committed_at_once_whether_somebody_looks_or_not(world):
+    for number, options in enumerate(({}, {"on_step": lambda step: None})):
+        port = MemoryDriver(world.kafka)
+        port.commit = Mock(wraps=port.commit)
+        DriverProtocol(port, **options).commit(world.tasks([["a"], ["b"], ["c"]], number), number)
+        assert [len(call.args[0]) for call in port.commit.call_args_list] == [3]
 
 
 def test_a_task_without_rows_asks_nobody(world):
@@ -143,7 +154,7 @@ def test_a_driver_that_crashes_at_any_step_is_completed_by_a_replay(world, step)
 
 def test_what_is_committed_is_not_written_again_and_what_is_not_is(world):
     with pytest.raises(Crash):
-        world.commit(world.tasks([["a"], ["b"]]), 0, crash_at("commit_rest"))
+        world.commit(world.tasks([["a"], ["b"]]), 0, crash_at(COMMIT_REST))
     again = world.tasks([["a"], ["b"]], run="run-2")
     assert [type(each) for each in again] == [RepeatedTask, PreparedTask]
     world.commit(again, 0)
@@ -207,7 +218,7 @@ def test_a_crash_while_a_committed_batch_is_repeated_in_another_division_changes
         assert steps[-1] == step
     else:
         assert step not in steps
-        assert step.startswith("commit_")
+        assert step in ("commit", COMMIT_REST)
     assert world.visible == ["a", "b", "c"]
     world.write([["a", "b", "c"]], run="run-3")
     assert world.visible == ["a", "b", "c"]
@@ -225,7 +236,7 @@ def test_a_replay_of_a_committed_batch_with_other_rows_is_refused_however_divide
 
 def test_a_replay_in_another_division_is_refused_while_a_part_is_missing(world):
     with pytest.raises(Crash):
-        world.commit(world.tasks([["a"], ["b"]]), 0, crash_at("commit_rest"))
+        world.commit(world.tasks([["a"], ["b"]]), 0, crash_at(COMMIT_REST))
     with pytest.raises(
         ReplayMismatchError, match="Of all tasks 1 rows are committed, and the repetition has 2"
     ):
@@ -245,7 +256,7 @@ def test_a_replay_in_another_division_needs_no_decision_to_be_recognised(world):
 @pytest.mark.parametrize("replay", [[[], ["a", "b"]], [["c"]]])
 def test_a_replay_that_leaves_a_committed_task_out_is_refused(world, replay):
     with pytest.raises(Crash):
-        world.commit(world.tasks([["c"], ["a"], ["b"]]), 0, crash_at("commit_rest"))
+        world.commit(world.tasks([["c"], ["a"], ["b"]]), 0, crash_at(COMMIT_REST))
     committed = ["c"]
     assert world.visible == committed
     if replay == [["c"]]:
@@ -258,7 +269,7 @@ def test_a_replay_that_leaves_a_committed_task_out_is_refused(world, replay):
 
 def test_another_division_into_tasks_is_no_matter_while_nothing_is_committed(world):
     with pytest.raises(Crash):
-        world.commit(world.tasks([["a"], ["b"], ["c"]]), 0, crash_at("commit_first"))
+        world.commit(world.tasks([["a"], ["b"], ["c"]]), 0, crash_at("commit"))
     world.write([["a", "b", "c"]], run="run-2")
     assert world.visible == ["a", "b", "c"]
     # The rest of the crashed run is fenced, so no reader waits for it and nobody can commit it.
@@ -360,7 +371,7 @@ def test_batches_without_tasks_leave_a_gap_that_only_a_new_run_cannot_explain(wo
 def test_markers_that_expired_before_the_decision_are_noticed(world):
     world.write([["a"], ["x"]], 0)
     with pytest.raises(Crash):
-        world.commit(world.tasks([["b"], ["c"]], 1), 1, crash_at("commit_rest"))
+        world.commit(world.tasks([["b"], ["c"]], 1), 1, crash_at(COMMIT_REST))
     del world.kafka.offsets[STREAM.task(0)]
     with pytest.raises(UncertainReplayError, match="fewer markers"):
         world.write([["b"], ["c"]], 1, "run-2")
@@ -453,7 +464,7 @@ def test_transactions_that_ran_out_of_time_fail_the_commit_and_a_replay_mends_it
 def test_abort_ends_what_is_prepared_and_never_what_is_committed(world):
     messages = world.tasks([["a"], ["b"], []])
     with pytest.raises(Crash):
-        world.commit(messages, 0, crash_at("commit_rest"))
+        world.commit(messages, 0, crash_at(COMMIT_REST))
     DriverProtocol(MemoryDriver(world.kafka)).abort([*messages, None])
     assert world.visible == ["a"]
     assert {each.state for each in world.kafka.transactions.values()} <= {"committed", "aborted", "none"}

@@ -107,10 +107,22 @@ def failing_format(spark, tmp_path) -> str:
         from kproducer.spark.data_source import KafkaProducerDataSource
         from kproducer.spark.writers import batch_writer_class, stream_writer_class
 
+        class Halfway:
+            def __init__(self, port):
+                self.port = port
+
+            def commit(self, prepared):
+                self.port.commit(prepared[:1])
+                raise RuntimeError("halfway")
+
+            def __getattr__(self, name):
+                return getattr(self.port, name)
+
         class Fails:
+            def driver_kafka(self, port):
+                return Halfway(port) if os.path.exists(flag) else port
+
             def on_step(self, name):
-                if name == "commit_rest" and os.path.exists(flag):
-                    raise RuntimeError("halfway")
                 if os.path.exists(f"{flag}-task"):
                     self.fail_task(name, TaskContext.get())
 

@@ -44,9 +44,9 @@ LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 SETTLE_SECONDS = 180.0
 #: Steps in a task and in the driver's commit: at each, the process that comes there is killed.
 TASK_STEPS = ("marker", "send", "add_marker", "prepare", "prepared")
-DRIVER_STEPS = ("fence_driver", "decide", "commit_first", "commit_rest", "confirm", "committed")
+DRIVER_STEPS = ("fence_driver", "decide", "commit", "commit_rest", "confirm", "committed")
 #: At each of these everything is killed, another time.
-LAST_STEPS = ("prepared", "commit_first", "commit_rest", "committed")
+LAST_STEPS = ("prepared", "commit", "commit_rest", "committed")
 #: Where a driver stands still until another has taken over, and then goes on.
 ZOMBIE_STEPS = ("prepare", "decide", "commit_rest")
 #: A step of a task comes several times in a batch: not always the first of them.

@@ -12,10 +12,11 @@ from typing import Any
 
 from kproducer.spark import KafkaProducerDataSource
 from kproducer.spark.writers import stream_writer_class
+from tests.support.divided_commit import COMMIT_REST, DividedCommit
 from tests.support.step_trap import StepTrap
 
 #: Of the steps of the protocol, those that the sink which writes at least once has too.
-AT_LEAST_ONCE_STEPS = ("prepared", "commit_first", "committed")
+AT_LEAST_ONCE_STEPS = ("prepared", "commit", "committed")
 FOLDER = "EXACTLY_ONCE_FOLDER"
 BREAKAGE = "EXACTLY_ONCE_BREAKAGE"
 
@@ -30,19 +31,18 @@ class TrappedSource(KafkaProducerDataSource):
     def stream_writer_class(self) -> type[Any]:
         if os.environ.get(BREAKAGE) == "delivery":
             return TrappedAtLeastOnce
-        # Without a trap everything is committed at once, as it is in earnest.
-        return Trapped if trap().is_set() else Untrapped
+        return Trapped
 
 
-class Untrapped(stream_writer_class()):  # type: ignore[misc]
-    """The writer as it is, unless it is broken."""
+class Trapped(stream_writer_class()):  # type: ignore[misc]
+    """Looks for a trap at each step; the writer as it is otherwise, unless it is broken."""
 
     def task_kafka(self, port: Any) -> Any:
         return _WithoutMarkers(port) if os.environ.get(BREAKAGE) == "markers" else port
 
-
-class Trapped(Untrapped):
-    """Looks for a trap at each step."""
+    def driver_kafka(self, port: Any) -> Any:
+        # For no other trap: all tasks are committed at once then, as without one.
+        return DividedCommit(port, self.on_step) if trap().is_set_at(COMMIT_REST) else port
 
     def on_step(self, name: str) -> None:
         trap().on_step(name)
@@ -57,7 +57,7 @@ class TrappedAtLeastOnce(stream_writer_class()):  # type: ignore[misc]
         return message
 
     def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
-        trap().on_step("commit_first")
+        trap().on_step("commit")
         super().commit(messages, batchId)
         trap().on_step("committed")
 

@@ -49,9 +49,12 @@ class StepTrap:
 
     # -- those who may be caught -----------------------------------------------------------------------
 
-    def is_set(self) -> bool:
-        """Whether somebody may be caught."""
-        return self._set.exists()
+    def is_set_at(self, step: str) -> bool:
+        """Whether somebody may be caught there."""
+        try:
+            return bool(json.loads(self._set.read_text())["step"] == step)
+        except FileNotFoundError:
+            return False
 
     def on_step(self, step: str) -> None:
         """Called at each step, just before it is taken."""

@@ -217,14 +217,8 @@ class DriverProtocol:
     def _commit(self, place: TaskPlace, prepared: Sequence[PreparedTransaction]) -> None:
         outcomes: list[KafkaError | None] = []
         if prepared:
-            self._on_step("commit_first")
-            if self._on_step is unobserved:
-                outcomes = self._port.commit(prepared)
-            else:
-                outcomes = self._port.commit(prepared[:1])
-                self._on_step("commit_rest")
-                if len(prepared) > 1:
-                    outcomes += self._port.commit(prepared[1:])
+            self._on_step("commit")
+            outcomes = self._port.commit(prepared)
         failed = [
             (transaction.transactional_id, error)
             for transaction, error in zip(prepared, outcomes, strict=True)
