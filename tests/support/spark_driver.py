@@ -84,6 +84,14 @@ class SparkDriver:
         """None: it runs."""
         return self._process.poll()
 
+    def wait(self, seconds: float) -> int:
+        """Its exit code, once it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: it has not.
+        """
+        return self._process.wait(seconds)
+
     def processes(self) -> list[int]:
         """All that are alive, the driver's Python first."""
         found = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
