@@ -1,4 +1,4 @@
-"""A name service that does not answer: whoever needs no name goes on, and nobody waits for it in the end."""
+"""A name service that does not answer: connections that need no name go on, and closing does not wait."""
 
 from __future__ import annotations
 
