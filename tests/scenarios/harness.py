@@ -206,14 +206,11 @@ class WatchedProducer:
         if self.acks == 0:
             assert metadata.offset == -1
             return
-        # The answer to a duplicate names the newest timestamp of the batch, whichever record it is.
         at_offset = [
-            (record.key, record.value, timestamp_ms)
+            (record.key, record.value, record.timestamp_ms)
             for topic in topics
             for partition in topic.partitions
-            for batch in partition.batches
-            for record in batch.records
-            for timestamp_ms in (record.timestamp_ms, max(r.timestamp_ms for r in batch.records))
+            for record in partition.records
             if partition.index == metadata.partition and record.offset == metadata.offset
         ]
         is_there = (sent.key, sent.value, metadata.timestamp_ms) in at_offset

@@ -170,3 +170,12 @@ def test_what_may_have_been_written_behind_a_gap_is_given_up(stage: Stage, clust
     assert sent[b"c"].future.exception(PATIENCE_S) is None or sent[b"c"].error().outcome is Outcome.UNKNOWN
     assert producer.send(value=b"d").metadata().offset >= 1
     assert values(cluster)[-1] == b"d"
+
+
+def test_a_recognised_batch_keeps_the_timestamps_of_its_records(stage: Stage, cluster: FakeCluster) -> None:
+    """The answer to a duplicate names the newest timestamp of the batch as log append time."""
+    producer = idempotent(stage, cluster, batch_size=16384, linger_ms=20)
+    cluster.control(PRODUCE, faults.close_after())
+    sent = [producer.send(timestamp_ms=1000 * number) for number in (3, 1, 2)]
+    assert [one.metadata().timestamp_ms for one in sent] == [3000, 1000, 2000]
+    assert len(cluster.topics["t"].partitions[0].batches) == 2
