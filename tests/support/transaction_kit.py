@@ -12,10 +12,10 @@ from typing import Any
 
 import attrs
 
-from kproducer.broker_errors import error_for_code
+from kproducer.broker_errors import MessageTooLargeError, error_for_code
 from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
-from kproducer.producer.delivery_knowledge import Knowledge, attempt_end, knowledge_after
+from kproducer.producer.delivery_knowledge import AttemptEnd, Knowledge, attempt_end, knowledge_after
 from kproducer.producer.transactions.producer_id_and_epoch import NO_SEQUENCE
 from kproducer.producer.transactions.sequence_tracker import Verdict
 from kproducer.producer.transactions.transaction_manager import TransactionManager
@@ -47,12 +47,13 @@ _HANDLERS: dict[int, Any] = {
 
 @attrs.define(eq=False)
 class Batch:
-    """A batch whose records are its number, again and again."""
+    """A batch whose records have its number as value, and their own numbers as keys."""
 
     topic_partition: TopicPartition
     record_count: int
     number: int
     transaction: int = 0
+    first_record: int = 0
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = NO_SEQUENCE
@@ -79,6 +80,11 @@ class Batch:
     @property
     def is_done(self) -> bool:
         return bool(self.endings)
+
+    @property
+    def records(self) -> range:
+        """The numbers of its records."""
+        return range(self.first_record, self.first_record + self.record_count)
 
 
 @attrs.frozen
@@ -129,6 +135,9 @@ class Kit:
         self.late: list[Sent] = []
         self.late_requests: list[tuple[int, int, Any]] = []
         self.batches: list[Batch] = []
+        self.max_attempts = 50
+        self._next_number = 0
+        self._next_record = 0
         self.request: TransactionRequest | None = None
 
     note_violation = property(lambda self: self.violations.append)
@@ -138,7 +147,9 @@ class Kit:
     def append(self, partition: int = 0, count: int = 1, transaction: int = 0) -> Batch:
         topic_partition = TopicPartition("t", partition)
         self.manager.check_send()
-        batch = Batch(topic_partition, count, len(self.batches), transaction)
+        batch = Batch(topic_partition, count, self._next_number, transaction, self._next_record)
+        self._next_number += 1
+        self._next_record += count
         self.batches.append(batch)
         self.queues[partition].append(batch)
         return batch
@@ -183,9 +194,26 @@ class Kit:
 
     def _requeue(self, batch: Batch) -> None:
         batch.attempts += 1
+        self._put_back(batch)
+
+    def _put_back(self, batch: Batch) -> None:
         queue = self.queues[batch.topic_partition.partition]
-        place = sum(1 for other in queue if other.number < batch.number)
+        place = sum(1 for other in queue if other.first_record < batch.first_record)
         queue.insert(place, batch)
+
+    def _split(self, batch: Batch) -> None:
+        """Into its first record and the others, which may be split again."""
+        parts = [attrs.evolve(batch, record_count=1, attempts=0)]
+        rest = batch.record_count - 1
+        parts.append(attrs.evolve(batch, record_count=rest, attempts=0, first_record=batch.first_record + 1))
+        for part in parts:
+            part.producer_id = part.producer_epoch = part.base_sequence = -1
+            part.endings, part.outcomes = [], []
+        place = self.batches.index(batch)
+        self.batches[place : place + 1] = parts
+        self.manager.split(batch, parts)
+        for part in parts:
+            self._put_back(part)
 
     def _succeed(self, batch: Batch) -> None:
         self.manager.succeeded(batch, self.now_ms)
@@ -198,12 +226,17 @@ class Kit:
         batch.knowledge = knowledge_after(batch.knowledge, end)
         batch.was_unknown |= batch.knowledge is Knowledge.UNKNOWN
         if batch.is_done:
-            self.manager.failed(batch, error, batch.knowledge.outcome)
+            if end is AttemptEnd.DUPLICATE:
+                self.manager.succeeded(batch, self.now_ms)
+            else:
+                self.manager.failed(batch, error, batch.knowledge.outcome)
             return
         verdict = self.manager.verdict(batch, end, error)
         if verdict is Verdict.WRITTEN:
             self._succeed(batch)
-        elif verdict is Verdict.RETRY and batch.attempts < 50:
+        elif isinstance(error, MessageTooLargeError) and batch.record_count > 1:
+            self._split(batch)
+        elif verdict is Verdict.RETRY and batch.attempts < self.max_attempts:
             self._requeue(batch)
         else:
             self._fail(batch, error)
@@ -250,7 +283,8 @@ class Kit:
             return found, -1
         offset = partition.next_offset
         records = tuple(
-            StoredRecord(offset + i, 0, None, b"%d" % batch.number, ()) for i in range(batch.record_count)
+            StoredRecord(offset + i, 0, b"%d" % number, b"%d" % batch.number, ())
+            for i, number in enumerate(batch.records)
         )
         stored = StoredBatch(
             offset, b"", records, 0, -1, 1, 1, 1, *sent.producer, sent.base_sequence, batch.is_transactional
@@ -262,10 +296,10 @@ class Kit:
         )
         return 0, offset
 
-    def answer(self, partition: int, code: int | None = None, applied: bool = False) -> None:
-        """Answer the oldest Produce request: truly, or with an error, before which it may have been
-        applied."""
-        sent = self.on_the_wire[partition].pop(0)
+    def answer(self, partition: int, code: int | None = None, applied: bool = False, place: int = 0) -> None:
+        """Answer a Produce request, usually the oldest: truly, or with an error, before which it may have
+        been applied."""
+        sent = self.on_the_wire[partition].pop(place)
         batch = sent.batch
         if code is None or applied:
             true_code, _ = self.apply(sent)
@@ -285,10 +319,23 @@ class Kit:
         for sent in lost:
             self._failed_attempt(sent.batch, DisconnectedError("gone"))
 
+    def not_transmitted(self, partition: int, place: int) -> None:
+        """A request does not leave the process."""
+        sent = self.on_the_wire[partition].pop(place)
+        self._failed_attempt(sent.batch, KafkaError("not sent").with_outcome(Outcome.NOT_SENT))
+
     def late_arrival(self) -> None:
-        """What was under way on a connection that we gave up arrives after all."""
+        """What was under way on a connection that we gave up arrives after all.
+
+        Not once the partition has batches of another producer id, which fences nothing: docs/transactions.md
+        names that limit.
+        """
         if self.late:
-            self.apply(self.late.pop(0))
+            sent = self.late.pop(0)
+            batches = self.partition(sent.batch.topic_partition.partition).batches
+            is_replaced = bool(batches) and batches[-1].producer_id != sent.producer.producer_id
+            if self.manager.is_transactional or not is_replaced:
+                self.apply(sent)
 
     # -- coordinators ----------------------------------------------------------------------------------
 
@@ -373,6 +420,11 @@ class Kit:
     def log(self, partition: int = 0) -> list[int]:
         """Numbers of the batches in a partition's log."""
         return [int(batch.records[0].value or b"-1") for batch in self.partition(partition).batches]
+
+    def record_log(self, partition: int = 0) -> list[int]:
+        """Numbers of the records in a partition's log."""
+        batches = self.partition(partition).batches
+        return [int(record.key or b"-1") for batch in batches for record in batch.records]
 
     def committed(self, partition: int = 0) -> list[int]:
         """Numbers of the batches a read_committed consumer sees, each once for each time it is there."""

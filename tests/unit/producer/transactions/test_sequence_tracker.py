@@ -370,6 +370,30 @@ def test_after_a_batch_that_is_certainly_not_written_numbering_starts_over(outco
     assert tracker._partitions[TP].producer.epoch == 1
 
 
+@pytest.mark.parametrize("outcome", [Outcome.REJECTED, Outcome.NOT_SENT])
+def test_what_is_behind_a_batch_that_is_certainly_not_written_is_numbered_again_at_once(
+    outcome: Outcome,
+) -> None:
+    tracker, (a, b) = tracker_with(2)
+    assert came_back(tracker, b, _E.OUT_OF_ORDER) is Verdict.RETRY
+    a.in_flight = False
+    tracker.failed(a, outcome)
+    assert not may_drain(tracker, b)
+    assert tracker.resolve() == []
+    assert numbers([b]) == [(1, 0)]
+    assert may_drain(tracker, b)
+
+
+def test_the_first_of_two_gaps_counts() -> None:
+    tracker, (a, b, c) = tracker_with(3)
+    refused_for_good(tracker, a)
+    refused_for_good(tracker, c)
+    assert came_back(tracker, b, _E.REJECTED) is Verdict.RETRY
+    assert not may_drain(tracker, b)
+    tracker.resolve()
+    assert numbers([b]) == [(1, 0)]
+
+
 def test_batches_before_a_gap_go_on_under_their_numbers() -> None:
     tracker, (a, b, c) = tracker_with(3)
     assert came_back(tracker, a, _E.REJECTED) is Verdict.RETRY
@@ -439,6 +463,37 @@ def test_after_the_last_epoch_another_id_is_requested() -> None:
     assert may_drain(tracker, batch)
     assert not may_drain(tracker, behind)
     assert not tracker.needs_new_id
+
+
+def test_another_id_is_met_with_one_batch_by_every_leader() -> None:
+    tracker, batches = tracker_with(1)
+    tracker.set_producer(ProducerIdAndEpoch(8, 0))
+    first, second = Batch(TP, 2, 2), Batch(TP, 2, 3)
+    assert not tracker.may_drain(first, NOW_MS)
+    # Of the old id, whose batches are all resolved before the first of the new one goes out.
+    acknowledged(tracker, batches[0])
+    assert tracker.may_drain(first, NOW_MS)
+    tracker.drained(first)
+    first.in_flight = True
+    assert (first.producer_id, first.base_sequence) == (8, 0)
+    assert not tracker.may_drain(second, NOW_MS)
+    acknowledged(tracker, first)
+    assert tracker.may_drain(second, NOW_MS)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_another_id_has_written_does_not_count(is_late: bool) -> None:
+    """An acknowledgement of the old id says nothing about the new one, whenever it comes."""
+    tracker, batches = tracker_with(1)
+    if not is_late:
+        acknowledged(tracker, batches[0])
+    tracker.set_producer(ProducerIdAndEpoch(8, 0))
+    if is_late:
+        acknowledged(tracker, batches[0])
+    first, second = Batch(TP, 2, 2), Batch(TP, 2, 3)
+    tracker.drained(first)
+    assert first.producer_id == 8
+    assert not tracker.may_drain(second, NOW_MS)
 
 
 def test_the_parts_of_a_split_batch_share_its_numbers() -> None:

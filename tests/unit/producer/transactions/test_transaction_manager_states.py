@@ -79,6 +79,20 @@ class ProducerMachine(RuleBasedStateMachine):
     def a_connection_ends(self, data: Any, applied: int, late: int) -> None:
         self.kit.disconnect(self._waiting_partition(data), applied, late)
 
+    @precondition(lambda self: any(self.kit.on_the_wire.values()))
+    @rule(data=st.data(), code=st.sampled_from([None, *NOT_WRITTEN_CODES]))
+    def another_leader_answers_first(self, data: Any, code: int | None) -> None:
+        """The leader has moved between two batches: they are on two connections."""
+        partition = self._waiting_partition(data)
+        place = data.draw(st.integers(0, len(self.kit.on_the_wire[partition]) - 1))
+        self.kit.answer(partition, code, place=place)
+
+    @precondition(lambda self: any(self.kit.on_the_wire.values()))
+    @rule(data=st.data())
+    def a_request_is_not_transmitted(self, data: Any) -> None:
+        partition = self._waiting_partition(data)
+        self.kit.not_transmitted(partition, len(self.kit.on_the_wire[partition]) - 1)
+
     @precondition(lambda self: self.kit.late)
     @rule()
     def a_request_arrives_late(self) -> None:
@@ -134,7 +148,7 @@ class ProducerMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_written_twice_or_out_of_order(self) -> None:
         for index in range(PARTITIONS):
-            log = self.kit.log(index)
+            log = self.kit.record_log(index)
             assert log == sorted(set(log))
 
     @invariant()
@@ -142,13 +156,14 @@ class ProducerMachine(RuleBasedStateMachine):
         for batch in self.kit.batches:
             assert len(batch.endings) <= 1
             if batch.endings == [None]:
-                assert batch.number in self.kit.log(batch.topic_partition.partition)
+                assert set(batch.records) <= set(self.kit.record_log(batch.topic_partition.partition))
 
     @invariant()
     def what_failed_for_certain_is_not_written(self) -> None:
         for batch in self.kit.batches:
             if batch.endings and batch.outcomes[0] in (Outcome.REJECTED, Outcome.NOT_SENT):
-                assert batch.number not in self.kit.log(batch.topic_partition.partition)
+                log = self.kit.record_log(batch.topic_partition.partition)
+                assert not set(batch.records) & set(log)
 
     @invariant()
     def five_batches_of_a_partition_are_open_at_most(self) -> None:
@@ -159,13 +174,20 @@ class ProducerMachine(RuleBasedStateMachine):
 class IdempotentMachine(ProducerMachine):
     """A producer without transactional id."""
 
-    @initialize(first_epoch=st.sampled_from([0, 32767, 32766]))
-    def start(self, first_epoch: int) -> None:
+    @initialize(first_epoch=st.sampled_from([0, 32767, 32766]), max_attempts=st.sampled_from([50, 2]))
+    def start(self, first_epoch: int, max_attempts: int) -> None:
         self.kit = Kit(transactional=False)
+        self.kit.max_attempts = max_attempts
         # Kafka gives 0; the epochs that are left are then used up much later.
         self.kit.coordination.transactions.first_epoch = first_epoch
         #: Partitions whose leader has forgotten the producer at a moment when it could do harm.
         self.forgotten: set[int] = set()
+
+    @precondition(lambda self: any(self.kit.on_the_wire.values()))
+    @rule(data=st.data(), code=st.sampled_from([45, 47, 59]))
+    def a_leader_lost_track(self, data: Any, code: int) -> None:
+        """As after an unclean election; it has not written the batch."""
+        self.kit.answer(self._waiting_partition(data), code)
 
     @rule(partition=st.integers(0, PARTITIONS - 1))
     def a_leader_restarts_cleanly(self, partition: int) -> None:
@@ -200,11 +222,12 @@ class IdempotentMachine(ProducerMachine):
         if not hasattr(self, "kit"):
             return
         for index in range(PARTITIONS):
-            log = self.kit.log(index)
+            log = self.kit.record_log(index)
             if index in self.forgotten:
                 # The first time that each was written is in order; only what was UNKNOWN came again.
                 again = [number for place, number in enumerate(log) if number in log[:place]]
-                assert all(self.kit.batches[number].was_unknown for number in again)
+                unknown = {n for batch in self.kit.batches if batch.was_unknown for n in batch.records}
+                assert set(again) <= unknown
                 log = list(dict.fromkeys(log))
             assert log == sorted(set(log))
 
