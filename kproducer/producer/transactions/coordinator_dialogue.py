@@ -204,7 +204,11 @@ class CoordinatorDialogue:
     def _react(
         self, request: TransactionRequest, answer: Answer, reaction: Reaction, code: int, now_ms: int
     ) -> None:
-        if reaction in (Reaction.RETRY, Reaction.RELOCATE):
+        is_replacement = self._life.transactional_id is None and self._life.sequences.producer.is_valid
+        if reaction in (Reaction.RETRY, Reaction.RELOCATE) or (
+            is_replacement and reaction is not Reaction.FENCED
+        ):
+            # Partitions whose epochs are not used up go on with the id that there is.
             self._retry(request, reaction, code, now_ms)
             self._calls.trouble = str(error_for_code(code, answer.message))
             self._note_partial_success(request, answer)

@@ -15,6 +15,7 @@ from kproducer.errors import (
     IllegalStateError,
     InvalidArgumentError,
     KafkaError,
+    Outcome,
     ProducerClosedError,
     TransactionAbortedError,
 )
@@ -641,3 +642,30 @@ def test_only_ones_own_id_is_taken_over() -> None:
     handed = prepared(kit)._replace(transactional_id="other")
     with pytest.raises(InvalidArgumentError):
         finisher(kit, handed)
+
+
+def test_another_id_that_is_refused_is_asked_for_again_after_a_pause() -> None:
+    """The other partitions go on with the id that the producer has."""
+    kit = Kit(transactional=False)
+    kit.coordination.transactions.first_epoch = 32767
+    kit.append()
+    kit.settle()
+    known, refused, behind = kit.append(), kit.append(), kit.append()
+    kit.pump()
+    kit.answer(0)
+    kit.pump()
+    kit.answer(0, 87)
+    kit.answer(0)
+    kit.pump()
+    assert kit.ask() is not None
+    kit.reply(31)
+    other = kit.append(1)
+    kit.pump()
+    assert kit.ask() is None
+    assert kit.manager.delay_ms(kit.now_ms) > 0
+    kit.answer(1)
+    assert other.endings == [None]
+    kit.settle()
+    assert known.endings == behind.endings == [None]
+    assert refused.outcomes == [Outcome.REJECTED]
+    assert kit.log(0) == [known.number - 1, known.number, behind.number]

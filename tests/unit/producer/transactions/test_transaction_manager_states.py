@@ -183,6 +183,11 @@ class IdempotentMachine(ProducerMachine):
         #: Partitions whose leader has forgotten the producer at a moment when it could do harm.
         self.forgotten: set[int] = set()
 
+    @rule()
+    def the_coordinator_refuses(self) -> None:
+        if self.kit.ask() is not None:
+            self.kit.reply(31)
+
     @precondition(lambda self: any(self.kit.on_the_wire.values()))
     @rule(data=st.data(), code=st.sampled_from([45, 47, 59]))
     def a_leader_lost_track(self, data: Any, code: int) -> None:
