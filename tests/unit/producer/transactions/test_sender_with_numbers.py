@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kproducer import AbortTransactionError, DeliveryTimeoutError, Outcome
+from kproducer import AbortTransactionError, DeliveryTimeoutError, Outcome, TransactionAbortedError
 from kproducer.producer.producer_batch import ProducerBatch
 from tests.support.scripted_client import SentRequest
 from tests.support.sender_bench import Bench, error_of, initialized_manager
@@ -260,3 +260,17 @@ def test_a_bug_while_an_answer_is_dealt_with_does_not_hold_up_the_partition(
     bench.step()
     assert later.exception(0) is None
     bench.assert_clean()
+
+
+def test_an_abort_does_not_wait_for_numbered_batches_that_were_given_up() -> None:
+    bench = Bench(transactions=initialized_manager("tx"), batch_size=0, retry_backoff_ms=60_000)
+    manager = bench.transactions
+    assert manager is not None
+    given_up = bench.send()
+    answer(bench, bench.step_one(), NOT_ENOUGH_REPLICAS)
+    bench.step()
+    manager.begin_abort()
+    assert manager.next_request(bench.clock.now_ms, False) is None
+    bench.accumulator.abort_undrained_batches(TransactionAbortedError("aborted"), sent_too=True)
+    assert error_of(given_up).outcome is Outcome.REJECTED
+    assert manager.next_request(bench.clock.now_ms, False) is not None
