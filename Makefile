@@ -36,13 +36,18 @@ lint: setup ## style and import rules
 types: setup ## mypy, strict
 	$(BIN)/mypy
 
+# Tests in two processes, each with a part of the list in its order: what they share (brokers) starts twice, not
+# for each file. JOBS=0 runs them in one.
+JOBS      ?= 2
+TEST_JOBS := -n $(JOBS) --dist worksteal
+
 test: test-native test-pure ## every test with each kernel, real brokers included (KPRODUCER_REQUIRE_KAFKA=1: or fail)
 
 test-native: native ## every test with the native core
-	KPRODUCER_KERNEL=native $(BIN)/pytest $(PYTEST_ARGS)
+	KPRODUCER_KERNEL=native $(BIN)/pytest $(TEST_JOBS) $(PYTEST_ARGS)
 
 test-pure: setup ## every test with the pure twin
-	KPRODUCER_KERNEL=pure $(BIN)/pytest $(PYTEST_ARGS)
+	KPRODUCER_KERNEL=pure $(BIN)/pytest $(TEST_JOBS) $(PYTEST_ARGS)
 
 idempotence-chaos: native ## idempotent producers under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=), and what is in the logs
 	@$(PY) -m tests.support.idempotence_chaos $(if $(SECONDS),--seconds $(SECONDS)) \

@@ -179,3 +179,22 @@ def test_a_recognised_batch_keeps_the_timestamps_of_its_records(stage: Stage, cl
     sent = [producer.send(timestamp_ms=1000 * number) for number in (3, 1, 2)]
     assert [one.metadata().timestamp_ms for one in sent] == [3000, 1000, 2000]
     assert len(cluster.topics["t"].partitions[0].batches) == 2
+
+
+def test_after_an_expiry_under_the_last_epoch_the_partition_goes_on(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    """The gap needs a new epoch, and there is none after 32767: another producer id is requested."""
+    cluster.coordination.transactions.first_epoch = 32767
+    producer = idempotent(
+        stage, cluster, request_timeout_ms=300, delivery_timeout_ms=600, max_block_ms=60_000
+    )
+    is_down = True
+    refuse = faults.refuse_produce(19)
+    cluster.control(PRODUCE, lambda context: refuse(context) if is_down else None, times=None)
+    assert producer.send().error().outcome is Outcome.REJECTED
+    is_down = False
+    sent = producer.send_many(20)
+    assert [one.metadata().offset for one in sent] == list(range(1, 21))
+    ids = {batch.producer_id for batch in cluster.topics["t"].partitions[0].batches}
+    assert len(ids) == 2
