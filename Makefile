@@ -36,18 +36,24 @@ lint: setup ## style and import rules
 types: setup ## mypy, strict
 	$(BIN)/mypy
 
-# Tests in two processes, each with a part of the list in its order: what they share (brokers) starts twice, not
-# for each file. JOBS=0 runs them in one.
-JOBS      ?= 2
+# Tests wait more than they compute, so more processes than cores run them. Each takes a contiguous part of the list:
+# brokers that many files share are started once for each process and version. JOBS=0 runs all in one process.
+JOBS      ?= 4
 TEST_JOBS := -n $(JOBS) --dist worksteal
+# What the kernel makes no difference to, and what starts processes with both kernels itself.
+NOT_FOR_PURE := --ignore tests/packaging --ignore tests/spark/exactly_once_model \
+	--ignore tests/codegen/test_kafka_agrees.py --ignore tests/codegen/test_corpus.py \
+	--ignore tests/integration/test_idempotence_chaos.py --ignore tests/integration/transactions \
+	--ignore tests/spark/test_exactly_once_kills.py --ignore tests/spark/test_exactly_once_spark.py \
+	--ignore tests/spark/test_exactly_once_speculation.py
 
-test: test-native test-pure ## every test with each kernel, real brokers included (KPRODUCER_REQUIRE_KAFKA=1: or fail)
+test: test-native test-pure ## every test with the native core, and again without where that matters, real brokers included (KPRODUCER_REQUIRE_KAFKA=1: or fail)
 
 test-native: native ## every test with the native core
 	KPRODUCER_KERNEL=native $(BIN)/pytest $(TEST_JOBS) $(PYTEST_ARGS)
 
-test-pure: setup ## every test with the pure twin
-	KPRODUCER_KERNEL=pure $(BIN)/pytest $(TEST_JOBS) $(PYTEST_ARGS)
+test-pure: setup ## every test with the pure twin, but for those of packaging, of Kafka's jars and of killed processes
+	KPRODUCER_KERNEL=pure $(BIN)/pytest $(TEST_JOBS) $(NOT_FOR_PURE) $(PYTEST_ARGS)
 
 idempotence-chaos: native ## idempotent producers under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=), and what is in the logs
 	@$(PY) -m tests.support.idempotence_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
