@@ -254,7 +254,8 @@ cdef class ArrowRows:
     def record(self, row: int) -> tuple[int, bytes | None, bytes | None, Headers | None]:
         cdef Py_ssize_t at = self._planned(row)
         cdef BlockPlan plan = self._plan
-        if plan.status[at]:
+        # A partition that is not known yet is found out last: everything else of the row is there.
+        if plan.status[at] and plan.status[at] != PARTITION_WRONG:
             raise IndexError(row)
         pairs = plan.header_bytes.pairs(&plan.headers[at])
         return plan.timestamps[at], _bytes(&plan.keys[at]), _bytes(&plan.values[at]), pairs
