@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_index.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: a66d27cd8ec85e829b2865f31ad06dc34cc89a7a6ea3f407d223ccd8d74c6a94
+# sha256 of the source: 9abd478cef04f91907891baba96dda9d75594d136556886d56abdc22543f9793
 """What a generated package's index is made of: message classes that are imported when they are asked for.
 
 A program uses few of a package's messages, and importing a module takes milliseconds.
@@ -7,14 +7,25 @@ A program uses few of a package's messages, and importing a module takes millise
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
+#: Held during an import and during a fork. A child that is forked while another thread imports a module can
+#: never import it: the lock of that module stays held by a thread that the child does not have.
+_importing = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_importing.release
+    )
+
 
 def load_message(package: str, module: str, name: str) -> type[Any]:
     """Import a message's module and return its class."""
-    found: type[Any] = getattr(import_module(f"{package}.{module}"), name)
+    with _importing:
+        found: type[Any] = getattr(import_module(f"{package}.{module}"), name)
     return found
 
 

@@ -6,6 +6,7 @@ Knows nothing of connections, and keeps no answers. Source: ours; Kafka's client
 
 from __future__ import annotations
 
+import codecs
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -45,6 +46,9 @@ class BackgroundResolver:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._threads = 0
         self._under_way: dict[tuple[str, int], Lookup] = {}
+        # getaddrinfo imports it. On one of our threads that could happen while another thread forks, and the
+        # child could then never import it.
+        codecs.lookup("idna")
 
     def begin(self, host: str, port: int) -> Lookup:
         """Look a host up, or join the lookup of it that is under way. Literal addresses are ready at once."""

@@ -294,6 +294,34 @@ def test_forking_while_other_threads_send_deadlocks_no_child(stage: Stage, clust
     assert _values(cluster).count(b"child") == 10
 
 
+def test_a_fork_in_the_middle_of_an_import_of_a_message_hangs_no_child(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    run_script(
+        cluster,
+        """
+        import faulthandler, kproducer_messages
+        begun, goes_on = threading.Event(), threading.Event()
+        class SlowFinder:
+            @staticmethod
+            def find_spec(name, path=None, target=None):
+                if name == "kproducer_messages.end_txn_request" and not begun.is_set():
+                    begun.set()
+                    goes_on.wait(60)
+        sys.meta_path.insert(0, SlowFinder)
+        os.register_at_fork(before=goes_on.set)
+        thread = threading.Thread(target=lambda: kproducer_messages.EndTxnRequest)
+        thread.start()
+        assert begun.wait(60)
+        def child():
+            faulthandler.dump_traceback_later(20, exit=True)
+            kproducer_messages.EndTxnRequest
+        assert in_child(child) == 0
+        thread.join()
+        """,
+    )
+
+
 def test_futures_from_before_the_fork_do_not_hang_the_child(stage: Stage, cluster: FakeCluster) -> None:
     run_script(
         cluster,
