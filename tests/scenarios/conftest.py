@@ -113,3 +113,11 @@ def stage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 def cluster(stage: Stage) -> FakeCluster:
     """One broker, topic "t" with one partition."""
     return stage.cluster()
+
+
+@pytest.fixture(params=[1, 2])
+def one(stage: Stage, request: pytest.FixtureRequest) -> FakeCluster:
+    """One broker, with each of the transaction protocols."""
+    cluster = stage.cluster(1, topics={"t": 2})
+    cluster.transaction_version = request.param
+    return cluster

@@ -21,26 +21,10 @@ from kproducer.producer.arrow_columns import ArrowColumns
 from kproducer.producer.send_arrow import RowRefusedError
 from tests.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
+from tests.scenarios.transactions import committed, transactional
 
 PRODUCE, END = 0, 26
 LONG_MS = 15_000
-
-
-@pytest.fixture(params=[1, 2])
-def one(stage: Stage, request: pytest.FixtureRequest) -> FakeCluster:
-    cluster = stage.cluster(1, topics={"t": 2})
-    cluster.transaction_version = request.param
-    return cluster
-
-
-def transactional(stage: Stage, cluster: FakeCluster, **config: Any) -> KafkaProducer:
-    kafka = stage.producer(cluster, **{"transactional_id": "tx", "max_block_ms": 20_000, **config}).kafka
-    kafka.init_transactions()
-    return kafka
-
-
-def committed(cluster: FakeCluster) -> list[bytes | None]:
-    return [record.value for record in cluster.committed_records("t", 0)]
 
 
 def count_slow_sends(producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch) -> list[Any]:

@@ -27,27 +27,11 @@ from kproducer import (
 from tests.fakebroker import FakeCluster, Reply, RequestContext, faults
 from tests.fakebroker.actions import Action, Handler
 from tests.scenarios.conftest import Stage
+from tests.scenarios.transactions import committed, transactional
 
 PRODUCE, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 0, 22, 24, 25, 26, 28
 GROUP = ConsumerGroupMetadata("g")
 OFFSETS = {TopicPartition("in", 0): OffsetAndMetadata(7)}
-
-
-@pytest.fixture(params=[1, 2])
-def one(stage: Stage, request: pytest.FixtureRequest) -> FakeCluster:
-    cluster = stage.cluster(1, topics={"t": 2})
-    cluster.transaction_version = request.param
-    return cluster
-
-
-def transactional(stage: Stage, cluster: FakeCluster, **config: Any) -> KafkaProducer:
-    kafka = stage.producer(cluster, **{"transactional_id": "tx", "max_block_ms": 20_000, **config}).kafka
-    kafka.init_transactions()
-    return kafka
-
-
-def committed(cluster: FakeCluster, partition: int = 0) -> list[bytes | None]:
-    return [record.value for record in cluster.committed_records("t", partition)]
 
 
 def goes_on(producer: KafkaProducer, cluster: FakeCluster) -> None:

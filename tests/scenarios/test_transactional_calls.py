@@ -29,29 +29,13 @@ from tests.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 from tests.scenarios.internals import is_ending_transaction
+from tests.scenarios.transactions import committed, transactional
 from tests.support.waiting import wait_until
 
 INIT, ADD_OFFSETS, END, COMMIT_OFFSETS = 22, 25, 26, 28
 GROUP = ConsumerGroupMetadata("g")
 PLACE = TopicPartition("in", 0)
 OFFSETS = {PLACE: OffsetAndMetadata(7, "meta", 3)}
-
-
-@pytest.fixture(params=[1, 2])
-def one(stage: Stage, request: pytest.FixtureRequest) -> FakeCluster:
-    cluster = stage.cluster(1, topics={"t": 2})
-    cluster.transaction_version = request.param
-    return cluster
-
-
-def transactional(stage: Stage, cluster: FakeCluster, **config: Any) -> KafkaProducer:
-    kafka = stage.producer(cluster, **{"transactional_id": "tx", "max_block_ms": 20_000, **config}).kafka
-    kafka.init_transactions()
-    return kafka
-
-
-def committed(cluster: FakeCluster) -> list[bytes | None]:
-    return [record.value for record in cluster.committed_records("t", 0)]
 
 
 def ends(cluster: FakeCluster) -> list[bool]:

@@ -1,0 +1,19 @@
+"""What the scenarios of transactions share: a producer that is initialized, and what its readers see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kproducer import KafkaProducer
+from tests.fakebroker import FakeCluster
+from tests.scenarios.conftest import Stage
+
+
+def transactional(stage: Stage, cluster: FakeCluster, **config: Any) -> KafkaProducer:
+    kafka = stage.producer(cluster, **{"transactional_id": "tx", "max_block_ms": 20_000, **config}).kafka
+    kafka.init_transactions()
+    return kafka
+
+
+def committed(cluster: FakeCluster, partition: int = 0) -> list[bytes | None]:
+    return [record.value for record in cluster.committed_records("t", partition)]
