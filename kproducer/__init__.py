@@ -5,9 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kproducer import free_threading  # noqa: F401  # first: it refuses interpreters that nothing else may run on
-from kproducer.broker_errors import UnsupportedVersionError
-from kproducer.config import ProducerConfig
+from kproducer.runtime import free_threading  # noqa: F401  # first: it refuses unsupported interpreters
+
+# isort: split
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AbortTransactionError,
     AuthenticationError,
@@ -41,6 +42,7 @@ from kproducer.errors import (
     SerializationError,
     TransactionAbortedError,
 )
+from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.serializers import (
     BytesSerializer,
     FloatSerializer,
@@ -53,14 +55,14 @@ from kproducer.serializers import (
 from kproducer.types import Node, PartitionInfo, RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+    from kproducer.bulk.send_many_result import SendManyResult
     from kproducer.installation import BuildInfo, build_info
     from kproducer.kafka_producer import KafkaProducer
-    from kproducer.producer.future_record_metadata import FutureRecordMetadata
-    from kproducer.producer.interceptors import ProducerRecord
-    from kproducer.producer.metrics import METRICS
-    from kproducer.producer.send_many_result import SendManyResult
-    from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
-    from kproducer.producer.transactions.open_transaction import PreparedTransaction
+    from kproducer.sender.metrics import METRICS
+    from kproducer.sending.interceptors import ProducerRecord
+    from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+    from kproducer.transactions.open_transaction import PreparedTransaction
 
 __all__ = [
     "METRICS",
@@ -125,13 +127,13 @@ _LATER = {
     "BuildInfo": "installation",
     "build_info": "installation",
     "KafkaProducer": "kafka_producer",
-    "FutureRecordMetadata": "producer.future_record_metadata",
-    "ProducerRecord": "producer.interceptors",
-    "METRICS": "producer.metrics",
-    "SendManyResult": "producer.send_many_result",
-    "ConsumerGroupMetadata": "producer.transactions.consumer_offsets",
-    "OffsetAndMetadata": "producer.transactions.consumer_offsets",
-    "PreparedTransaction": "producer.transactions.open_transaction",
+    "FutureRecordMetadata": "accumulator.future_record_metadata",
+    "ProducerRecord": "sending.interceptors",
+    "METRICS": "sender.metrics",
+    "SendManyResult": "bulk.send_many_result",
+    "ConsumerGroupMetadata": "transactions.consumer_offsets",
+    "OffsetAndMetadata": "transactions.consumer_offsets",
+    "PreparedTransaction": "transactions.open_transaction",
 }
 
 

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from kproducer import process_lifecycle
-from kproducer.bulk_calls import BulkCalls
-from kproducer.clock import Clock, SystemClock
-from kproducer.config import ProducerConfig
+from kproducer.bulk.bulk_calls import BulkCalls
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaTimeoutError, ProducerClosedError
-from kproducer.method_suggestions import PRODUCER_METHODS, no_such_attribute
-from kproducer.producer.metrics import ProducerMetrics
-from kproducer.producer.topic_wait import await_topic
-from kproducer.producer_lifecycle import refuse_in_the_middle_of_send
-from kproducer.send_arguments import checked_timeout_s
-from kproducer.transactional_calls import TransactionalCalls
+from kproducer.errors.method_suggestions import PRODUCER_METHODS, no_such_attribute
+from kproducer.runtime import process_lifecycle
+from kproducer.runtime.arguments import checked_timeout_s
+from kproducer.runtime.clock import Clock, SystemClock
+from kproducer.sender.metrics import ProducerMetrics
+from kproducer.sending.producer_lifecycle import refuse_in_the_middle_of_send
+from kproducer.sending.topic_wait import await_topic
+from kproducer.sending.transactional_calls import TransactionalCalls
 from kproducer.types import PartitionInfo
 
 if TYPE_CHECKING:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kproducer.foreign_text import printable
+from kproducer.errors.foreign_text import printable
 
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 UNKNOWN_LEADER = -1
+#: Leaves the choice of the partition to the accumulator's sticky partitioner.
+UNKNOWN_PARTITION = -1
 
 #: Headers as the wire knows them: a sequence of (name, value); the same name may come twice.
 Headers = Sequence[tuple[str, "bytes | None"]]

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import attrs
 from kproducer_messages import ApiVersionsResponse
 
-from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.errors import RemoteProtocolError
-from kproducer.guarded_logger import GuardedLogger
+from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.protocol.registry import ApiKey, api_name, supported_api_keys
+from kproducer.runtime.guarded_logger import GuardedLogger
 
 _log = GuardedLogger(__name__)
 

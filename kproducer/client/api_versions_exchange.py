@@ -16,8 +16,8 @@ import struct
 import attrs
 from kproducer_messages import ApiVersionsRequest, ApiVersionsResponse, DecodeError
 
-from kproducer.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.errors import BrokerError, DisconnectedError, KafkaError, RemoteProtocolError
+from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.protocol.registry import ApiKey, supported_versions
 from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.errors import KafkaError
+from kproducer.errors.broker_errors import UnsupportedVersionError
 
 
 class RequestBuilder(Protocol):

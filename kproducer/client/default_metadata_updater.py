@@ -15,15 +15,15 @@ from typing import Any
 from kproducer_messages import MetadataRequest, MetadataResponse
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
-from kproducer.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.client.client_request import ClientRequest
 from kproducer.client.metadata import Metadata, MetadataRequestAndVersion
 from kproducer.client.metadata_updater import MetadataClient
-from kproducer.config import ProducerConfig
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, IllegalStateError, KafkaError
-from kproducer.guarded_logger import GuardedLogger
+from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.network.selector import IdleDisconnectError
 from kproducer.protocol.registry import ApiKey, api_name, supported_versions
+from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import Node
 
 _log = GuardedLogger(__name__)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from kproducer.broker_errors import error_for_code
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.client.metadata_snapshot import (
     LEADER_NOT_AVAILABLE_CODE,
@@ -28,8 +27,9 @@ from kproducer.client.metadata_snapshot import (
     missing_partition,
 )
 from kproducer.errors import BrokerError, KafkaError
-from kproducer.foreign_text import printable
-from kproducer.guarded_logger import GuardedLogger
+from kproducer.errors.broker_errors import error_for_code
+from kproducer.errors.foreign_text import printable
+from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import Node, TopicPartition
 
 if TYPE_CHECKING:

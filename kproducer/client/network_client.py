@@ -10,7 +10,6 @@ from __future__ import annotations
 import random as random_module
 from collections.abc import Callable, Sequence
 
-from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.client.api_versions import ApiVersions, NegotiatedVersions, NodeApiVersions
 from kproducer.client.api_versions_exchange import ApiVersionsExchange, ApiVersionsRequestBuilder
 from kproducer.client.client_request import ClientRequest, ClientResponse, RequestBuilder
@@ -23,8 +22,7 @@ from kproducer.client.response_correlation import ResponseCorrelation
 from kproducer.client.selectable import Selectable
 from kproducer.client.throttling import Throttling
 from kproducer.client.unanswered_requests import UnansweredRequests
-from kproducer.clock import Clock
-from kproducer.config import ProducerConfig
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AuthenticationError,
     DisconnectedError,
@@ -35,14 +33,16 @@ from kproducer.errors import (
     RemoteProtocolError,
     RequestTimeoutError,
 )
-from kproducer.guarded_logger import GuardedLogger
-from kproducer.log_repeats import LogRepeats
+from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.network.background_resolver import BackgroundResolver, BeginLookup
 from kproducer.network.host_resolver import ResolvedAddress
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.protocol.send_builder import build_request
+from kproducer.runtime.clock import Clock
+from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.runtime.log_repeats import LogRepeats
 from kproducer.types import Node
 
 _log = GuardedLogger(__name__)

@@ -10,13 +10,13 @@ from importlib import metadata as distribution_metadata
 from kproducer.client.default_metadata_updater import DefaultMetadataUpdater
 from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import NetworkClient
-from kproducer.clock import Clock
-from kproducer.config import ProducerConfig
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import NetworkError
-from kproducer.guarded_logger import GuardedLogger
 from kproducer.network.host_resolver import canonical_addresses
 from kproducer.network.selector import Selector
 from kproducer.protocol.framing import MAX_FRAME_BYTES
+from kproducer.runtime.clock import Clock
+from kproducer.runtime.guarded_logger import GuardedLogger
 
 _log = GuardedLogger(__name__)
 

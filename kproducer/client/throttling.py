@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from kproducer.client.cluster_connection_states import ClusterConnectionStates
 from kproducer.client.in_flight_requests import InFlightRequests
-from kproducer.guarded_logger import GuardedLogger
-from kproducer.log_repeats import LogRepeats
 from kproducer.protocol.registry import ApiKey, api_name
+from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.runtime.log_repeats import LogRepeats
 
 _log = GuardedLogger(__name__)
 

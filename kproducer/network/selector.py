@@ -17,7 +17,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kproducer.clock import Clock
 from kproducer.errors import (
     DisconnectedError,
     IllegalStateError,
@@ -25,7 +24,6 @@ from kproducer.errors import (
     NetworkError,
     RemoteProtocolError,
 )
-from kproducer.guarded_logger import GuardedLogger
 from kproducer.kernel import SocketIo
 from kproducer.network.channel_io import READ, WRITE, ChannelIo
 from kproducer.network.kafka_channel import KafkaChannel
@@ -43,6 +41,8 @@ from kproducer.network.transport_layer import (
     start_connect,
 )
 from kproducer.network.wakeup import Wakeup
+from kproducer.runtime.clock import Clock
+from kproducer.runtime.guarded_logger import GuardedLogger
 
 if TYPE_CHECKING:
     from kproducer.kernel.native._socket_io import SocketIo as NativeSocketIo

@@ -87,7 +87,7 @@ def _unreachable(failures: Mapping[str, str], timeout_s: float) -> SparkWriteErr
 
 
 def _unusable(topic: str, option: str, code: int, timeout_s: float) -> SparkWriteError:
-    from kproducer.broker_errors import error_for_code
+    from kproducer.errors.broker_errors import error_for_code
 
     if code == _UNKNOWN_TOPIC:
         return SparkWriteError(

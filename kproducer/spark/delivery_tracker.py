@@ -7,8 +7,8 @@ One tracker serves one task and one producer. Knows nothing of Spark.
 
 from __future__ import annotations
 
-from kproducer.clock import Clock, SystemClock
-from kproducer.producer.future_record_metadata import ProduceRequestResult
+from kproducer.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer.runtime.clock import Clock, SystemClock
 from kproducer.spark.errors import SparkWriteError
 from kproducer.spark.write_options import with_option_names
 from kproducer.types import TopicPartition

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import attrs
 import pyarrow as pa
 
-from kproducer.clock import Clock, SystemClock
 from kproducer.errors import KafkaTimeoutError
+from kproducer.runtime.clock import Clock, SystemClock
 from kproducer.spark.delivery_tracker import DeliveryTracker
 from kproducer.spark.producer_cache import PRODUCERS, Lease, Producer, ProducerCache
 from kproducer.spark.record_batch_sender import RecordBatchSender

@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from kproducer.producer.arrow_columns import ArrowColumns
-from kproducer.producer.send_arrow import ArrowSink
+from kproducer.bulk.arrow_columns import ArrowColumns
+from kproducer.bulk.send_arrow import ArrowSink
 
 logger = logging.getLogger("kproducer.spark")
 

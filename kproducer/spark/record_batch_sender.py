@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from kproducer.bulk.arrow_columns import ArrowColumns
+from kproducer.bulk.send_arrow import RowRefusedError
 from kproducer.errors import KafkaError
-from kproducer.producer.arrow_columns import ArrowColumns
-from kproducer.producer.send_arrow import RowRefusedError
 from kproducer.spark.delivery_tracker import DeliveryTracker, failure
 from kproducer.spark.errors import SparkWriteError
 from kproducer.spark.producer_cache import Producer

@@ -16,9 +16,9 @@ from typing import Any
 
 import attrs
 
-from kproducer.config import SETTINGS, ProducerConfig
-from kproducer.config_setting import from_text, shown
-from kproducer.config_suggestions import instead_of
+from kproducer.config.producer_config import SETTINGS, ProducerConfig
+from kproducer.config.setting import from_text, shown
+from kproducer.config.suggestions import instead_of
 from kproducer.errors import ConfigError
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.exactly_once_options import (
@@ -286,7 +286,7 @@ def _setting_mistake(name: str, value: str) -> str | None:
     try:
         if attribute == "partitioner":
             # Here and not above: without a partitioner a write is planned without the kernel.
-            from kproducer.producer.partitioners import make_partitioner
+            from kproducer.sending.partitioners import make_partitioner
 
             # Kafka's own Java classes have counterparts under their names; others cannot run here.
             make_partitioner(value)

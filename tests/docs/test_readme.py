@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kproducer.config import configuration_table
+from kproducer.config.producer_config import configuration_table
 from tests.support.mock_cluster import MockCluster
 
 README = Path(__file__).parents[2] / "README.md"

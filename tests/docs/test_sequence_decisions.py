@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kproducer.producer.delivery_knowledge import TRANSITIONS, AttemptEnd, Knowledge
+from kproducer.transactions.delivery_knowledge import TRANSITIONS, AttemptEnd, Knowledge
 
 PAGE = (Path(__file__).parents[2] / "docs" / "transactions.md").read_text()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kproducer.producer.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
+from kproducer.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
 
 PAGE = Path(__file__).parents[2] / "docs" / "transactions.md"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kproducer import KafkaProducer
-from kproducer.broker_errors import InvalidTimestampError, MessageTooLargeError
 from kproducer.errors import KafkaError, Outcome
+from kproducer.errors.broker_errors import InvalidTimestampError, MessageTooLargeError
 from tests.support.reader import read_topic
 from tests.support.topics import create_topic, delete_topic
 

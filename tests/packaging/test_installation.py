@@ -11,7 +11,8 @@ from importlib.metadata import version
 import pytest
 
 import kproducer
-from kproducer import free_threading, kernel
+from kproducer import kernel
+from kproducer.runtime import free_threading
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -24,7 +24,7 @@ from kproducer import (
     TransactionAbortedError,
     UnsupportedVersionError,
 )
-from kproducer.coordinators.coordinator_session import CoordinatorSession
+from kproducer.transactions.coordinator_session import CoordinatorSession
 from tests.fakebroker import Close, FakeCluster, RequestContext, faults
 from tests.fakebroker.transaction_coordinator import NO_PRODUCER, Producer
 from tests.scenarios.conftest import Stage

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kproducer import BrokerError, Outcome
-from kproducer.broker_errors import ClusterAuthorizationFailedError, MessageTooLargeError
+from kproducer.errors.broker_errors import ClusterAuthorizationFailedError, MessageTooLargeError
 from tests.fakebroker import FakeCluster, Hold, Reply, RequestContext, faults
 from tests.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage

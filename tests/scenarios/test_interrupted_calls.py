@@ -8,10 +8,10 @@ import itertools
 import threading
 
 from kproducer import CloseTimeoutError, KafkaProducer, ProducerClosedError
-from kproducer.producer.record_accumulator import RecordAccumulator
-from kproducer.producer.sender import Sender
-from kproducer.producer_engine import ProducerEngine
-from kproducer.producer_lifecycle import ProducerLifecycle
+from kproducer.accumulator.record_accumulator import RecordAccumulator
+from kproducer.engine.producer_engine import ProducerEngine
+from kproducer.sender.sender import Sender
+from kproducer.sending.producer_lifecycle import ProducerLifecycle
 from tests.fakebroker import FakeCluster, faults
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage

@@ -114,10 +114,16 @@ def test_a_filter_that_raises(stage: Stage, cluster: FakeCluster, logger: loggin
             raise SystemExit
         return True
 
-    for name in ("sender", "batch_completion", "producer_batch"):
-        logging.getLogger(f"kproducer.producer.{name}").addFilter(fail)
-    for name in ("network_client", "connection_troubles", "metadata", "default_metadata_updater"):
-        logging.getLogger(f"kproducer.client.{name}").addFilter(fail)
+    for name in (
+        "sender.sender",
+        "sender.batch_completion",
+        "accumulator.producer_batch",
+        "client.network_client",
+        "client.connection_troubles",
+        "client.metadata",
+        "client.default_metadata_updater",
+    ):
+        logging.getLogger(f"kproducer.{name}").addFilter(fail)
     try:
         _live_through_faults(stage, cluster)
     finally:

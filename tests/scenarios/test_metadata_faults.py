@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from kproducer import KafkaError, MetadataTimeoutError
-from kproducer.broker_errors import error_for_code
+from kproducer.errors.broker_errors import error_for_code
 from tests.fakebroker import Close, FakeCluster, Reply, RequestContext, faults
 from tests.fakebroker.key00_produce import Refusal
 from tests.scenarios.conftest import Stage

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kproducer import CloseTimeoutError, KafkaError, Outcome, ProducerConfig
-from kproducer.coordinators.coordinator_session import CoordinatorSession
+from kproducer.transactions.coordinator_session import CoordinatorSession
 from tests.fakebroker import FakeCluster
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S

@@ -25,7 +25,7 @@ from kproducer import (
     SendManyResult,
     SerializationError,
 )
-from kproducer.broker_errors import InvalidTopicError, error_for_code
+from kproducer.errors.broker_errors import InvalidTopicError, error_for_code
 from tests.fakebroker import FakeCluster, faults
 from tests.fakebroker.model import StoredRecord
 from tests.scenarios.conftest import Stage

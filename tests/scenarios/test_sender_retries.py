@@ -9,7 +9,7 @@ import random
 import pytest
 
 from kproducer import DeliveryTimeoutError, Outcome
-from kproducer.broker_errors import error_for_code
+from kproducer.errors.broker_errors import error_for_code
 from tests.fakebroker import Close, FakeCluster, Hold, Reply, RequestContext, faults
 from tests.fakebroker.key00_produce import Refusal
 from tests.scenarios.conftest import Stage

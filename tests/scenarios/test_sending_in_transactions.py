@@ -17,8 +17,8 @@ from kproducer import (
     ProducerClosedError,
     SerializationError,
 )
-from kproducer.producer.arrow_columns import ArrowColumns
-from kproducer.producer.send_arrow import RowRefusedError
+from kproducer.bulk.arrow_columns import ArrowColumns
+from kproducer.bulk.send_arrow import RowRefusedError
 from tests.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.transactions import committed, transactional

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kproducer import BrokerError, Outcome
-from kproducer.broker_errors import OutOfOrderSequenceNumberError
+from kproducer.errors.broker_errors import OutOfOrderSequenceNumberError
 from tests.fakebroker import FakeCluster, Hold, RequestContext, faults
 from tests.fakebroker.actions import Action, Handler, Silence
 from tests.scenarios.conftest import Stage

@@ -23,7 +23,7 @@ from kproducer import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from kproducer.producer.producer_batch import ProducerBatch
+from kproducer.accumulator.producer_batch import ProducerBatch
 from tests.fakebroker import FakeCluster, RequestContext, faults
 from tests.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage
@@ -284,7 +284,7 @@ def test_an_abort_that_times_out_does_not_hide_why_the_block_was_left(
     one.control(END, faults.hold_before(gate))
     producer = transactional(stage, one, max_block_ms=300)
     with (
-        caplog.at_level(logging.WARNING, "kproducer.transactional_calls"),
+        caplog.at_level(logging.WARNING, "kproducer.sending.transactional_calls"),
         pytest.raises(ZeroDivisionError),
     ):
         run_block(producer, raises(ZeroDivisionError()))

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from kproducer.broker_errors import UnsupportedVersionError
+from kproducer.errors.broker_errors import UnsupportedVersionError
 from tests.fakebroker import Close, FakeCluster, Stall, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S

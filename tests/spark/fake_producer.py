@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer.bulk.send_arrow import ArrowProducer, ArrowSink
 from kproducer.errors import KafkaError
-from kproducer.producer.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
-from kproducer.producer.send_arrow import ArrowProducer, ArrowSink
 from kproducer.types import TopicPartition
 
 _PARTITIONS = 10

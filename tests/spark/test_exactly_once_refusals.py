@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
-from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
 from kproducer.spark.exactly_once import kafka_ports
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
@@ -20,6 +19,7 @@ from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
+from kproducer.transactions.consumer_offsets import OffsetAndMetadata
 from kproducer.types import TopicPartition
 from tests.fakebroker import FakeCluster, faults
 from tests.spark.memory_kafka import SumOfRows

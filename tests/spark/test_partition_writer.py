@@ -12,6 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql import types as t
 
 from kproducer import KafkaProducer
+from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.errors import (
     KafkaTimeoutError,
     NetworkError,
@@ -19,7 +20,6 @@ from kproducer.errors import (
     ProducerClosedError,
     RecordTooLargeError,
 )
-from kproducer.producer.future_record_metadata import ProduceRequestResult
 from kproducer.spark import partition_writer, writers
 from kproducer.spark.delivery_tracker import DeliveryTracker
 from kproducer.spark.errors import SparkWriteError

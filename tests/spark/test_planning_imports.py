@@ -35,7 +35,12 @@ def test_planning_a_write_imports_neither_producer_nor_kernel_nor_arrow() -> Non
     heavy = (
         "kproducer.kafka_producer",
         "kproducer.kernel",
-        "kproducer.producer",
+        "kproducer.accumulator",
+        "kproducer.bulk",
+        "kproducer.engine",
+        "kproducer.sender",
+        "kproducer.sending",
+        "kproducer.transactions",
         "kproducer.client",
         "kproducer_messages",
         "pyarrow",

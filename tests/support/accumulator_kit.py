@@ -5,6 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kproducer.accumulator.buffer_pool import BufferPool
+from kproducer.accumulator.compression_settings import largest_batch_buffer_bytes
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer.accumulator.producer_batch import ProducerBatch
+from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.client.metadata_snapshot import (
     ZERO_TOPIC_ID,
     MetadataSnapshot,
@@ -12,12 +17,7 @@ from kproducer.client.metadata_snapshot import (
     TopicMetadata,
     available_partitions,
 )
-from kproducer.config import ProducerConfig
-from kproducer.producer.buffer_pool import BufferPool
-from kproducer.producer.compression_settings import largest_batch_buffer_bytes
-from kproducer.producer.future_record_metadata import FutureRecordMetadata
-from kproducer.producer.producer_batch import ProducerBatch
-from kproducer.producer.record_accumulator import RecordAccumulator
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.types import Node, TopicPartition
 from tests.support.manual_clock import ManualClock
 

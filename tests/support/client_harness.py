@@ -12,7 +12,7 @@ from kproducer_messages.api_versions_response import ApiVersion
 from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.client.metadata_updater import MetadataClient
 from kproducer.client.network_client import NetworkClient
-from kproducer.config import ProducerConfig
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import KafkaError
 from kproducer.network.background_resolver import BeginLookup
 from kproducer.network.host_resolver import ResolvedAddress

@@ -14,9 +14,9 @@ from kproducer_messages.produce_response import (
     TopicProduceResponse,
 )
 
-from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.errors import KafkaError
+from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.types import Node
 
 

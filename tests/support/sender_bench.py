@@ -15,15 +15,15 @@ from kproducer import (
     KafkaError,
     ProducerConfig,
 )
-from kproducer.producer.buffer_pool import BufferPool
-from kproducer.producer.compression_settings import largest_batch_buffer_bytes
-from kproducer.producer.future_record_metadata import FutureRecordMetadata
-from kproducer.producer.producer_metadata import ProducerMetadata
-from kproducer.producer.record_accumulator import RecordAccumulator
-from kproducer.producer.sender import Sender
-from kproducer.producer.transactions.producer_id_and_epoch import ProducerIdAndEpoch
-from kproducer.producer.transactions.transaction_manager import TransactionManager
-from kproducer.producer.transactions.transaction_state import TransactionState
+from kproducer.accumulator.buffer_pool import BufferPool
+from kproducer.accumulator.compression_settings import largest_batch_buffer_bytes
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer.accumulator.record_accumulator import RecordAccumulator
+from kproducer.sender.producer_metadata import ProducerMetadata
+from kproducer.sender.sender import Sender
+from kproducer.transactions.producer_id_and_epoch import ProducerIdAndEpoch
+from kproducer.transactions.transaction_manager import TransactionManager
+from kproducer.transactions.transaction_state import TransactionState
 from tests.support.manual_clock import ManualClock
 from tests.support.scripted_client import ScriptedClient, SentRequest
 

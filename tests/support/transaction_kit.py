@@ -12,14 +12,14 @@ from typing import Any
 
 import attrs
 
-from kproducer.broker_errors import MessageTooLargeError, error_for_code
 from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
-from kproducer.producer.delivery_knowledge import AttemptEnd, Knowledge, attempt_end, knowledge_after
-from kproducer.producer.transactions.producer_id_and_epoch import NO_SEQUENCE
-from kproducer.producer.transactions.sequence_tracker import Verdict
-from kproducer.producer.transactions.transaction_manager import TransactionManager
-from kproducer.producer.transactions.transaction_requests import TransactionRequest
+from kproducer.errors.broker_errors import MessageTooLargeError, error_for_code
+from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge, attempt_end, knowledge_after
+from kproducer.transactions.producer_id_and_epoch import NO_SEQUENCE
+from kproducer.transactions.sequence_tracker import Verdict
+from kproducer.transactions.transaction_manager import TransactionManager
+from kproducer.transactions.transaction_requests import TransactionRequest
 from kproducer.types import TopicPartition
 from tests.fakebroker import (
     key10_find_coordinator,

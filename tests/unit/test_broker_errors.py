@@ -9,7 +9,8 @@ import warnings
 
 import pytest
 
-from kproducer import broker_errors, errors
+from kproducer import errors
+from kproducer.errors import broker_errors
 
 NEWEST_CODE = 133
 

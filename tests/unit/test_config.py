@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer import ConfigError, IntegerSerializer, KafkaProducer, ProducerConfig
-from kproducer.config import SETTINGS, configuration_table
+from kproducer.config.producer_config import SETTINGS, configuration_table
 
 SERVERS = "localhost:9092"
 PASSWORD = "hunter2"

@@ -34,13 +34,13 @@ from kproducer import (
     RecordMetadata,
     RecordTooLargeError,
     SerializationError,
-    process_lifecycle,
 )
-from kproducer.broker_errors import InvalidTopicError
+from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.client import new_network_client
+from kproducer.engine.producer_engine import ProducerEngine
+from kproducer.errors.broker_errors import InvalidTopicError
 from kproducer.network.selector import Selector
-from kproducer.producer.producer_batch import ProducerBatch
-from kproducer.producer_engine import ProducerEngine
+from kproducer.runtime import process_lifecycle
 from tests.fakebroker import FakeCluster, faults
 from tests.support.loopback import closed_port
 from tests.support.mock_cluster import MockCluster

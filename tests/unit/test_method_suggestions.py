@@ -7,13 +7,13 @@ import copy
 import pytest
 
 from kproducer import FutureRecordMetadata, KafkaProducer, SendManyResult, TopicPartition
-from kproducer.method_suggestions import (
+from kproducer.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer.errors.method_suggestions import (
     FUTURE_METHODS,
     PRODUCER_METHODS,
     SEND_MANY_RESULT_METHODS,
     no_such_attribute,
 )
-from kproducer.producer.future_record_metadata import ProduceRequestResult
 
 
 def test_names_that_have_a_hint_do_not_exist() -> None:

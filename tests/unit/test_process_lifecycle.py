@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 
-from kproducer import process_lifecycle
+from kproducer.runtime import process_lifecycle
 
 
 class Managed:
@@ -82,7 +82,7 @@ def test_a_child_of_multiprocessing_closes_its_producers_at_its_end() -> None:
     script = """
         import multiprocessing
 
-        from kproducer import process_lifecycle
+        from kproducer.runtime import process_lifecycle
 
 
         class Managed:

@@ -6,7 +6,7 @@ import inspect
 
 import kproducer
 from kproducer import errors
-from kproducer.producer.metrics import METRICS
+from kproducer.sender.metrics import METRICS
 
 PUBLIC_NAMES = [
     "METRICS",

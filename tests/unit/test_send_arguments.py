@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kproducer import InvalidArgumentError, KafkaProducer, ProducerConfig
-from kproducer.send_arguments import LONGEST_WAIT_S, checked_timeout_s
+from kproducer.runtime.arguments import LONGEST_WAIT_S, checked_timeout_s
 
 NO_TIMEOUTS: list[Any] = ["5", b"5", True, float("nan"), (1,), {}]
 

@@ -1,6 +1,6 @@
 # How the fate of a batch reaches those who sent its records, for the other compiled rooms.
 
-# The decided outcome of a batch, as kproducer.producer.future_record_metadata keeps it; guarded by its lock.
+# The decided outcome of a batch, as kproducer.accumulator.future_record_metadata keeps it; guarded by its lock.
 cdef class BatchOutcome:
     cdef public object topic_partition
     cdef public object error

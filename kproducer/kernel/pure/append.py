@@ -21,11 +21,11 @@ from kproducer.kernel.pure.batch_v2 import BatchWriter, is_nearly_full
 from kproducer.kernel.pure.completion import Deliveries, new_future
 from kproducer.kernel.pure.murmur2 import murmur2
 from kproducer.kernel.record_arguments import BytesLike, Headers
-from kproducer.send_arguments import headers_size_upper_bound
+from kproducer.runtime.arguments import headers_size_upper_bound
 
 if TYPE_CHECKING:
-    from kproducer.producer.future_record_metadata import DeliveryCallback, FutureRecordMetadata
-    from kproducer.send_arguments import HeadersInput
+    from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+    from kproducer.runtime.arguments import HeadersInput
 
 #: What a record takes in a batch beside key and value, about. For the sticky partitioner's count only.
 RECORD_OVERHEAD_BYTES: Final = 9

@@ -13,8 +13,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kproducer.errors import FencedError, KafkaError, KafkaTimeoutError
-from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
-from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.spark.errors import (
     CommitFailedError,
     ExactlyOnceError,
@@ -31,6 +29,8 @@ from kproducer.spark.exactly_once.task_messages import (
     RepeatedTask,
     TaskMessage,
 )
+from kproducer.transactions.consumer_offsets import OffsetAndMetadata
+from kproducer.transactions.open_transaction import PreparedTransaction
 
 
 def _new_nonce() -> str:

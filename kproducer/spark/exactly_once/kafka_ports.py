@@ -11,15 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kproducer.broker_errors import (
-    InvalidProducerEpochError,
-    InvalidTxnStateError,
-    TransactionAbortableError,
-)
-from kproducer.clock import Clock, SystemClock
-from kproducer.config import ProducerConfig
-from kproducer.coordinators.coordinator_session import CoordinatorSession
-from kproducer.coordinators.session_errors import plain
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AuthorizationError,
     BrokerError,
@@ -28,9 +20,13 @@ from kproducer.errors import (
     KafkaTimeoutError,
     TransactionAbortedError,
 )
+from kproducer.errors.broker_errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    TransactionAbortableError,
+)
 from kproducer.kafka_producer import KafkaProducer
-from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from kproducer.producer.transactions.open_transaction import PreparedTransaction
+from kproducer.runtime.clock import Clock, SystemClock
 from kproducer.spark.delivery_tracker import DeliveryTracker
 from kproducer.spark.errors import ExactlyOnceError, SparkWriteError
 from kproducer.spark.partition_writer import deliver_all
@@ -39,6 +35,10 @@ from kproducer.spark.record_batch_sender import RecordBatchSender
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary, counters
+from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.transactions.coordinator_session import CoordinatorSession
+from kproducer.transactions.open_transaction import PreparedTransaction
+from kproducer.transactions.session_errors import plain
 from kproducer.types import TopicPartition
 
 #: How long what is only a courtesy may take.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import attrs
 
-from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
 from kproducer.spark.errors import ExactlyOnceError
+from kproducer.transactions.consumer_offsets import OffsetAndMetadata
 
 _FORMAT = "kproducer/1"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from kproducer.clock import Clock, SystemClock
-from kproducer.producer.arrow_checksum import ArrowChecksum
+from kproducer.bulk.arrow_checksum import ArrowChecksum
+from kproducer.runtime.clock import Clock, SystemClock
 from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
 from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
-from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.spark.exactly_once.identity import TaskPlace
 from kproducer.spark.exactly_once.marker import Marker
 from kproducer.spark.write_summary import WriteSummary
+from kproducer.transactions.consumer_offsets import OffsetAndMetadata
+from kproducer.transactions.open_transaction import PreparedTransaction
 
 
 @dataclass

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TypeVar
 
-from kproducer.producer.transactions.open_transaction import PreparedTransaction
 from kproducer.spark.errors import StaleReplayError
 from kproducer.spark.exactly_once.identity import TaskPlace, numbered
 from kproducer.spark.exactly_once.marker import Decision, Marker
 from kproducer.spark.exactly_once.ports import OnStep, RowBatch, RowChecksum, TaskKafka, unobserved
 from kproducer.spark.exactly_once.task_messages import EmptyTask, PreparedTask, RepeatedTask, TaskMessage
+from kproducer.transactions.open_transaction import PreparedTransaction
 
 _Batch = TypeVar("_Batch", bound=RowBatch)
 

@@ -17,7 +17,7 @@ from kproducer import (
     TopicPartition,
     TransactionAbortedError,
 )
-from kproducer.coordinators.coordinator_session import CoordinatorSession
+from kproducer.transactions.coordinator_session import CoordinatorSession
 from tests.support.committed_records import await_no_open_transaction, committed_offset, read_committed
 from tests.support.kafka_proxy import Frame, KafkaProxy
 from tests.support.scripted_transactions import TASKS

@@ -23,7 +23,7 @@ from kproducer import (
     ProducerConfig,
     TopicPartition,
 )
-from kproducer.coordinators.coordinator_session import CoordinatorSession
+from kproducer.transactions.coordinator_session import CoordinatorSession
 from tests.support.kafka_fixtures import start_or_skip
 from tests.support.maven_artifacts import NEWEST_VERSION
 from tests.support.topics import create_topic

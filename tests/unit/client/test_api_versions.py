@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.client.api_versions import ApiVersions, NegotiatedVersions, NodeApiVersions
 from kproducer.client.throttling import throttle_to_honour_ms
 from kproducer.errors import RemoteProtocolError
+from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.protocol.registry import ApiKey
 from tests.support.client_harness import api_versions_response
 

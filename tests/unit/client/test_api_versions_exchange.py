@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kproducer_messages import ApiVersionsRequest
 
-from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.client.api_versions_exchange import (
     ApiVersionsExchange,
     ApiVersionsRequestBuilder,
     sanitized_software_text,
 )
 from kproducer.errors import DisconnectedError, RemoteProtocolError
+from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.protocol.responses import CorrelationIdMismatchError
 from tests.support.client_harness import api_versions_response
 

@@ -13,13 +13,13 @@ from kproducer_messages import ProduceRequest
 from kproducer.client.client_request import ClientResponse
 from kproducer.client.default_metadata_updater import DefaultMetadataUpdater
 from kproducer.client.network_client import NetworkClient
-from kproducer.clock import SystemClock
-from kproducer.config import ProducerConfig
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.network.host_resolver import ResolvedAddress, resolve_host
 from kproducer.network.selector import Selector
-from kproducer.producer.producer_metadata import ProducerMetadata
 from kproducer.protocol.framing import MAX_FRAME_BYTES
 from kproducer.protocol.registry import ApiKey
+from kproducer.runtime.clock import SystemClock
+from kproducer.sender.producer_metadata import ProducerMetadata
 from kproducer.types import Node
 from tests.support.client_harness import Builder, NoteTakingUpdater, api_versions_response
 from tests.support.lookups import at_once

@@ -14,16 +14,16 @@ from kproducer_messages.metadata_response import (
     MetadataResponseTopic,
 )
 
-from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.client.client_request import ClientResponse
 from kproducer.client.default_metadata_updater import DefaultMetadataUpdater, MetadataRequestBuilder
 from kproducer.client.metadata import MetadataRequestAndVersion
 from kproducer.client.network_client import NetworkClient
-from kproducer.config import ProducerConfig
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, DisconnectedError, NetworkError
+from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.network.host_resolver import ResolvedAddress
 from kproducer.network.selector import IdleDisconnectError
-from kproducer.producer.producer_metadata import ProducerMetadata
+from kproducer.sender.producer_metadata import ProducerMetadata
 from kproducer.types import Node
 from tests.support.client_harness import ALL_APIS, FOREVER_MS, api_versions_response
 from tests.support.lookups import at_once

@@ -8,10 +8,10 @@ import threading
 import pytest
 from kproducer_messages import MetadataResponse
 
-from kproducer.broker_errors import InvalidTopicError, TopicAuthorizationFailedError
 from kproducer.client.metadata import Metadata
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import AuthenticationError
+from kproducer.errors.broker_errors import InvalidTopicError, TopicAuthorizationFailedError
 from kproducer.types import Node, TopicPartition
 from tests.support.metadata_messages import partition, response, topic, topic_id
 

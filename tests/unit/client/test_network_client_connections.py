@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from kproducer_messages import MetadataResponse, ProduceResponse
 
-from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.errors import (
     AuthenticationError,
     DisconnectedError,
@@ -13,6 +12,7 @@ from kproducer.errors import (
     RemoteProtocolError,
     RequestTimeoutError,
 )
+from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.protocol.registry import ApiKey
 from kproducer.types import Node
 from tests.support.client_harness import (

@@ -18,16 +18,16 @@ from kproducer_messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 
-from kproducer.broker_errors import UnsupportedVersionError
 from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.client.exponential_backoff import ExponentialBackoff
-from kproducer.coordinators.committed_offsets import CommittedOffsets
-from kproducer.coordinators.coordinator_lookup import CoordinatorLookup, FindCoordinators
-from kproducer.coordinators.offset_fetch import OffsetFetch
 from kproducer.errors import AuthenticationError, DisconnectedError
-from kproducer.producer.transactions.consumer_offsets import OffsetAndMetadata
-from kproducer.producer.transactions.coordinator_calls import KnownCoordinators
-from kproducer.producer.transactions.transaction_requests import (
+from kproducer.errors.broker_errors import UnsupportedVersionError
+from kproducer.transactions.committed_offsets import CommittedOffsets
+from kproducer.transactions.consumer_offsets import OffsetAndMetadata
+from kproducer.transactions.coordinator_calls import KnownCoordinators
+from kproducer.transactions.coordinator_lookup import CoordinatorLookup, FindCoordinators
+from kproducer.transactions.offset_fetch import OffsetFetch
+from kproducer.transactions.transaction_requests import (
     Coordinator,
     CoordinatorKind,
     FindCoordinator,

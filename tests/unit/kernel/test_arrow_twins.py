@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kproducer.bulk.arrow_places import ArrowPlaces
 from kproducer.kernel import murmur2
 from kproducer.kernel.arrow_columns import BLOCK_ROWS
-from kproducer.producer.arrow_places import ArrowPlaces
 from tests.unit.kernel.arrow_kit import BUFFER_BYTES, DEFAULT_MS, Batches, Places, Rows, Twin, rows, twin
 
 PARTITIONS = 3

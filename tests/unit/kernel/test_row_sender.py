@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproducer.bulk.record_places import NO_OWNER
 from kproducer.kernel import pure
-from kproducer.producer.record_places import NO_OWNER
-from kproducer.send_arguments import encode_headers
+from kproducer.runtime.arguments import encode_headers
 from kproducer.serializers import serialize_function
 
 native: ModuleType = pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kproducer.kernel import pure
 from kproducer.kernel.layout import INT32_MAX, INT64_MAX, RECORD_BATCH_OVERHEAD
-from kproducer.send_arguments import encode_headers
+from kproducer.runtime.arguments import encode_headers
 from kproducer.serializers import serialize_function
 
 native: ModuleType = pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)

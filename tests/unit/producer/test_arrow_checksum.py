@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from kproducer.bulk.arrow_checksum import ArrowChecksum
+from kproducer.bulk.arrow_columns import ArrowColumns
 from kproducer.errors import InvalidArgumentError
-from kproducer.producer.arrow_checksum import ArrowChecksum
-from kproducer.producer.arrow_columns import ArrowColumns
 
 TABLE = pa.table({"key": ["a", "b", None], "value": ["1", None, "3"], "other": [1.5, 2.5, 3.5]})
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer.bulk.arrow_places import ArrowPlaces
+from kproducer.bulk.record_places import NO_OWNER, NULL_SIZE, RecordPlaces
 from kproducer.errors import KafkaError, Outcome
-from kproducer.producer.arrow_places import ArrowPlaces
-from kproducer.producer.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
-from kproducer.producer.record_places import NO_OWNER, NULL_SIZE, RecordPlaces
 from kproducer.types import TopicPartition
 
 OWNERS = [ProduceRequestResult(TopicPartition("t", number)) for number in range(3)]

@@ -11,9 +11,9 @@ from kproducer import (
     RecordTooLargeError,
     RequestTimeoutError,
 )
-from kproducer.broker_errors import ERRORS_BY_CODE
 from kproducer.errors import LocalProtocolError
-from kproducer.producer.transactions.sequence_tracker import Verdict
+from kproducer.errors.broker_errors import ERRORS_BY_CODE
+from kproducer.transactions.sequence_tracker import Verdict
 from tests.support.scripted_client import result
 from tests.support.sender_bench import Bench, error_of
 

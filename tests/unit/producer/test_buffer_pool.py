@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kproducer.clock import SystemClock
+from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
-from kproducer.producer.buffer_pool import BufferPool
+from kproducer.runtime.clock import SystemClock
 from tests.support.waiting import wait_until
 
 CHUNK = 64
@@ -177,7 +177,9 @@ def test_interrupted_waiter_returns_its_memory(
         if granted_meanwhile:
             pool.deallocate(held.pop())
 
-    monkeypatch.setattr("kproducer.producer.buffer_pool.threading.Event", lambda: _InterruptedEvent(before))
+    monkeypatch.setattr(
+        "kproducer.accumulator.buffer_pool.threading.Event", lambda: _InterruptedEvent(before)
+    )
     with pytest.raises(KeyboardInterrupt):
         pool.allocate(CHUNK, 60_000)
     monkeypatch.undo()

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
+from kproducer.accumulator.built_in_partitioner import BuiltInPartitioner
 from kproducer.errors import IllegalStateError
-from kproducer.producer.built_in_partitioner import BuiltInPartitioner
 from kproducer.records.record_batch import RecordBatch
 from kproducer.types import Node
 from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.broker_errors import error_for_code
 from kproducer.errors import DisconnectedError, KafkaError, Outcome, RequestTimeoutError
-from kproducer.producer.delivery_knowledge import (
+from kproducer.errors.broker_errors import error_for_code
+from kproducer.transactions.delivery_knowledge import (
     TRANSITIONS,
     AttemptEnd,
     Knowledge,

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from kproducer.accumulator import future_record_metadata
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
 from kproducer.errors import KafkaError, Outcome
 from kproducer.kernel import BatchWriter, RecordAppender
-from kproducer.producer import future_record_metadata
-from kproducer.producer.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
 from kproducer.types import TopicPartition
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
 from kproducer.errors import KafkaError, ProducerClosedError
 from kproducer.kernel import Deliveries
-from kproducer.producer.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
 from kproducer.types import RecordMetadata, TopicPartition
 
 TP = TopicPartition("topic", 3)

@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
+from kproducer.accumulator.buffer_pool import BufferPool
+from kproducer.accumulator.compression_share import MOST_LEFT
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.errors import DeliveryTimeoutError
-from kproducer.producer.buffer_pool import BufferPool
-from kproducer.producer.compression_share import MOST_LEFT
-from kproducer.producer.future_record_metadata import FutureRecordMetadata
-from kproducer.producer.partitioners import UNKNOWN_PARTITION
-from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch import RecordBatch
 from kproducer.records.record_batch_builder import FIRST_BUFFER_BYTES, WHOLE_BUFFER_BYTES, RecordBatchBuilder
+from kproducer.types import UNKNOWN_PARTITION
 from tests.support.accumulator_kit import Kit, make_snapshot
 from tests.support.manual_clock import ManualClock
 

@@ -11,17 +11,17 @@ import itertools
 
 import pytest
 
-from kproducer.clock import SystemClock
+from kproducer.accumulator.buffer_pool import BufferPool
+from kproducer.accumulator.new_batches import NewBatches
+from kproducer.accumulator.partition_queues import PartitionQueues
+from kproducer.accumulator.producer_batch import ProducerBatch
+from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import IMPLEMENTATION, BatchWriter, RecordAppender
-from kproducer.producer.buffer_pool import BufferPool
-from kproducer.producer.new_batches import NewBatches
-from kproducer.producer.partition_queues import PartitionQueues
-from kproducer.producer.producer_batch import ProducerBatch
-from kproducer.producer.record_accumulator import RecordAccumulator
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch import RecordBatch
 from kproducer.records.record_batch_builder import RecordBatchBuilder
+from kproducer.runtime.clock import SystemClock
 from kproducer.types import TopicPartition
 from tests.support.accumulator_kit import Kit
 from tests.support.interruption import interrupt_after

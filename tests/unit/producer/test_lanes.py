@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from kproducer.accumulator.partition_queues import PartitionQueue
+from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import ProducerClosedError
-from kproducer.producer.partition_queues import PartitionQueue
-from kproducer.producer.partitioners import UNKNOWN_PARTITION
-from kproducer.producer.producer_batch import ProducerBatch
+from kproducer.types import UNKNOWN_PARTITION
 from tests.support.accumulator_kit import Kit
 
 

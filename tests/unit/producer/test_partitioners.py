@@ -10,7 +10,7 @@ import pytest
 
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import ConfigError
-from kproducer.producer.partitioners import (
+from kproducer.sending.partitioners import (
     PARTITIONER_NAMES,
     UNKNOWN_PARTITION,
     Partitioner,

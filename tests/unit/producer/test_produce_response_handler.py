@@ -9,8 +9,8 @@ from kproducer import (
     Outcome,
     TopicPartition,
 )
-from kproducer.broker_errors import ERRORS_BY_CODE, InvalidRecordError, UnrecognizedCodeError
 from kproducer.errors import IncompleteResponseError
+from kproducer.errors.broker_errors import ERRORS_BY_CODE, InvalidRecordError, UnrecognizedCodeError
 from tests.support.scripted_client import endpoint, result
 from tests.support.sender_bench import Bench, error_of
 

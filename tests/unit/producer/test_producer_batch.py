@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from kproducer.broker_errors import NotLeaderOrFollowerError
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer.accumulator.producer_batch import FinalState, ProducerBatch
 from kproducer.errors import IllegalStateError, KafkaError, Outcome, SerializationError
-from kproducer.producer.future_record_metadata import FutureRecordMetadata
-from kproducer.producer.producer_batch import FinalState, ProducerBatch
+from kproducer.errors.broker_errors import NotLeaderOrFollowerError
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch import RecordBatch
 from kproducer.records.record_batch_builder import RecordBatchBuilder

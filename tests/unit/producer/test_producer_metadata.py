@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kproducer.errors import AuthenticationError, KafkaError, MetadataTimeoutError, ProducerClosedError
-from kproducer.producer.producer_metadata import ProducerMetadata
+from kproducer.sender.producer_metadata import ProducerMetadata
 from tests.support.metadata_messages import response
 
 IDLE_MS = 5000

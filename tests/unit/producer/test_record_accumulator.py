@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kproducer.broker_errors import MessageTooLargeError, NotLeaderOrFollowerError
+from kproducer.accumulator import new_batches
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.errors import (
     BufferExhaustedError,
     DeliveryTimeoutError,
@@ -17,10 +18,9 @@ from kproducer.errors import (
     ProducerClosedError,
     SerializationError,
 )
-from kproducer.producer import new_batches
-from kproducer.producer.future_record_metadata import FutureRecordMetadata
-from kproducer.producer.in_flight_batches import InFlightBatches
+from kproducer.errors.broker_errors import MessageTooLargeError, NotLeaderOrFollowerError
 from kproducer.records.record_batch import RecordBatch
+from kproducer.sender.in_flight_batches import InFlightBatches
 from tests.support.accumulator_kit import Kit, make_snapshot, partition_of
 from tests.support.waiting import wait_until
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from kproducer.accumulator.buffer_pool import BufferPool
+from kproducer.accumulator.incomplete_batches import IncompleteBatches
+from kproducer.accumulator.partition_queues import PartitionQueues
+from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.errors import IllegalStateError, KafkaError, Outcome, SerializationError
 from kproducer.kernel import IMPLEMENTATION
-from kproducer.producer.buffer_pool import BufferPool
-from kproducer.producer.incomplete_batches import IncompleteBatches
-from kproducer.producer.partition_queues import PartitionQueues
-from kproducer.producer.producer_batch import ProducerBatch
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
 from tests.support.sender_bench import Bench

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kproducer.broker_errors import NotLeaderOrFollowerError
-from kproducer.producer.partition_queues import NEVER_MS
+from kproducer.accumulator.partition_queues import NEVER_MS
+from kproducer.errors.broker_errors import NotLeaderOrFollowerError
 from kproducer.records.record_batch import RecordBatch
 from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of, tp
 

@@ -6,11 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kproducer.broker_errors import NotLeaderOrFollowerError
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer.accumulator.partition_queues import NEVER_MS
+from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.errors import BufferExhaustedError, KafkaError, ProducerClosedError
-from kproducer.producer.future_record_metadata import FutureRecordMetadata
-from kproducer.producer.partition_queues import NEVER_MS
-from kproducer.producer.producer_batch import ProducerBatch
+from kproducer.errors.broker_errors import NotLeaderOrFollowerError
 from kproducer.records.record_batch import RecordBatch
 from kproducer.types import RecordMetadata
 from tests.support.accumulator_kit import Kit, make_snapshot, partition_of

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproducer.bulk.send_many_input import CHUNK_ROWS, Chunk, SendManyInput
 from kproducer.errors import InvalidArgumentError, Outcome
-from kproducer.producer.send_many_input import CHUNK_ROWS, Chunk, SendManyInput
 from tests.support.manual_clock import ManualClock
 
 

@@ -14,6 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer.bulk.record_places import RecordPlaces
+from kproducer.bulk.send_many_result import SendManyResult
 from kproducer.errors import (
     IllegalStateError,
     InvalidArgumentError,
@@ -22,10 +25,7 @@ from kproducer.errors import (
     ProducerClosedError,
     SendManyError,
 )
-from kproducer.io_thread import mark_io_thread
-from kproducer.producer.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
-from kproducer.producer.record_places import RecordPlaces
-from kproducer.producer.send_many_result import SendManyResult
+from kproducer.runtime.io_thread import mark_io_thread
 from kproducer.types import RecordMetadata, TopicPartition
 from tests.support.manual_clock import ManualClock
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from kproducer import FatalProducerError, IllegalStateError, Outcome
-from kproducer.producer.batch_completion import BatchCompletion
-from kproducer.producer.batch_drain import BatchDrain
-from kproducer.producer.in_flight_batches import InFlightBatches
-from kproducer.producer.partition_queues import PartitionQueues
-from kproducer.producer.producer_batch import ProducerBatch
-from kproducer.producer.record_accumulator import RecordAccumulator
-from kproducer.producer.sender import Sender
-from kproducer.producer.transactions.transaction_manager import TransactionManager
-from kproducer.producer.transactions.transaction_state import TransactionState
+from kproducer.accumulator.batch_drain import BatchDrain
+from kproducer.accumulator.partition_queues import PartitionQueues
+from kproducer.accumulator.producer_batch import ProducerBatch
+from kproducer.accumulator.record_accumulator import RecordAccumulator
+from kproducer.sender.batch_completion import BatchCompletion
+from kproducer.sender.in_flight_batches import InFlightBatches
+from kproducer.sender.sender import Sender
+from kproducer.transactions.transaction_manager import TransactionManager
+from kproducer.transactions.transaction_state import TransactionState
 from tests.support.sender_bench import Bench, error_of, initialized_manager
 
 MESSAGE_TOO_LARGE = 10

@@ -14,10 +14,10 @@ from kproducer.errors import (
     IllegalStateError,
     KafkaError,
 )
-from kproducer.producer.transactions.coordinator_calls import KnownCoordinators
-from kproducer.producer.transactions.transaction_manager import TransactionManager
-from kproducer.producer.transactions.transaction_requests import Coordinator, CoordinatorKind
-from kproducer.producer.transactions.transaction_state import TransactionState
+from kproducer.transactions.coordinator_calls import KnownCoordinators
+from kproducer.transactions.transaction_manager import TransactionManager
+from kproducer.transactions.transaction_requests import Coordinator, CoordinatorKind
+from kproducer.transactions.transaction_state import TransactionState
 from kproducer.types import Node
 from tests.fakebroker.transaction_coordinator import NO_PRODUCER
 from tests.support.transaction_kit import Kit
@@ -240,7 +240,7 @@ def test_epochs_that_are_used_up_are_followed_by_another_producer_id(version: in
 
 
 def test_coordinators_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproducer.producer.transactions.coordinator_calls._MOST_COORDINATORS", 2)
+    monkeypatch.setattr("kproducer.transactions.coordinator_calls._MOST_COORDINATORS", 2)
     known = KnownCoordinators()
     names = [Coordinator(CoordinatorKind.TRANSACTION, f"id-{number}") for number in range(3)]
     for name in names:

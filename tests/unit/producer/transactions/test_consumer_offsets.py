@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kproducer.errors import InvalidArgumentError
-from kproducer.producer.transactions.consumer_offsets import (
+from kproducer.transactions.consumer_offsets import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     checked_group,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kproducer.errors import FatalProducerError, FencedError, IllegalStateError
-from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from kproducer.producer.transactions.transaction_manager import TransactionManager
-from kproducer.producer.transactions.transaction_state import TransactionState
+from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.transactions.transaction_manager import TransactionManager
+from kproducer.transactions.transaction_state import TransactionState
 from kproducer.types import TopicPartition
 from tests.support.transaction_kit import Kit
 

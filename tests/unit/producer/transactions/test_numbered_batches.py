@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproducer.producer.producer_batch import ProducerBatch
+from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.records.compression import Compression, CompressionType
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.types import TopicPartition

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer.errors import Outcome
-from kproducer.producer.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
-from kproducer.producer.transactions.producer_id_and_epoch import (
+from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
+from kproducer.transactions.producer_id_and_epoch import (
     NO_PRODUCER,
     SEQUENCE_COUNT,
     ProducerIdAndEpoch,
     is_at_or_before,
     sequence_after,
 )
-from kproducer.producer.transactions.sequence_tracker import (
+from kproducer.transactions.sequence_tracker import (
     MOST_PENDING_BATCHES,
     REMEMBERED_MS,
     SequenceTracker,

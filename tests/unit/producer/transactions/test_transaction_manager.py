@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kproducer.broker_errors import InvalidTransactionTimeoutError, TransactionalIdAuthorizationFailedError
 from kproducer.errors import (
     AbortTransactionError,
     FatalProducerError,
@@ -19,10 +18,14 @@ from kproducer.errors import (
     ProducerClosedError,
     TransactionAbortedError,
 )
-from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from kproducer.producer.transactions.open_transaction import PreparedTransaction
-from kproducer.producer.transactions.transaction_manager import TransactionManager
-from kproducer.producer.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
+from kproducer.errors.broker_errors import (
+    InvalidTransactionTimeoutError,
+    TransactionalIdAuthorizationFailedError,
+)
+from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.transactions.open_transaction import PreparedTransaction
+from kproducer.transactions.transaction_manager import TransactionManager
+from kproducer.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
 from kproducer.types import TopicPartition
 from tests.fakebroker.group_offsets import Member
 from tests.fakebroker.transaction_coordinator import NO_PRODUCER, State

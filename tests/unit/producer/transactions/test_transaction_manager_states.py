@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kproducer.errors import AbortTransactionError, FatalProducerError, IllegalStateError, Outcome
-from kproducer.producer.delivery_knowledge import Knowledge
-from kproducer.producer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from kproducer.producer.transactions.open_transaction import PreparedTransaction
-from kproducer.producer.transactions.sequence_tracker import REMEMBERED_MS
-from kproducer.producer.transactions.transaction_state import PendingOperation, TransactionState
+from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.transactions.delivery_knowledge import Knowledge
+from kproducer.transactions.open_transaction import PreparedTransaction
+from kproducer.transactions.sequence_tracker import REMEMBERED_MS
+from kproducer.transactions.transaction_state import PendingOperation, TransactionState
 from kproducer.types import TopicPartition
 from tests.fakebroker.transaction_coordinator import NO_PRODUCER, Producer, State
 from tests.support.transaction_kit import TRANSACTIONAL_ID, Kit

@@ -1,0 +1,1 @@
+"""RecordAccumulator: batches that wait to be sent, their memory, their records' futures."""

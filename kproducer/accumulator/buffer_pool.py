@@ -1,0 +1,292 @@
+"""BufferPool: the bound on the memory that records may wait in.
+
+Hands out bytearrays; those of the few sizes that batches have while they grow are kept and handed out again.
+Knows nothing of batches. Differs from Kafka, which keeps one size: here memory that comes back goes straight
+to the longest waiting thread and cannot be snatched by a newcomer. Source: Kafka class ``BufferPool``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
+from kproducer.records.record_batch_builder import buffer_sizes
+from kproducer.runtime.clock import Clock
+
+
+class _Grant:
+    """What one call has taken out of the pool so far, so that an interrupted one can give it back.
+
+    Guarded by the pool's lock, except waiting on ``wakeup``.
+    """
+
+    __slots__ = ("buffer", "gathered_bytes", "wakeup", "wanted_bytes")
+
+    def __init__(self, wanted_bytes: int) -> None:
+        self.wanted_bytes = wanted_bytes
+        #: Taken out of the pool, as a number of bytes of which a buffer will be made.
+        self.gathered_bytes = 0
+        #: Taken out of the pool as it is.
+        self.buffer: bytearray | None = None
+        #: Of a call that waits.
+        self.wakeup: threading.Event | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.buffer is not None or self.gathered_bytes == self.wanted_bytes
+
+
+class BufferPool:
+    """At most ``total_bytes`` of buffers at any time, first come first served. Thread-safe.
+
+    Args:
+        total_bytes: the bound (``buffer_memory``).
+        largest_bytes: size of the largest buffers that are kept for reuse: those that batches grow to.
+        clock: for the elapsed time in messages.
+
+    Attributes:
+        first_bytes: size of the smallest that are kept, ``FIRST_BUFFER_BYTES`` or ``largest_bytes``.
+        large_bytes: the other sizes that are kept, largest first.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_closed",
+        "_free",
+        "_free_bytes",
+        "_lock",
+        "_unpooled_bytes",
+        "_waiters",
+        "first_bytes",
+        "large_bytes",
+        "on_wait",
+        "total_bytes",
+    )
+
+    def __init__(self, total_bytes: int, largest_bytes: int, clock: Clock) -> None:
+        # Fixed after construction.
+        self.total_bytes = total_bytes
+        self._clock = clock
+        self._lock = threading.Lock()
+        # Guarded by _lock.
+        #: Buffers to be had again, by size; the sizes are fixed, largest first.
+        sizes = buffer_sizes(largest_bytes)
+        self._free: dict[int, list[bytearray]] = {size: [] for size in reversed(sizes)}
+        self.first_bytes = sizes[0]
+        self.large_bytes = sizes[:0:-1]
+        self._free_bytes = 0
+        self._unpooled_bytes = total_bytes
+        #: Head first. Only the head gathers memory, so a large wish cannot be starved by small ones.
+        self._waiters: deque[_Grant] = deque()
+        self._closed = False
+        #: Called, without the lock, by each thread that begins to wait: what lingers has to go now, and
+        #: whoever sends it may be asleep until the linger is over. Set before the first use.
+        self.on_wait: Callable[[], object] = _nothing
+
+    @property
+    def available_bytes(self) -> int:
+        """Bytes that are neither handed out nor gathered for a waiter."""
+        with self._lock:
+            return self._available_locked()
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a thread is in here, this one perhaps. A hint."""
+        return self._lock.locked()
+
+    @property
+    def queued(self) -> int:
+        """Number of threads that wait. Lock-free: a hint."""
+        return len(self._waiters)
+
+    def allocate(self, size_bytes: int, max_block_ms: float) -> bytearray:
+        """Take a buffer of exactly ``size_bytes``; its contents are arbitrary.
+
+        Blocks while there is not enough memory or somebody else has waited longer, up to ``max_block_ms``.
+
+        Raises:
+            ConfigError: ``size_bytes`` exceeds the whole pool.
+            BufferExhaustedError: nothing came free in time.
+            ProducerClosedError: the pool was closed before or meanwhile.
+        """
+        if size_bytes > self.total_bytes:
+            raise ConfigError(
+                f"A buffer of {size_bytes} bytes is wanted, more than all of buffer_memory={self.total_bytes}"
+            )
+        grant = _Grant(size_bytes)
+        try:
+            with self._lock:
+                if self._closed:
+                    raise ProducerClosedError("The producer is closed")
+                if self._waiters or not self._take_locked(grant, size_bytes):
+                    grant.wakeup = threading.Event()
+                    self._waiters.append(grant)
+                    self._hand_out_locked()
+            if grant.wakeup is not None:
+                self._wait(grant, grant.wakeup, max_block_ms)
+            return _buffer_of(grant)
+        except BaseException:
+            self._give_back(grant)
+            raise
+
+    def take_pooled(self, size_bytes: int) -> bytearray | None:
+        """Like ``allocate``, if that takes no time: a buffer is at hand and nobody waits; else ``None``."""
+        grant = _Grant(size_bytes)
+        try:
+            with self._lock:
+                if self._free.get(size_bytes) and not self._waiters and not self._closed:
+                    self._take_free_locked(grant)
+            return grant.buffer
+        except BaseException:
+            self._give_back(grant)
+            raise
+
+    def try_allocate(self, size_bytes: int) -> bytearray | None:
+        """Like ``allocate``, if there is plenty: nobody waits, and as much again stays free; else ``None``.
+
+        For batches that would like to grow: that must not be what makes others wait.
+        """
+        grant = _Grant(size_bytes)
+        try:
+            with self._lock:
+                if self._waiters or self._closed or not self._take_locked(grant, 2 * size_bytes):
+                    return None
+            return _buffer_of(grant)
+        except BaseException:
+            self._give_back(grant)
+            raise
+
+    def deallocate(self, buffer: bytearray) -> None:
+        """Give back a buffer obtained from ``allocate``. Nobody may look at it or write to it afterwards.
+
+        Raises:
+            IllegalStateError: more would come back than was taken.
+        """
+        size_bytes = len(buffer)
+        with self._lock:
+            available = self._unpooled_bytes + self._free_bytes
+            if available + size_bytes > self.total_bytes:
+                raise IllegalStateError(
+                    f"A buffer of {size_bytes} bytes was returned twice, or never taken: {available} of"
+                    f" {self.total_bytes} bytes are free"
+                )
+            self._keep_locked(buffer)
+            if self._waiters:
+                self._hand_out_locked()
+
+    def close(self) -> None:
+        """Make every waiting and later ``allocate`` raise; buffers may still come back. Idempotent."""
+        with self._lock:
+            self._closed = True
+            for waiter in self._waiters:
+                if waiter.wakeup is not None:
+                    waiter.wakeup.set()
+
+    def _wait(self, grant: _Grant, wakeup: threading.Event, max_block_ms: float) -> None:
+        """Wait until the grant is complete; the caller gives it back if this raises."""
+        started_ms = self._clock.monotonic_ms()
+        self.on_wait()
+        wakeup.wait(max(max_block_ms, 0) / 1000)
+        with self._lock:
+            closed = self._closed
+            granted = grant.is_complete and not closed
+            if not granted:
+                self._withdraw_locked(grant)
+            available = self._available_locked()
+            others = len(self._waiters)
+        if closed:
+            raise ProducerClosedError("The producer was closed while a call waited for buffer memory")
+        if not granted:
+            elapsed_ms = self._clock.monotonic_ms() - started_ms
+            raise BufferExhaustedError(
+                f"No {grant.wanted_bytes} bytes of buffer memory came free within {max_block_ms:.0f} ms"
+                f" (max_block_ms; waited {elapsed_ms} ms): {available} of buffer_memory={self.total_bytes}"
+                f" bytes are free and {others} other threads wait; records are produced faster than the"
+                f" brokers take them"
+            )
+
+    # In these methods nothing is called between a change of the pool and the note of it in the grant: behind
+    # a call Python looks for signals, and what a handler raises there would lose the memory.
+
+    def _hand_out_locked(self) -> None:
+        """Serve waiters from the head on, as far as the free memory goes."""
+        waiters = self._waiters
+        while waiters and not self._closed:
+            head = waiters[0]
+            if not head.is_complete:
+                if head.gathered_bytes == 0 and self._free.get(head.wanted_bytes):
+                    self._take_free_locked(head)
+                else:
+                    self._free_up_locked(head.wanted_bytes - head.gathered_bytes)
+                    taken = min(head.wanted_bytes - head.gathered_bytes, self._unpooled_bytes)
+                    head.gathered_bytes += taken
+                    self._unpooled_bytes -= taken
+                if not head.is_complete:
+                    return
+            if head.wakeup is not None:
+                head.wakeup.set()
+            waiters.popleft()
+
+    def _take_locked(self, grant: _Grant, available_bytes: int) -> bool:
+        """Complete a grant if so many bytes are available."""
+        if self._free.get(grant.wanted_bytes) and self._available_locked() >= available_bytes:
+            self._take_free_locked(grant)
+            return True
+        if self._available_locked() < available_bytes:
+            return False
+        self._free_up_locked(grant.wanted_bytes)
+        grant.gathered_bytes = grant.wanted_bytes
+        self._unpooled_bytes -= grant.wanted_bytes
+        return True
+
+    def _take_free_locked(self, grant: _Grant) -> None:
+        buffers = self._free[grant.wanted_bytes]
+        grant.buffer = buffers[-1]
+        del buffers[-1]
+        self._free_bytes -= grant.wanted_bytes
+
+    def _free_up_locked(self, size_bytes: int) -> None:
+        """Let go of pooled buffers until ``size_bytes`` are unpooled, or none is left."""
+        for size, buffers in self._free.items():
+            while self._unpooled_bytes < size_bytes and buffers:
+                del buffers[-1]
+                self._free_bytes -= size
+                self._unpooled_bytes += size
+
+    def _available_locked(self) -> int:
+        return self._unpooled_bytes + self._free_bytes
+
+    def _keep_locked(self, buffer: bytearray) -> None:
+        """Put a buffer where it can be had again, or let go of it."""
+        size_bytes = len(buffer)
+        if size_bytes in self._free:
+            self._free[size_bytes] += (buffer,)
+            self._free_bytes += size_bytes
+        else:
+            self._unpooled_bytes += size_bytes
+
+    def _give_back(self, grant: _Grant) -> None:
+        with self._lock:
+            self._withdraw_locked(grant)
+
+    def _withdraw_locked(self, grant: _Grant) -> None:
+        """Take a grant out of the queue, and what it holds back. Nothing happens the second time."""
+        if grant in self._waiters:
+            self._waiters.remove(grant)
+        if grant.buffer is not None:
+            self._keep_locked(grant.buffer)
+            grant.buffer = None
+        self._unpooled_bytes += grant.gathered_bytes
+        grant.gathered_bytes = 0
+        self._hand_out_locked()
+
+
+def _buffer_of(grant: _Grant) -> bytearray:
+    """Get the memory that was accounted for; without the lock, as zeroing it takes time."""
+    return grant.buffer if grant.buffer is not None else bytearray(grant.wanted_bytes)
+
+
+def _nothing() -> None:
+    pass

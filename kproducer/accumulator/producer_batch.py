@@ -1,0 +1,443 @@
+"""ProducerBatch: records of one partition that travel together, from the first append to their outcome.
+
+Owns a RecordBatchBuilder and the result that the records' futures look at. Knows nothing of queues, memory
+accounting, nodes or requests. Source: Kafka class ``ProducerBatch``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kproducer.accumulator.future_record_metadata import (
+    DeliveryCallback,
+    FutureRecordMetadata,
+    ProduceRequestResult,
+)
+from kproducer.client.metadata_snapshot import NO_LEADER_EPOCH
+from kproducer.errors import DeliveryTimeoutError, IllegalStateError, KafkaError, Outcome
+from kproducer.kernel import Deliveries, RecordAppender, record_size_upper_bound
+from kproducer.records.record_batch_builder import BuilderState
+from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.transactions.delivery_knowledge import Knowledge
+from kproducer.types import NO_OFFSET, NO_TIMESTAMP, Headers, TopicPartition
+
+if TYPE_CHECKING:
+    from kproducer.records.record_batch_builder import RecordBatchBuilder
+
+_log = GuardedLogger(__name__)
+
+
+class FinalState(enum.Enum):
+    """How a batch ended. The first of these wins; a late success after a failure is only logged."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    ABORTED = "was aborted"
+
+
+class ProducerBatch:
+    """Records on their way to one partition.
+
+    Appends happen under the partition queue's lock, or as ``kernel.Lane`` says; everything else on the I/O
+    thread. Completion may be attempted from any thread: exactly one attempt succeeds.
+
+    Args:
+        topic_partition: where it goes.
+        builder: takes the records.
+        created_ms: monotonic; it lingers from here on.
+        order: place among the batches of the partition; parts of a split sort where the whole was.
+        is_split: its memory was not taken from the pool.
+
+    Attributes:
+        result: the outcome shared with the futures.
+        appender: takes records in; ``None`` once the memory was given back.
+        is_open: whether records may still be appended.
+        closed_ms: when it took its last record, at the latest; the delivery timeout of all of them counts
+            from here. Written under the queue's lock.
+        attempts: how often it was put back to be sent again.
+        send_count: how often it was handed to the network.
+        in_flight: a request may be reading its buffer: the buffer must not go back to the pool.
+        release_pending: it ended while in flight; the buffer goes back when the request is over.
+        retry_at_ms: when the backoff of the present retry ends.
+        last_error: why it was put back the last time.
+        knowledge: what its attempts that have ended say about it.
+        producer_id, producer_epoch, base_sequence: see ``set_producer_state``; -1 before.
+    """
+
+    __slots__ = (
+        "_deliveries",
+        "_final_record_count",
+        "_leader_epoch",
+        "_leader_epoch_attempt",
+        "_records",
+        "appender",
+        "attempts",
+        "base_sequence",
+        "builder",
+        "closed_ms",
+        "created_ms",
+        "drained_ms",
+        "final_state",
+        "in_flight",
+        "is_open",
+        "is_split",
+        "knowledge",
+        "last_error",
+        "order",
+        "producer_epoch",
+        "producer_id",
+        "release_pending",
+        "result",
+        "retry_at_ms",
+        "send_count",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        builder: RecordBatchBuilder,
+        created_ms: int,
+        order: tuple[int, ...] = (0,),
+        is_split: bool = False,
+    ) -> None:
+        # Fixed after construction.
+        self.topic_partition = topic_partition
+        self.created_ms = created_ms
+        self.closed_ms = created_ms
+        self.order = order
+        self.is_split = is_split
+        self.result = ProduceRequestResult(topic_partition)
+        # Guarded by the partition queue's lock.
+        self.builder: RecordBatchBuilder | None = builder
+        self.appender: RecordAppender | None = RecordAppender(builder.writer, self.result)
+        self.is_open = True
+        self._final_record_count = 0
+        self._deliveries = self.appender.deliveries
+        # I/O thread only.
+        self._records: memoryview | None = None
+        self.attempts = 0
+        self.send_count = 0
+        self.in_flight = False
+        self.release_pending = False
+        self.retry_at_ms = created_ms
+        self.drained_ms = created_ms
+        self.last_error: KafkaError | None = None
+        self.knowledge = Knowledge.NEVER_SENT
+        self.final_state: FinalState | None = None
+        self._leader_epoch = NO_LEADER_EPOCH
+        self._leader_epoch_attempt = 0
+        # Idempotence and transactions.
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = -1
+
+    # -- appending -------------------------------------------------------------------------------------
+
+    def try_append(
+        self,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        on_delivery: DeliveryCallback | None,
+    ) -> FutureRecordMetadata | None:
+        """Encode one record into the batch; ``None``: no room, or closed for appends.
+
+        Its appender is in no lane meanwhile: no other thread appends.
+
+        Raises:
+            SerializationError: an argument has the wrong type or range; nothing has changed.
+        """
+        appender, builder = self.appender, self.builder
+        if not self.is_open or appender is None or builder is None:
+            return None
+        future = appender.append(timestamp_ms, key, value, headers, on_delivery)
+        if future is not None:
+            return future
+        if not builder.append_at_limit(timestamp_ms, key, value, headers):
+            return None
+        return appender.promise_last(
+            timestamp_ms, -1 if key is None else len(key), -1 if value is None else len(value), on_delivery
+        )
+
+    @property
+    def record_count(self) -> int:
+        """Records taken. The writer counts: whatever interrupts an append, this is what is in the batch."""
+        return self._final_record_count if self.appender is None else self.appender.writer.record_count
+
+    def close_for_appends(self) -> None:
+        """Take no more records. Idempotent."""
+        self.is_open = False
+        if self.builder is not None:
+            self.builder.close_for_appends()
+
+    def took_last_record(self, now_ms: int) -> None:
+        """Note that no record was appended after ``now_ms``, and none will be."""
+        # A single record came when the batch was made, which may be long ago.
+        if self.record_count > 1:
+            self.closed_ms = max(self.created_ms, now_ms)
+
+    def compress(self) -> None:
+        """Take no more records, and compress them now: ``records`` has less to do then. Idempotent."""
+        self.is_open = False
+        if self.builder is not None:
+            self.builder.compress()
+
+    @property
+    def awaits_compression(self) -> bool:
+        """Whether its records are still plain, and will be sent. Lock-free: a hint."""
+        builder = self.builder
+        return builder is not None and not builder.is_compressed
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it need not wait for more records."""
+        return not self.is_open or self.builder is None or self.builder.is_full
+
+    @property
+    def is_mostly_empty(self) -> bool:
+        """Whether less than a quarter of its buffer is in use."""
+        builder = self.builder
+        return builder is not None and 4 * builder.uncompressed_size_bytes < len(builder.buffer)
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """Newest timestamp of its records; -1 once the memory was given back."""
+        return -1 if self.builder is None else self.builder.max_timestamp_ms
+
+    @property
+    def estimated_size_bytes(self) -> int:
+        """Size on the wire: estimated while compression is still to come."""
+        if self._records is not None:
+            return self._records.nbytes
+        return 0 if self.builder is None else self.builder.estimated_size_bytes
+
+    # -- sending ---------------------------------------------------------------------------------------
+
+    def records(self) -> memoryview:
+        """The finished batch; compressed, with header and checksum, on the first call.
+
+        Raises:
+            IllegalStateError: its memory has been given back.
+        """
+        if self._records is None:
+            if self.builder is None:
+                raise IllegalStateError(f"The memory of a batch for {self.topic_partition} was given back")
+            self.is_open = False
+            self._records = self.builder.close()
+        return self._records
+
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
+    ) -> None:
+        """Number it, or number it anew; the records stay as they are. Not while it is in flight."""
+        builder = self.builder
+        if builder is None:
+            # It has ended; only its numbers are still of interest.
+            pass
+        elif builder.state in (BuilderState.OPEN, BuilderState.SEALED):
+            builder.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
+        else:
+            # Closed, or reopened and not closed since: the numbers may change twice between two sendings.
+            self._records = None
+            builder.reopen_and_rewrite_producer_state(
+                producer_id, producer_epoch, base_sequence, is_transactional
+            )
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+
+    def drained(self, now_ms: int) -> None:
+        """Note that it goes into a request now."""
+        self.drained_ms = max(self.drained_ms, now_ms)
+        self.in_flight = True
+        self.send_count += 1
+
+    def reenqueued(self, now_ms: int, backoff_ms: int, error: KafkaError | None) -> None:
+        """Note that it is to be sent again, not before ``backoff_ms`` from now unless the leader changes."""
+        self.attempts += 1
+        self.retry_at_ms = now_ms + backoff_ms
+        self.in_flight = False
+        if error is not None:
+            self.last_error = error
+
+    def maybe_update_leader_epoch(self, leader_epoch: int) -> None:
+        """Note the newest leader epoch that metadata knows; -1 is ignored.
+
+        Of two retries in a row at most one goes out without backoff for it: a broker that names a newer epoch
+        with each refusal would get requests as fast as it refuses them.
+        """
+        if leader_epoch > self._leader_epoch:
+            self._leader_epoch = leader_epoch
+            if not 0 < self._leader_epoch_attempt == self.attempts - 1:
+                self._leader_epoch_attempt = self.attempts
+
+    @property
+    def has_leader_changed_for_ongoing_retry(self) -> bool:
+        """Whether the present retry goes to another leader than the last attempt: no need to back off."""
+        return self.attempts > 0 and self._leader_epoch_attempt == self.attempts
+
+    def is_backing_off(self, now_ms: int) -> bool:
+        """Whether its retry has to wait."""
+        return (
+            self.attempts > 0 and now_ms < self.retry_at_ms and not self.has_leader_changed_for_ongoing_retry
+        )
+
+    def has_reached_delivery_timeout(self, delivery_timeout_ms: int, now_ms: int) -> bool:
+        """Whether the time of its last record to be delivered is over. It takes no more."""
+        return now_ms - self.closed_ms >= delivery_timeout_ms
+
+    def delivery_timeout_error(self, delivery_timeout_ms: int, now_ms: int) -> DeliveryTimeoutError:
+        """The error to fail it with when its time is over: says what happened and what is known."""
+        outcome = self.outcome
+        if outcome is Outcome.UNKNOWN:
+            story = f"sent {self.send_count} times and perhaps written"
+        elif outcome is Outcome.REJECTED:
+            story = f"sent {self.send_count} times and refused each time"
+        else:
+            story = "never sent"
+        if self.last_error is not None:
+            cause = f"last error: {self.last_error}"
+        elif self.in_flight:
+            cause = "the broker has not answered"
+        else:
+            cause = "no error was reported; no leader was known or ready to take it"
+        error = DeliveryTimeoutError(
+            f"{self.record_count} records for {self.topic_partition} were not acknowledged within"
+            f" delivery_timeout_ms={delivery_timeout_ms}: {now_ms - self.created_ms} ms have passed since the"
+            f" batch was made, it was {story}; {cause}"
+        )
+        error.outcome = outcome
+        error.__cause__ = self.last_error
+        return error
+
+    # -- outcome ---------------------------------------------------------------------------------------
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is known of its records if it fails now."""
+        return Outcome.UNKNOWN if self.in_flight else self.knowledge.outcome or Outcome.UNKNOWN
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its outcome is decided, or left to the parts it was split into."""
+        return self.result.is_settled
+
+    def complete(self, base_offset: int = NO_OFFSET, log_append_time_ms: int = NO_TIMESTAMP) -> bool:
+        """The broker has it (or, with acks=0, the socket took it). See ``complete_exceptionally``.
+
+        Raises:
+            IllegalStateError: it succeeded before.
+        """
+        return self._finish(FinalState.SUCCEEDED, base_offset, log_append_time_ms, None, None)
+
+    def complete_exceptionally(
+        self, error: KafkaError, record_errors: Callable[[int], KafkaError] | None = None
+    ) -> bool:
+        """It failed.
+
+        Args:
+            error: for the batch as a whole.
+            record_errors: gives the error of the record with an index, where they differ.
+
+        Returns:
+            Whether this call decided the outcome. ``False``: another one came first, nothing has happened.
+
+        Raises:
+            IllegalStateError: it succeeded before.
+        """
+        return self._finish(FinalState.FAILED, NO_OFFSET, NO_TIMESTAMP, error, record_errors)
+
+    def abort(self, error: KafkaError) -> bool:
+        """It was given up by us. See ``complete_exceptionally``."""
+        return self._finish(FinalState.ABORTED, NO_OFFSET, NO_TIMESTAMP, error, None)
+
+    def _finish(
+        self,
+        state: FinalState,
+        base_offset: int,
+        log_append_time_ms: int,
+        error: KafkaError | None,
+        record_errors: Callable[[int], KafkaError] | None,
+    ) -> bool:
+        if not self.result.settle(base_offset, log_append_time_ms, error, record_errors):
+            earlier = self.final_state
+            if earlier is FinalState.SUCCEEDED:
+                raise IllegalStateError(
+                    f"A batch for {self.topic_partition} that succeeded cannot be {state.value}"
+                )
+            if state is FinalState.SUCCEEDED and earlier is not None:
+                _log.info("A batch for %s was acknowledged after it %s", self.topic_partition, earlier.value)
+            return False
+        self.final_state = state
+        self.result.release(self._deliveries)
+        return True
+
+    def split(
+        self, split_batch_size: int, new_builder: Callable[[int], RecordBatchBuilder]
+    ) -> list[ProducerBatch]:
+        """Distribute the records over new, smaller batches; the futures follow.
+
+        Args:
+            split_batch_size: each part stays within it, except one record that is larger all by itself.
+            new_builder: makes a builder over fresh memory of at least so many bytes.
+
+        Returns:
+            The parts in order; empty when the outcome is decided already (the records must not go out again).
+        """
+        if self.is_done or self.builder is None:
+            return []
+        parts: list[ProducerBatch] = []
+        first_indexes: list[int] = []
+        for index, (_, timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
+            if parts and parts[-1]._take(timestamp_ms, key, value, headers):
+                continue
+            size = max(split_batch_size, record_size_upper_bound(key, value, headers))
+            part = ProducerBatch(
+                self.topic_partition,
+                new_builder(size),
+                self.created_ms,
+                (*self.order, len(parts)),
+                is_split=True,
+            )
+            part._take(timestamp_ms, key, value, headers)
+            parts.append(part)
+            first_indexes.append(index)
+        # Before the futures follow: compressing may fail.
+        for part in parts:
+            part.close_for_appends()
+        moved = self._deliveries.split(first_indexes)
+        if not self.result.split_into(first_indexes, [part.result for part in parts]):
+            return []
+        self._deliveries = Deliveries()
+        for part, deliveries in zip(parts, moved, strict=True):
+            part._deliveries = deliveries
+            part._leader_epoch = self._leader_epoch
+            # An attempt with the whole may have been written although its answer was lost: whatever becomes
+            # of the parts, that must not be forgotten.
+            part.send_count = self.send_count
+            part.closed_ms = self.closed_ms
+            part.last_error = self.last_error
+            part.knowledge = self.knowledge
+            part.close_for_appends()
+        return parts
+
+    def _take(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
+        return self.builder is not None and self.builder.try_append(timestamp_ms, key, value, headers)
+
+    def forget_memory(self) -> None:
+        """Drop every reference to the buffer, which goes back to the pool. ``records`` raises afterwards."""
+        self._final_record_count = self.record_count
+        self.appender = None
+        self._records = None
+        self.builder = None
+        self.is_open = False
+
+    def __repr__(self) -> str:
+        return (
+            f"<ProducerBatch {self.topic_partition} order={self.order} records={self.record_count}"
+            f" attempts={self.attempts}>"
+        )

@@ -1,0 +1,341 @@
+"""ReadyQueues: which nodes can be sent something now, and when to look again, without looking at everything.
+
+An index over the queues that hold batches. A queue is looked at when its first batch becomes another one or
+need not wait any more (whoever does that puts it among ``changed``), when the time comes that its first batch
+has waited for, and when metadata changes; a look at the index costs as much as what happened since the last
+one. Beside each node's queues stands the order in which they are drained: what was drained goes to the end.
+Entries are not taken out where they become wrong but dropped where they are met, so each is paid for once.
+
+Knows nothing of how queues are filled and what a request is.
+Source: Kafka's ``RecordAccumulator.ready``, which walks all partitions; KIP-580, KIP-794, KIP-951.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from kproducer.accumulator.partition_queues import NEVER_MS, NodeQueues, PartitionQueue, PartitionQueues
+
+if TYPE_CHECKING:
+    from kproducer.accumulator.producer_batch import ProducerBatch
+    from kproducer.client.metadata_snapshot import MetadataSnapshot
+    from kproducer.types import Node
+
+_NO_TIMER: Final = NEVER_MS
+
+
+@attrs.frozen
+class ReadyCheckResult:
+    """What ``ready`` found.
+
+    Attributes:
+        ready_nodes: leaders with at least one batch that may be sent now.
+        next_ready_check_delay_ms: until the first batch that is not ready becomes so; ``NEVER_MS`` for none.
+        unknown_leader_topics: topics with batches for partitions without a known leader.
+    """
+
+    ready_nodes: set[Node]
+    next_ready_check_delay_ms: int
+    unknown_leader_topics: set[str]
+
+
+class ReadyQueues:
+    """The index. I/O thread only, except that any thread adds to ``PartitionQueues.changed``.
+
+    A queue that holds batches is in one of these places; ``_file`` decides, and is called again for each
+    event that the place waits for:
+
+    * in its node's rotation, may be drained: ``due`` if its first batch need not wait, else with a timer;
+    * with a timer alone: its first batch backs off;
+    * leaderless: until metadata changes;
+    * held: ``may_drain`` has refused it, and is asked again at each look;
+    * nowhere, muted: whoever unmutes it puts it among ``changed``.
+
+    Args:
+        queues: all queues.
+        linger_ms: how long a batch that has room waits for more records.
+        may_drain: asked about the first batch of each queue, with the time; ``None``: all may.
+        asks_early: ask before the batch is due: the question alone starts what the answer waits for.
+    """
+
+    __slots__ = (
+        "_asks_early",
+        "_due_nodes",
+        "_held",
+        "_leaderless",
+        "_linger_ms",
+        "_may_drain",
+        "_next_timer",
+        "_nodes",
+        "_occupied",
+        "_queues",
+        "_snapshot",
+        "_timers",
+    )
+
+    def __init__(
+        self,
+        queues: PartitionQueues,
+        linger_ms: int,
+        may_drain: Callable[[ProducerBatch, int], bool] | None = None,
+        asks_early: bool = False,
+    ) -> None:
+        # Fixed after construction.
+        self._queues = queues
+        self._linger_ms = linger_ms
+        self._may_drain = may_drain
+        self._asks_early = asks_early and may_drain is not None
+        # I/O thread only.
+        self._snapshot: MetadataSnapshot | None = None
+        self._nodes: dict[int, NodeQueues] = {}
+        #: Nodes whose rotation, or whose ``due``, may not be empty.
+        self._occupied: dict[NodeQueues, None] = {}
+        self._due_nodes: dict[NodeQueues, None] = {}
+        #: (when, number, queue), a heap. One entry for each queue counts: the one of its ``timer_ms``.
+        self._timers: list[tuple[int, int, PartitionQueue]] = []
+        self._next_timer = 0
+        self._held: dict[PartitionQueue, None] = {}
+        #: By topic.
+        self._leaderless: dict[str, dict[PartitionQueue, None]] = {}
+
+    # -- looking ---------------------------------------------------------------------------------------
+
+    def look(self, snapshot: MetadataSnapshot, now_ms: int, sends_everything: bool) -> ReadyCheckResult:
+        """See ``RecordAccumulator.ready``.
+
+        Args:
+            sends_everything: nothing lingers: a flush, the close, or a thread that waits for memory.
+        """
+        self.catch_up(snapshot, now_ms)
+        nodes = snapshot.nodes
+        ready: set[Node] = set()
+        if sends_everything:
+            for place in list(self._occupied):
+                if self._has_drainable(place, now_ms):
+                    ready.add(nodes[place.node_id])
+        elif self._due_nodes:
+            for place in list(self._due_nodes):
+                if self._has_due(place, now_ms):
+                    ready.add(nodes[place.node_id])
+        return ReadyCheckResult(ready, self._delay_ms(now_ms), self._unknown_leader_topics())
+
+    def catch_up(self, snapshot: MetadataSnapshot, now_ms: int) -> None:
+        """Work in what has happened since the last time: changed queues, timers, metadata."""
+        try:
+            if snapshot is not self._snapshot:
+                self._begin_anew(snapshot)
+            if self._held:
+                held, self._held = self._held, {}
+                for queue in held:
+                    self._file(queue, now_ms)
+            changed = self._queues.changed
+            while changed:
+                self._file(changed.popleft(), now_ms)
+            timers = self._timers
+            while timers and timers[0][0] <= now_ms:
+                self._take_timer(now_ms)
+        except BaseException:
+            self.start_over()
+            raise
+
+    def start_over(self) -> None:
+        """Have the next look begin with all queues.
+
+        The loop goes on after errors. A queue that was on its way from one place to another is in none then.
+        """
+        self._snapshot = None
+
+    def _begin_anew(self, snapshot: MetadataSnapshot) -> None:
+        """Leaders may have changed: every queue that holds something is looked at, in its present order."""
+        self._snapshot = snapshot
+        for place in self._nodes.values():
+            for queue in place.rotation:
+                queue.node = None
+            for queue in place.due:
+                queue.is_due = False
+        for _, _, queue in self._timers:
+            queue.timer_ms = _NO_TIMER
+        self._nodes = {}
+        self._occupied = {}
+        self._due_nodes = {}
+        self._timers.clear()
+        self._held = {}
+        self._leaderless = {}
+        changed = self._queues.changed
+        changed.clear()
+        # After that: what is changed from here on may be looked at twice, but is not lost.
+        changed.extend(list(self._queues.active))
+
+    def _delay_ms(self, now_ms: int) -> int:
+        """Until the first timer that is not out of date."""
+        timers = self._timers
+        while timers:
+            at_ms, _, queue = timers[0]
+            if queue.timer_ms == at_ms:
+                wanted_ms = self._waits_until_ms(queue, now_ms)
+                if wanted_ms == at_ms:
+                    return at_ms - now_ms
+                queue.timer_ms = _NO_TIMER
+                heapq.heappop(timers)
+                if wanted_ms != NEVER_MS:
+                    self._look_again_at(queue, wanted_ms)
+            else:
+                heapq.heappop(timers)
+        return NEVER_MS
+
+    def _take_timer(self, now_ms: int) -> None:
+        at_ms, _, queue = heapq.heappop(self._timers)
+        if queue.timer_ms == at_ms:
+            queue.timer_ms = _NO_TIMER
+            self._file(queue, now_ms)
+
+    def _unknown_leader_topics(self) -> set[str]:
+        if not self._leaderless:
+            return set()
+        for topic, queues in list(self._leaderless.items()):
+            while queues and not next(reversed(queues)).batches:
+                queues.popitem()
+            if not queues:
+                del self._leaderless[topic]
+        return set(self._leaderless)
+
+    # -- one queue -------------------------------------------------------------------------------------
+
+    def _file(self, queue: PartitionQueue, now_ms: int) -> None:
+        """Put a queue where it belongs; it may be there already."""
+        # Without the lock: whoever changes the queue now puts it among the changed ones afterwards.
+        try:
+            batch = queue.batches[0]
+        except IndexError:
+            return
+        snapshot = self._snapshot
+        assert snapshot is not None
+        topic, partition = queue.topic_partition
+        metadata = snapshot.topics.get(topic)
+        leader = None
+        if metadata is not None:
+            if partition < len(metadata.partitions):
+                leader = metadata.partitions[partition]
+            else:
+                # The topic has fewer partitions now. Its records wait in case this one comes back; new ones
+                # must not join them.
+                queue.close_lane(now_ms)
+        if leader is None or leader.leader_id not in snapshot.nodes:
+            self._leaderless.setdefault(topic, {})[queue] = None
+            return
+        queue.leader_epoch = leader.leader_epoch
+        if queue.is_muted:
+            return
+        if batch.attempts:
+            batch.maybe_update_leader_epoch(leader.leader_epoch)
+            if batch.is_backing_off(now_ms):
+                self._look_again_at(queue, batch.retry_at_ms)
+                return
+        if self._asks_early and not self.may_drain(queue, batch, now_ms):
+            return
+        place = self._nodes.get(leader.leader_id)
+        if place is None:
+            place = self._nodes[leader.leader_id] = NodeQueues(leader.leader_id)
+        if queue.node is None:
+            queue.node = place
+            place.rotation.append(queue)
+            self._occupied[place] = None
+        linger_end_ms = batch.created_ms + self._linger_ms
+        if linger_end_ms > now_ms and _may_wait(queue, batch):
+            self._look_again_at(queue, linger_end_ms)
+        elif not queue.is_due:
+            queue.is_due = True
+            place.due.append(queue)
+            self._due_nodes[place] = None
+
+    def _look_again_at(self, queue: PartitionQueue, at_ms: int) -> None:
+        # A timer that is too early is set anew when it is met: one is enough, however many batches come.
+        if at_ms < queue.timer_ms:
+            queue.timer_ms = at_ms
+            self._next_timer += 1
+            heapq.heappush(self._timers, (at_ms, self._next_timer, queue))
+
+    def _waits_until_ms(self, queue: PartitionQueue, now_ms: int) -> int:
+        """What the first batch of a queue waits for; ``NEVER_MS``: for no time."""
+        try:
+            batch = queue.batches[0]
+        except IndexError:
+            return NEVER_MS
+        if queue.is_muted or queue in self._held:
+            return NEVER_MS
+        if batch.is_backing_off(now_ms):
+            return batch.retry_at_ms
+        # One that became full unnoticed is among no due ones yet: without its timer it would stay for ever.
+        if _may_wait(queue, batch) or not queue.is_due:
+            return batch.created_ms + self._linger_ms
+        return NEVER_MS
+
+    def may_drain(self, queue: PartitionQueue, batch: ProducerBatch, now_ms: int) -> bool:
+        """Ask whether a first batch may be sent; a queue for which that is not so is held."""
+        if self._may_drain is None or self._may_drain(batch, now_ms):
+            return True
+        # The end of a request, which ends every poll, opens it again.
+        self._held[queue] = None
+        return False
+
+    # -- one node --------------------------------------------------------------------------------------
+
+    def _has_due(self, place: NodeQueues, now_ms: int) -> bool:
+        """Whether any batch for the node need not wait."""
+        due = place.due
+        while due:
+            queue = due[0]
+            if queue.node is place:
+                try:
+                    batch = queue.batches[0]
+                except IndexError:
+                    batch = None
+                if (
+                    batch is not None
+                    and not queue.is_muted
+                    and (batch.created_ms + self._linger_ms <= now_ms or not _may_wait(queue, batch))
+                    and not batch.is_backing_off(now_ms)
+                    and self.may_drain(queue, batch, now_ms)
+                ):
+                    return True
+            due.popleft()
+            queue.is_due = False
+        self._due_nodes.pop(place, None)
+        return False
+
+    def _has_drainable(self, place: NodeQueues, now_ms: int) -> bool:
+        """Whether there is any batch for the node that may be drained."""
+        rotation = place.rotation
+        while rotation:
+            queue = rotation[0]
+            if self.first_batch(queue, now_ms) is not None:
+                return True
+            rotation.popleft()
+            queue.node = None
+        self._occupied.pop(place, None)
+        return False
+
+    def first_batch(self, queue: PartitionQueue, now_ms: int) -> ProducerBatch | None:
+        """A queue's first batch, if it may be drained now; else the caller takes it out of its rotation."""
+        try:
+            batch = queue.batches[0]
+        except IndexError:
+            return None
+        if queue.is_muted or (batch.attempts and batch.is_backing_off(now_ms)):
+            return None
+        return batch if self._may_drain is None or self.may_drain(queue, batch, now_ms) else None
+
+    def rotation_of(self, node_id: int) -> deque[PartitionQueue]:
+        """A node's queues in the order in which to drain. Whoever takes one out clears its ``node``."""
+        place = self._nodes.get(node_id)
+        return deque() if place is None else place.rotation
+
+
+def _may_wait(queue: PartitionQueue, batch: ProducerBatch) -> bool:
+    """Whether a first batch has room left. Batches that are sent again are closed, hence full."""
+    return batch.is_open and len(queue.batches) <= 1 and not queue.is_full(batch)

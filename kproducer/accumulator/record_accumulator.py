@@ -1,0 +1,518 @@
+"""RecordAccumulator: where records wait, as batches in one queue for each partition.
+
+Caller threads append; the I/O thread asks which nodes have something ready, drains it, and puts back what has
+to be sent again. Knows nothing of requests and connections. Source: Kafka class ``RecordAccumulator``; KIP-91
+(delivery timeout), KIP-580 (backoff), KIP-794 (partitioning), KIP-951 (no backoff after a leader change).
+
+Differs from Kafka in how much is looked at: only the queues with batches in them, so idle partitions cost
+nothing. Their order is also that of draining: what was drained goes to the end, so that no partition starves
+behind others of its node.
+
+Locks: a queue's lock, then (within it) one of PartitionQueues, IncompleteBatches or BufferPool. Where taking
+a buffer may block, no lock is held.
+"""
+
+from __future__ import annotations
+
+import random as random_module
+import sys
+from collections.abc import Callable, Container, Iterable
+from typing import TYPE_CHECKING, Final
+
+from kproducer.accumulator.batch_drain import BatchDrain
+from kproducer.accumulator.buffer_pool import BufferPool
+from kproducer.accumulator.compression_settings import compression_of
+from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+from kproducer.accumulator.incomplete_batches import IncompleteBatches
+from kproducer.accumulator.new_batches import NewBatches
+from kproducer.accumulator.partition_load import PartitionLoad
+from kproducer.accumulator.partition_queues import NEVER_MS, PartitionQueue, PartitionQueues, TopicQueues
+from kproducer.accumulator.producer_batch import ProducerBatch
+from kproducer.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
+from kproducer.client.exponential_backoff import ExponentialBackoff
+from kproducer.client.metadata import BACKOFF_JITTER, BACKOFF_MULTIPLIER
+from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.errors import IllegalStateError, KafkaError, Outcome
+from kproducer.records.compression import Compression
+from kproducer.records.record_batch_builder import RecordBatchBuilder
+from kproducer.runtime.clock import Clock
+from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.types import Headers, Node, TopicPartition
+
+if TYPE_CHECKING:
+    from kproducer.transactions.transaction_manager import TransactionManager
+
+__all__ = ["NEVER_MS", "ReadyCheckResult", "RecordAccumulator"]
+
+_log = GuardedLogger(__name__)
+
+
+class RecordAccumulator:
+    """The queues of one producer. ``append``, flush and close: any thread. The rest: I/O thread only.
+
+    Args:
+        config: sizes, timeouts, partitioning.
+        buffer_pool: memory for the batches.
+        clock: for the time after a wait for memory.
+        compression: codec of all batches; ``None`` means as ``config`` says.
+        random: for backoff jitter and the sticky partitioner; tests pass a seeded one.
+        transactions: numbers the batches, and says which of them may be drained; ``None``: all, unnumbered.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        buffer_pool: BufferPool,
+        clock: Clock,
+        *,
+        compression: Compression | None = None,
+        random: random_module.Random | None = None,
+        transactions: TransactionManager | None = None,
+    ) -> None:
+        # Fixed after construction.
+        self._config = config
+        self._transactions = transactions
+        self._pool = buffer_pool
+        self._clock = clock
+        self._batch_size = config.batch_size
+        self._compression = compression if compression is not None else compression_of(config)
+        self._retry_backoff = ExponentialBackoff(
+            config.retry_backoff_ms,
+            BACKOFF_MULTIPLIER,
+            config.retry_backoff_max_ms,
+            BACKOFF_JITTER,
+            random,
+        )
+        self._incomplete = IncompleteBatches()
+        self._queues = PartitionQueues(config, self._compression, random)
+        #: The same dicts that _queues has, one look-up nearer.
+        self._topics = self._queues.topics
+        self._active = self._queues.active
+        #: One entry for each flush. Any thread; each change is one operation of the set.
+        self._flushes: set[object] = set()
+        self._new_batches = NewBatches(
+            config,
+            self._queues,
+            self._incomplete,
+            buffer_pool,
+            clock,
+            self._compression,
+            self._refuse_in_the_middle_of_itself,
+        )
+        # I/O thread only.
+        self._load = PartitionLoad(
+            config.partitioner_adaptive_partitioning_enable, config.partitioner_availability_timeout_ms
+        )
+        self._ready = ReadyQueues(
+            self._queues,
+            config.linger_ms,
+            None if transactions is None else transactions.may_drain,
+            asks_early=transactions is not None and transactions.transactional_id is not None,
+        )
+        self._drain = BatchDrain(
+            self._queues,
+            self._ready,
+            transactions,
+            self._new_batches.open_lane_locked,
+            clock,
+            self.deallocate,
+        )
+
+    # -- appending -------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        on_delivery: DeliveryCallback | None,
+        max_block_ms: float,
+        now_ms: int | None,
+        snapshot: MetadataSnapshot,
+    ) -> tuple[FutureRecordMetadata, bool]:
+        """Take in one record. Blocks only for memory, up to ``max_block_ms``.
+
+        Args:
+            topic, partition: where to; ``UNKNOWN_PARTITION`` leaves the partition to us.
+            timestamp_ms: of the record, since the epoch.
+            key, value, headers: bytes as they go out.
+            on_delivery: run on the I/O thread when the record's fate is known.
+            now_ms: monotonic; ``None`` has the clock read where the time is needed, which is once a batch.
+            snapshot: the topic must be in it if the partition is left to us.
+
+        Returns:
+            The record's future, and whether the I/O thread should be woken: a batch was made or became full.
+
+        Raises:
+            ProducerClosedError: closed before or meanwhile.
+            BufferExhaustedError: no memory in time.
+            SerializationError: an argument has the wrong type or range.
+        """
+        topic_queues = self._topics.get(topic)
+        if topic_queues is None:
+            topic_queues = self._queues.add_topic(topic)
+        if partition >= 0:
+            queue = topic_queues.queue(partition)
+            future = None if queue is None else queue.append(timestamp_ms, key, value, headers, on_delivery)
+        else:
+            future = topic_queues.append_sticky(timestamp_ms, key, value, headers, on_delivery, snapshot)
+        if future is not None:
+            return future, False
+        return self._new_batches.append(
+            topic,
+            topic_queues,
+            partition,
+            (timestamp_ms, key, value, headers, on_delivery),
+            max_block_ms,
+            now_ms,
+            snapshot,
+        )
+
+    def _refuse_in_the_middle_of_itself(self) -> None:
+        """Refuse to wait for a lock that code further up on this very stack holds.
+
+        The garbage collector may run a finalizer in the middle of an append, on the I/O thread too, and that
+        may log, with a handler that sends. Nobody would ever send again if it waited here. The stack is
+        looked at because that costs nothing where no lock is held.
+
+        Raises:
+            IllegalStateError: it is so.
+        """
+        frame = sys._getframe(1).f_back
+        while frame is not None:
+            code = frame.f_code
+            if code is BufferPool._wait.__code__:
+                return  # with no lock held
+            if code in _HOLDING_LOCKS:
+                owner = frame.f_locals.get("self")
+                if self.has_part(owner):
+                    raise IllegalStateError(
+                        "send() in the middle of a send on the same thread, as in a finalizer or a signal"
+                        " handler, would wait for itself"
+                    ).with_outcome(Outcome.NOT_SENT)
+            frame = frame.f_back
+
+    def wake_when_memory_is_short(self, wakeup: Callable[[], object]) -> None:
+        """Call ``wakeup`` whenever a thread begins to wait for memory. Before the first append."""
+        self._pool.on_wait = wakeup
+
+    # -- what may be sent ------------------------------------------------------------------------------
+
+    def ready(self, snapshot: MetadataSnapshot, now_ms: int) -> ReadyCheckResult:
+        """Which nodes have something to be sent to them now, and when to look again.
+
+        A partition's first batch is ready when its partition is not muted, its backoff is over (or the leader
+        has changed since the last attempt), and any of these holds: it is full or followed by another; it has
+        lingered; it was sent before; somebody waits for memory; a flush or the close is under way.
+        """
+        sends_everything = self.is_closed or bool(self._flushes) or self._pool.queued > 0
+        result = self._ready.look(snapshot, now_ms, sends_everything)
+        self._load.publish(self._topics, self._active, snapshot)
+        return result
+
+    def update_node_latency_stats(self, node_id: int, now_ms: int, can_drain: bool) -> None:
+        """Note that a node had something ready, and whether it could take it (KIP-794)."""
+        self._load.note_node(node_id, now_ms, can_drain)
+
+    def drain(
+        self, snapshot: MetadataSnapshot, nodes: Iterable[Node], max_request_size: int, now_ms: int
+    ) -> dict[int, list[ProducerBatch]]:
+        """Take out what goes into the next request to each node, closed and ready to be sent.
+
+        At most one batch for each partition. A request stays within ``max_request_size`` unless a single
+        batch exceeds it. The batches are in flight from here on, until ``request_done``.
+
+        Returns:
+            Batches by node id; nodes with nothing to send are left out.
+        """
+        self._ready.catch_up(snapshot, now_ms)
+        return self._drain.drain(nodes, max_request_size, now_ms)
+
+    def mute_partition(self, topic_partition: TopicPartition) -> None:
+        """Drain nothing from this partition until it is unmuted; its batches still expire."""
+        self._queues.set_muted(topic_partition, True)
+
+    def unmute_partition(self, topic_partition: TopicPartition) -> None:
+        """Undo ``mute_partition``."""
+        self._queues.set_muted(topic_partition, False)
+
+    # -- putting back, expiring, giving memory back ----------------------------------------------------
+
+    def reenqueue(self, batch: ProducerBatch, now_ms: int, error: KafkaError | None = None) -> None:
+        """Put a batch back to be sent again after a backoff, in front of all that were made after it.
+
+        Its request must be over. ``error`` is why; it is named if the batch expires.
+        """
+        batch.reenqueued(now_ms, self._retry_backoff.backoff_ms(batch.attempts), error)
+        self._queues.put_back(batch)
+
+    def split_and_reenqueue(self, batch: ProducerBatch) -> int:
+        """Replace a batch that is too large for the broker by smaller ones, to be sent at once.
+
+        The caller then deallocates ``batch``. The parts' memory does not come from the pool.
+
+        Returns:
+            Number of parts; 0 if the batch's outcome is decided already.
+        """
+        builder = batch.builder
+        if batch.is_done or builder is None:
+            return 0
+        topic_queues = self._topics[batch.topic_partition.topic]
+        if topic_queues.ratio is not None:
+            topic_queues.ratio.reset_after_split(builder.compression_ratio)
+        # Half of what was refused at most, so that splitting comes to an end even if the broker's limit is
+        # far below batch_size.
+        split_size = max(min(self._batch_size, batch.estimated_size_bytes // 2), 1)
+
+        def new_builder(size_bytes: int) -> RecordBatchBuilder:
+            return RecordBatchBuilder(
+                bytearray(size_bytes), self._compression, topic_queues.ratio, split_size
+            )
+
+        parts = batch.split(split_size, new_builder)
+        # First: if anything fails below, they are found among the incomplete.
+        for part in parts:
+            self._incomplete.add(part)
+        if self._transactions is not None:
+            self._transactions.split(batch, parts)
+        for part in parts:
+            self._queues.put_back(part)
+        return len(parts)
+
+    def take_out(self, batch: ProducerBatch) -> None:
+        """Take a batch out of its queue, wherever it is there; the caller fails and deallocates it."""
+        self._queues.remove(batch)
+
+    def stray_batches(self, in_flight: Container[ProducerBatch]) -> list[ProducerBatch]:
+        """After an unexpected error: open batches that neither wait in a queue nor are in flight.
+
+        Nothing would ever end them; the caller has to.
+
+        Args:
+            in_flight: the batches whose request is on its way.
+        """
+        self._ready.start_over()
+        candidates = [batch for batch in self._incomplete.copy() if not batch.is_done]
+        queued: set[ProducerBatch] = set()
+        for queue in self._queues.all_queues():
+            # An append holds the lock from where a batch is made until it is in its queue, or gone again.
+            with queue.lock:
+                queued.update(queue.batches)
+        return [
+            batch
+            for batch in candidates
+            if batch not in queued and batch not in in_flight and batch in self._incomplete
+        ]
+
+    def expired_batches(self, now_ms: int) -> list[ProducerBatch]:
+        """Take out the queued batches whose delivery timeout has passed; the caller fails and frees them.
+
+        Costs nothing before the first one is due. In-flight batches are the Sender's to watch.
+        """
+        return self._queues.take_expired(now_ms)
+
+    @property
+    def next_expiry_ms(self) -> int:
+        """A time (monotonic) before which no queued batch expires; ``NEVER_MS`` if there is none."""
+        return self._queues.next_expiry_ms
+
+    def deallocate(self, batch: ProducerBatch) -> None:
+        """Forget a batch that has ended and give its memory back. Harmless when repeated.
+
+        While a request with the batch may still be read from, memory waits for ``request_done``: bytes put
+        into a half-sent buffer would go out as somebody else's record (KAFKA-19012).
+        """
+        if batch.in_flight:
+            batch.release_pending = True
+            # It stays among the incomplete: nobody waits for it any more, but its memory is still in use.
+            return
+        if not self._incomplete.remove(batch):
+            return
+        builder = batch.builder
+        buffer = None if builder is None or batch.is_split else builder.buffer
+        batch.forget_memory()
+        if buffer is not None:
+            self._pool.deallocate(buffer)
+
+    def request_done(self, batch: ProducerBatch) -> None:
+        """The request that carried the batch is over: answered, written in full (acks=0), or disconnected.
+
+        Call it before completing, putting back or deallocating the batch.
+        """
+        batch.in_flight = False
+        if batch.release_pending:
+            batch.release_pending = False
+            self.deallocate(batch)
+
+    # -- flush, abort, close ---------------------------------------------------------------------------
+
+    @property
+    def has_undrained(self) -> bool:
+        """Whether batches wait in queues."""
+        return bool(self._active)
+
+    @property
+    def has_unresolved(self) -> bool:
+        """Whether any record's fate is still open."""
+        return any(not batch.is_done for batch in self._incomplete.copy())
+
+    @property
+    def incomplete_count(self) -> int:
+        """Batches that wait, are in flight, or whose memory is still in use."""
+        return len(self._incomplete)
+
+    @property
+    def incomplete_record_count(self) -> int:
+        """Records that are neither acknowledged nor failed."""
+        return sum(batch.record_count for batch in self._incomplete.copy() if not batch.is_done)
+
+    @property
+    def flush_in_progress(self) -> bool:
+        """Whether somebody flushes: everything is ready then."""
+        return bool(self._flushes)
+
+    def begin_flush(self, flush: object) -> None:
+        """Make everything ready until ``end_flush(flush)``. Wake the I/O thread after this.
+
+        Call it within the ``try`` whose ``finally`` ends the flush: Ctrl-C may come as soon as it has begun.
+
+        Args:
+            flush: a new object.
+        """
+        self._flushes.add(flush)
+
+    def end_flush(self, flush: object) -> None:
+        """Undo ``begin_flush``. Harmless if it was not called."""
+        self._flushes.discard(flush)
+
+    def await_completion(self, timeout_ms: float | None = None) -> bool:
+        """Wait until every record accepted before this call has been delivered or has failed.
+
+        Returns:
+            ``False``: not within ``timeout_ms``.
+        """
+        deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
+        results = [batch.result for batch in self._incomplete.copy()]
+        while results:
+            result = results.pop()
+            if result.parts is not None:
+                results.extend(result.leaves())
+                continue
+            if result.done:
+                continue
+            left_s = None
+            if deadline_ms is not None:
+                left_s = max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000
+            if not result.wait(left_s):
+                return False
+            # Done, or split meanwhile: look again.
+            results.append(result)
+        return True
+
+    def abort_incomplete_batches(self, error: KafkaError) -> None:
+        """Fail everything that is not done, after ``close``. Memory of batches in flight stays with them.
+
+        ``error`` is shared; each batch gets the outcome that fits it.
+        """
+        # An append that was past its look at is_closed, or into its lane, under its lock when close() came is
+        # over once that lock was ours; every later one sees is_closed. So no batch is made after this loop.
+        for queue in self._queues.all_queues():
+            with queue.lock:
+                pass
+        self._abort(error, lambda batch: True)
+
+    def abort_undrained_batches(self, error: KafkaError, sent_too: bool = False) -> None:
+        """Fail what waits in queues and was never sent; ``sent_too``: also what waits to be sent again."""
+        self._abort(error, lambda batch: not batch.in_flight and (sent_too or not batch.send_count))
+
+    def _abort(self, error: KafkaError, wanted: Callable[[ProducerBatch], bool]) -> None:
+        for batch in self._incomplete.copy():
+            if not wanted(batch):
+                continue
+            try:
+                self._queues.remove(batch)
+                # One that is done already ended in the middle of what the I/O thread died of.
+                if not batch.is_done:
+                    its_error = _with_outcome(error, batch)
+                    if self._transactions is not None:
+                        self._transactions.failed(batch, its_error, its_error.outcome)
+                    batch.abort(its_error)
+                self.deallocate(batch)
+            except Exception:
+                # The others have to be told all the same.
+                _log.exception("The batch for %s could not be given up", batch.topic_partition)
+
+    def abandon_after_fork(self, error: KafkaError) -> None:
+        """In a forked child, where this object is of no use: fail the inherited futures, lock nothing."""
+        for batch in self._incomplete.members_after_fork():
+            for result in batch.result.leaves():
+                result.abandon_after_fork(error)
+
+    def release_all_in_flight(self) -> None:
+        """All connections are closed: no request reads any buffer. Gives back what waited for that."""
+        for batch in self._incomplete.copy():
+            self.request_done(batch)
+
+    @property
+    def topics(self) -> dict[str, TopicQueues]:
+        """The ways in, by topic; only ever grows. For appending to their lanes, see ``kernel.SendPath``."""
+        return self._topics
+
+    def lanes_of(self, topic: str) -> TopicQueues:
+        """The ways into one topic's batches, made now if there are none."""
+        return self._topics.get(topic) or self._queues.add_topic(topic)
+
+    def has_part(self, part: object) -> bool:
+        """Whether ``part`` is this accumulator, or one of its rooms, topics or queues."""
+        mine = (self, self._queues, self._pool, self._new_batches, self._drain)
+        return any(part is one for one in mine) or any(
+            part is topic or any(part is queue for queue in topic.lanes)
+            for topic in list(self._topics.values())
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether records are refused."""
+        return self._new_batches.is_closed
+
+    @property
+    def next_look_ms(self) -> int:
+        """See ``NewBatches``."""
+        return self._new_batches.next_look_ms
+
+    @next_look_ms.setter
+    def next_look_ms(self, at_ms: int) -> None:
+        self._new_batches.next_look_ms = at_ms
+
+    def close(self) -> None:
+        """Refuse further records; threads that wait for memory are released. What was accepted stays."""
+        self._new_batches.is_closed = True
+        for queue in self._queues.all_queues():
+            queue.appender = None
+        self._pool.close()
+
+
+#: The code that holds the lock of a queue or of the pool while other Python code may run.
+_HOLDING_LOCKS: Final = {
+    NewBatches.append.__code__,
+    BatchDrain.drain_node.__code__,
+    PartitionQueue.is_full.__code__,
+    TopicQueues.end_stay.__code__,
+    PartitionQueues.put_back.__code__,
+    PartitionQueues.remove.__code__,
+    PartitionQueues.take_expired.__code__,
+    BufferPool.deallocate.__code__,
+}
+
+
+def _with_outcome(error: KafkaError, batch: ProducerBatch) -> KafkaError:
+    """A copy of a shared error that says what is known of this batch."""
+    clone: KafkaError = error.__class__.__new__(error.__class__, *error.args)
+    clone.__dict__.update(error.__dict__)
+    clone.__cause__ = error.__cause__
+    clone.outcome = batch.outcome
+    return clone

@@ -1,0 +1,220 @@
+"""ArrowColumns: which columns of Arrow data are keys, values and so on, and whether their types can be that.
+
+Checked before anything is sent; a mistake names the column, its type and what would be right. Knows types as
+the format texts of the kernel's ``ArrowSource``. Source: the Arrow C data interface.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+
+import attrs
+
+from kproducer.errors import InvalidArgumentError
+from kproducer.runtime.arguments import checked_partition, checked_timestamp
+
+#: What is meant when no column is named, if there is one of that name.
+_DEFAULT_VALUE = "value"
+
+#: Names of columns that somebody who names none has most likely meant to be written.
+_TELLING_NAMES = ("key", "headers", "partition", "timestamp", "topic")
+
+_TEXT = r"(?:u|U|vu|dictionary\(\w,(?:u|U|vu)\))"
+_BYTES = r"(?:n|u|U|vu|z|Z|vz|w:\d+|dictionary\(\w,(?:u|U|vu|z|Z|vz|w:\d+)\))"
+_IS_TEXT = re.compile(_TEXT)
+_IS_BYTES = re.compile(_BYTES)
+_IS_INTEGER = re.compile(r"[cCsSiIlLn]")
+_IS_TIME = re.compile(r"ts[smun]:.*|[lLn]")
+_IS_HEADERS = re.compile(
+    rf"n|\+(?:l|L|vl|vL)\([^(),]*:\+s\((?:key|name):{_TEXT},value:{_BYTES}\)\)"
+    rf"|\+m\([^(),]*:\+s\([^(),]*:{_TEXT},[^(),]*:{_BYTES}\)\)"
+)
+
+_READABLE = {
+    "n": "null", "b": "bool", "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32",
+    "I": "uint32", "l": "int64", "L": "uint64", "e": "float16", "f": "float32", "g": "float64", "u": "string",
+    "U": "large_string", "vu": "string_view", "z": "binary", "Z": "large_binary", "vz": "binary_view",
+    "tdD": "date32", "tdm": "date64", "tss:": "timestamp[s]", "tsm:": "timestamp[ms]",
+    "tsu:": "timestamp[us]", "tsn:": "timestamp[ns]",
+}  # fmt: skip
+
+
+@attrs.frozen
+class ArrowColumns:
+    """The columns of one call, by name; ``None``: there is none.
+
+    Attributes:
+        value: ``None``: the column ``value``, or the only one.
+        key, headers, topic: names.
+        partition, timestamp: a name, or one number for all rows.
+        takes_seconds: timestamps may be floating point numbers of seconds.
+    """
+
+    value: str | None = None
+    key: str | None = None
+    headers: str | None = None
+    partition: str | int | None = None
+    timestamp: str | int | None = None
+    topic: str | None = None
+    takes_seconds: bool = False
+
+    @classmethod
+    def checked(
+        cls,
+        topic: object,
+        value: object,
+        key: object,
+        headers: object,
+        partition: object,
+        timestamp: object,
+        topic_column: object,
+    ) -> ArrowColumns:
+        """Check the arguments of a call as far as that goes without data.
+
+        Raises:
+            InvalidArgumentError: one is no column's name, or no number where that is possible; or there are
+                two topics, or none.
+        """
+        for role, name in (
+            ("value", value),
+            ("key", key),
+            ("headers", headers),
+            ("topic_column", topic_column),
+        ):
+            if name is not None and not isinstance(name, str):
+                raise InvalidArgumentError(f"{role} must be the name of a column, or None, not {name!r}")
+        if topic is None and topic_column is None:
+            raise InvalidArgumentError("there is no topic: give its name, or a topic_column")
+        if topic is not None and topic_column is not None:
+            raise InvalidArgumentError("topic and topic_column were given: leave one of them out")
+        if not isinstance(partition, str):
+            partition = checked_partition(partition)
+        if not isinstance(timestamp, str) and timestamp is not None:
+            timestamp = checked_timestamp(timestamp)
+        return cls(value, key, headers, partition, timestamp, topic_column)  # type: ignore[arg-type]
+
+    def find(self, names: tuple[str, ...], formats: tuple[str, ...]) -> tuple[int, int, int, int, int, int]:
+        """The numbers of value, key, headers, partition, timestamp and topic; -1: there is none.
+
+        Raises:
+            InvalidArgumentError: a column is not there, comes twice, or is of a type that cannot be that.
+        """
+        given = {
+            "key": self.key,
+            "headers": self.headers,
+            "partition": self.partition if isinstance(self.partition, str) else None,
+            "timestamp": self.timestamp if isinstance(self.timestamp, str) else None,
+            "topic_column": self.topic,
+        }
+        found = {role: -1 if name is None else _number(role, name, names) for role, name in given.items()}
+        found["value"] = self._value_number(names, all(name is None for name in given.values()))
+        for role, number in found.items():
+            if number >= 0:
+                self._check_type(role, names[number], formats[number])
+        return (
+            found["value"],
+            found["key"],
+            found["headers"],
+            found["partition"],
+            found["timestamp"],
+            found["topic_column"],
+        )
+
+    def _value_number(self, names: tuple[str, ...], names_none: bool) -> int:
+        if self.value is not None:
+            return _number("value", self.value, names)
+        if len(names) == 1:
+            return 0
+        if _DEFAULT_VALUE not in names:
+            raise InvalidArgumentError(
+                f"there is no column 'value' (columns: {_listed(names)}): say which one is, as in value='...'"
+            )
+        telling = [name for name in _TELLING_NAMES if name in names]
+        if names_none and telling:
+            raise InvalidArgumentError(
+                f"column {telling[0]!r} would not be written: pass {_argument(telling[0])}={telling[0]!r}, "
+                "or value='value' to write the values alone"
+            )
+        return _number("value", _DEFAULT_VALUE, names)
+
+    def _check_type(self, role: str, name: str, text: str) -> None:
+        is_right, right, cure = _RULES[role]
+        if is_right.fullmatch(text) or (role == "timestamp" and text == "g" and self.takes_seconds):
+            return
+        shown = f"column {name!r}" if name else "the data"
+        raise InvalidArgumentError(
+            f"{role}: {shown} is of type {readable(text)} and must be {right}: {cure(text)}"
+        )
+
+
+def readable(text: str) -> str:
+    """A format text as Arrow's libraries call the type."""
+    if text in _READABLE:
+        return _READABLE[text]
+    if text.startswith("ts") and text[:4] in _READABLE:
+        return f"{_READABLE[text[:4]][:-1]}, {text[4:]}]"
+    if text.startswith("w:"):
+        return f"fixed_size_binary[{text[2:]}]"
+    if text.startswith("d:"):
+        return f"decimal({text[2:]})"
+    for start, kind in (("dictionary", "dictionary"), ("+s", "struct"), ("+m", "map"), ("+", "list")):
+        if text.startswith(start):
+            return f"{kind} ({text})"
+    return f"{text!r} in Arrow's format language"
+
+
+def _number(role: str, name: object, names: tuple[str, ...]) -> int:
+    if not isinstance(name, str):
+        raise InvalidArgumentError(f"{role}: a column is named by a str, not {name!r}")
+    count = names.count(name)
+    if count == 1:
+        return names.index(name)
+    if count:
+        raise InvalidArgumentError(f"{role}: there are {count} columns named {name!r}: rename all but one")
+    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if nearest:
+        raise InvalidArgumentError(f"{role}: there is no column {name!r}: did you mean {nearest[0]!r}?")
+    raise InvalidArgumentError(f"{role}: there is no column {name!r} (columns: {_listed(names)})")
+
+
+def _argument(name: str) -> str:
+    return "topic=None, topic_column" if name == "topic" else name
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = ", ".join(map(repr, names[:20]))
+    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "none"
+
+
+def _cure_bytes(text: str) -> str:
+    if text.startswith("+"):
+        return "make it JSON, Avro or the like before"
+    if text.startswith("dictionary"):
+        return "decode its dictionary, or cast its values to strings"
+    return "cast it to string"
+
+
+def _cure_time(text: str) -> str:
+    if text in ("f", "g"):
+        return "cast it to int64, in milliseconds since the epoch"
+    if text.startswith("td"):
+        return "cast it to timestamp[ms]"
+    if _IS_INTEGER.fullmatch(text):
+        return "cast it to int64, and see that it has milliseconds since the epoch"
+    return "parse it into a timestamp"
+
+
+_RULES: dict[str, tuple[re.Pattern[str], str, Callable[[str], str]]] = {
+    "value": (_IS_BYTES, "strings or binary", _cure_bytes),
+    "key": (_IS_BYTES, "strings or binary", _cure_bytes),
+    "topic_column": (_IS_TEXT, "strings", lambda text: "cast it to string"),
+    "partition": (_IS_INTEGER, "integers", lambda text: "cast it to int32"),
+    "timestamp": (_IS_TIME, "timestamps, or int64 of milliseconds since the epoch", _cure_time),
+    "headers": (
+        _IS_HEADERS,
+        "list<struct<key: string, value: binary>> or map<string, binary>",
+        lambda text: "build it of pairs; values may be strings",
+    ),
+}

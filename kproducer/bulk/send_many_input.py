@@ -1,0 +1,261 @@
+"""SendManyInput: the columns of one ``send_many`` call, checked and cut into chunks of equal length.
+
+Lists and tuples are cut by slicing, everything else is read as an iterator, a chunk at a time. The chunks are
+lists of our own: another thread may change the caller's lists meanwhile. Knows nothing of records.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from itertools import count, cycle, islice, repeat
+from typing import Any, Final
+
+import attrs
+
+from kproducer.errors import InvalidArgumentError, Outcome
+from kproducer.runtime.clock import Clock
+
+#: Rows at a time: enough that the work for a chunk does not count, few enough that other threads, and Ctrl-C,
+#: get their turn.
+CHUNK_ROWS: Final = 2048
+
+#: An iterator that takes longer than this for a chunk gets a smaller one next time: it may be reading from
+#: something slow, and what it has yielded should be on its way.
+SLOW_CHUNK_MS: Final = 2
+
+_FIRST_CHUNK_ROWS: Final = 16
+
+
+@attrs.frozen
+class Chunk:
+    """Some rows of a call.
+
+    Attributes:
+        values: one for each row.
+        keys, headers, partitions, timestamps_ms: of the same length, or ``None`` where none were given.
+        trouble: what comes after these rows: what the caller's iterator raised, or a length that is wrong.
+        is_last: no rows come after these.
+    """
+
+    values: list[Any]
+    keys: list[Any] | None
+    headers: list[Any] | None
+    partitions: list[Any] | None
+    timestamps_ms: list[Any] | None
+    trouble: BaseException | None
+    is_last: bool
+
+    def cut(self, row_count: int, trouble: BaseException) -> Chunk:
+        """The first rows alone, and why there are no more."""
+        for column in (self.values, self.keys, self.headers, self.partitions, self.timestamps_ms):
+            if column is not None:
+                del column[row_count:]
+        return attrs.evolve(self, trouble=trouble, is_last=False)
+
+
+class _Column:
+    """One argument of the call. ``size``: how many rows it has, ``None`` if only its end will tell."""
+
+    __slots__ = ("_iterator", "_position", "_sequence", "is_endless", "name", "size")
+
+    def __init__(self, name: str, rows: Any) -> None:
+        self.name = name
+        self.size: int | None = None
+        self._position = 0
+        self._sequence: list[Any] | tuple[Any, ...] | None = None
+        self.is_endless = _is_endless(rows)
+        if isinstance(rows, (list, tuple)):
+            self._sequence = rows
+            self.size = len(rows)
+        elif isinstance(rows, Sized) and not self.is_endless:
+            self.size = len(rows)
+        self._iterator: Iterator[Any] = iter(rows)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether reading it may run the caller's code."""
+        return self._sequence is None and not self.is_endless
+
+    def read(self, row_count: int, into: list[Any]) -> BaseException | None:
+        """Append up to ``row_count`` rows; fewer: the end, or what the iterator raised, which is returned."""
+        if self._sequence is not None:
+            into += self._sequence[self._position : self._position + row_count]
+            self._position += len(into)
+            return None
+        try:
+            # When the iterator raises, what it had yielded before is in the list.
+            into.extend(islice(self._iterator, row_count))
+        except BaseException as error:
+            return error
+        return None
+
+    def has_more(self) -> bool:
+        """Whether there is a row left; it is consumed, so this comes last."""
+        if self.is_endless:
+            return False
+        if self._sequence is not None:
+            return self._position < len(self._sequence)
+        for _ in self._iterator:
+            return True
+        return False
+
+
+class SendManyInput:
+    """Reads the columns. For one thread.
+
+    Args:
+        values, keys, headers, partitions, timestamps_ms: as given to ``send_many``.
+        clock: to notice iterators that are slow.
+
+    Attributes:
+        size: number of rows, if any column tells; else ``None``.
+
+    Raises:
+        InvalidArgumentError: an argument is no column, or two are not of the same length.
+    """
+
+    __slots__ = ("_chunk_rows", "_clock", "_columns", "_others", "_rows_read", "_values", "size")
+
+    def __init__(
+        self,
+        values: Any,
+        keys: Any,
+        headers: Any,
+        partitions: Any,
+        timestamps_ms: Any,
+        clock: Clock,
+    ) -> None:
+        self._clock = clock
+        self._values = _Column("values", _checked("values", values))
+        if self._values.is_endless:
+            raise _bad(f"values never ends ({type(values).__name__}): no result could ever be returned")
+        #: In the order of a chunk's fields; ``None`` where nothing was given.
+        self._others = [
+            None if rows is None else _Column(name, _checked(name, rows))
+            for name, rows in (
+                ("keys", keys),
+                ("headers", headers),
+                ("partitions", _numbers(partitions)),
+                ("timestamps_ms", _numbers(timestamps_ms)),
+            )
+        ]
+        self._columns = [self._values, *(column for column in self._others if column is not None)]
+        sized = [column for column in self._columns if column.size is not None]
+        for column in sized[1:]:
+            if column.size != sized[0].size:
+                raise _bad(
+                    f"{sized[0].name} has {sized[0].size} entries and {column.name} has {column.size}: "
+                    "each record needs one of each"
+                )
+        self.size = sized[0].size if sized else None
+        is_slow = any(column.is_slow for column in self._columns)
+        self._chunk_rows = _FIRST_CHUNK_ROWS if is_slow else CHUNK_ROWS
+        self._rows_read = 0
+
+    def next_chunk(self) -> Chunk:
+        """Read on. Not after a chunk that was the last, or had trouble."""
+        wanted = self._chunk_rows
+        if wanted < CHUNK_ROWS or any(column.is_slow for column in self._columns):
+            started_ms = self._clock.monotonic_ms()
+            chunk = self._read(wanted)
+            if self._clock.monotonic_ms() - started_ms > SLOW_CHUNK_MS:
+                self._chunk_rows = max(wanted // 2, 1)
+            else:
+                self._chunk_rows = min(wanted * 2, CHUNK_ROWS)
+            return chunk
+        return self._read(wanted)
+
+    def _read(self, wanted: int) -> Chunk:
+        if self.size is not None:
+            wanted = min(wanted, self.size - self._rows_read)
+        values: list[Any] = []
+        trouble = self._values.read(wanted, values)
+        is_last = trouble is None and (
+            len(values) < wanted or self._rows_read + len(values) == self.size or not wanted
+        )
+        rows: list[list[Any] | None] = []
+        shortest = len(values)
+        for column in self._others:
+            if column is None:
+                rows.append(None)
+                continue
+            read: list[Any] = []
+            raised = column.read(len(values), read)
+            rows.append(read)
+            if len(read) < shortest:
+                shortest = len(read)
+                trouble = raised or self._too_short(column, self._rows_read + len(read))
+                is_last = False
+        for part in (values, *rows):
+            if part is not None:
+                del part[shortest:]
+        self._rows_read += shortest
+        if is_last:
+            trouble = self._check_end()
+        keys, headers, partitions, timestamps_ms = rows
+        return Chunk(values, keys, headers, partitions, timestamps_ms, trouble, is_last)
+
+    def _too_short(self, column: _Column, length: int) -> InvalidArgumentError:
+        values = self._values
+        known = f"{values.size}" if values.size is not None else f"more than {length}"
+        return _bad(f"values has {known} entries and {column.name} ended after {length}", sent=True)
+
+    def _check_end(self) -> BaseException | None:
+        """The values are at their end: the other columns have to be as well."""
+        total = self._rows_read
+        if self.size is not None and total != self.size:
+            sized = next(column for column in self._columns if column.size is not None)
+            if sized is self._values:
+                return _bad(f"values had {self.size} entries and ended after {total}", sent=True)
+            return _bad(f"values ended after {total} entries and {sized.name} has {self.size}", sent=True)
+        for column in self._columns:
+            try:
+                if column.has_more():
+                    return _bad(
+                        f"values has {total} entries and {column.name} has more than {total}", sent=True
+                    )
+            except BaseException as error:
+                return error
+        return None
+
+
+def _is_endless(rows: Any) -> bool:
+    kind = type(rows)
+    if kind is repeat:
+        return operator.length_hint(rows, -1) == -1
+    return kind is cycle or kind is count
+
+
+def _checked(name: str, rows: Any) -> Any:
+    """Refuse what can be iterated but is hardly meant as one entry for each record."""
+    if isinstance(rows, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(rows, Iterable):
+        advice = "put them into a list"
+        if name in ("keys", "headers"):
+            advice = f"for the same {name} on all records pass itertools.repeat({name})"
+        raise _bad(
+            f"{name} must be a list or iterable with one entry for each record, not "
+            f"{type(rows).__name__}; {advice}"
+        )
+    return rows
+
+
+def _numbers(rows: Any) -> Any:
+    """A single number stands for all records; arrays of integers (NumPy, pandas) become Python's numbers."""
+    if rows is None:
+        return None
+    if not isinstance(rows, Iterable):
+        try:
+            return repeat(operator.index(rows))
+        except TypeError:
+            return rows
+    if getattr(getattr(rows, "dtype", None), "kind", "") in ("i", "u"):
+        return rows.tolist()  # type: ignore[attr-defined]
+    return rows
+
+
+def _bad(text: str, *, sent: bool = False) -> InvalidArgumentError:
+    error = InvalidArgumentError(f"send_many: {text}")
+    if not sent:
+        error.outcome = Outcome.NOT_SENT
+    return error

@@ -1,0 +1,229 @@
+"""ProducerEngine: everything that one producer runs in one process, wired together.
+
+Made anew after a fork, which is why the facade holds it at arm's length: nothing in here refers back to the
+``KafkaProducer``, so a producer that nobody holds any more can be collected while its I/O thread runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING
+
+from kproducer.accumulator.buffer_pool import BufferPool
+from kproducer.accumulator.compression_settings import largest_batch_buffer_bytes
+from kproducer.accumulator.record_accumulator import RecordAccumulator
+from kproducer.client.new_network_client import new_network_client
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.errors import KafkaError, Outcome, ProducerClosedError
+from kproducer.runtime import process_lifecycle
+from kproducer.runtime.clock import Clock
+from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.sender.producer_metadata import ProducerMetadata
+from kproducer.sender.sender import Sender
+
+if TYPE_CHECKING:
+    from kproducer.transactions.transaction_manager import TransactionManager
+
+_log = GuardedLogger(__name__)
+
+#: After a forced close the I/O thread has only its own clean-up left; a user's callback may still delay it.
+_FORCED_JOIN_S = 5.0
+_BLOCKED = "a delivery callback probably blocks the I/O thread; the futures fail when it returns"
+
+
+class ProducerEngine:
+    """The parts of a running producer. Thread-safe as its parts are.
+
+    Args:
+        config: with a client id.
+        clock: time for all parts.
+
+    Attributes:
+        accumulator, metadata, sender, client, pool: the parts.
+        transactions: idempotence and transactions; ``None`` without either.
+        config, clock: as given.
+        thread: the I/O thread; a daemon, so that it cannot keep the interpreter from ending.
+    """
+
+    def __init__(self, config: ProducerConfig, clock: Clock) -> None:
+        self.config = config
+        self.clock = clock
+        with contextlib.ExitStack() as undo:
+            # Whatever fails on the way, what was opened before is closed.
+            self.pool = BufferPool(config.buffer_memory, largest_batch_buffer_bytes(config), clock)
+            undo.callback(self.pool.close)
+            self.transactions = self._transaction_manager() if config.enable_idempotence else None
+            self.accumulator = RecordAccumulator(config, self.pool, clock, transactions=self.transactions)
+            self.metadata = ProducerMetadata(
+                config.retry_backoff_ms,
+                config.retry_backoff_max_ms,
+                config.metadata_max_age_ms,
+                config.metadata_max_idle_ms,
+            )
+            undo.callback(self.metadata.close)
+            self.client = new_network_client(config, self.metadata, clock)
+            undo.callback(self.client.close)
+            self.sender = Sender(
+                self.client, self.metadata, self.accumulator, config, clock, transactions=self.transactions
+            )
+            if self.transactions is not None:
+                self.transactions.set_wakeup(self.sender.wakeup)
+            self._ended = threading.Event()
+            self.thread = threading.Thread(
+                target=self._run, name=f"kproducer-io-{config.client_id}", daemon=True
+            )
+            #: What was opened, for whoever takes it first: the I/O thread, or a start that failed.
+            self._unused = [undo.pop_all()]
+        try:
+            self.thread.start()
+        except BaseException:
+            self._give_up_start()
+            raise
+
+    def _give_up_start(self) -> None:
+        """The thread could not be started; or it was, and Ctrl-C came before the start was over.
+
+        Then it may be in the middle of anything: it is told to end, and closes what it uses itself.
+        """
+        try:
+            unused = self._unused.pop()
+        except IndexError:
+            self.sender.force_close()
+        else:
+            unused.close()
+
+    def _transaction_manager(self) -> TransactionManager:
+        # Here, since not every producer needs them.
+        from kproducer.transactions.transaction_manager import TransactionManager
+        from kproducer.transactions.transaction_version import transaction_version
+
+        config = self.config
+        return TransactionManager(
+            config.transactional_id or None,
+            config.transaction_timeout_ms,
+            config.retry_backoff_ms,
+            config.retry_backoff_max_ms,
+            lambda: transaction_version(self.client.api_versions),
+        )
+
+    def wakeup(self) -> None:
+        """Let the I/O thread look for work."""
+        self.sender.wakeup()
+
+    @property
+    def is_io_thread(self) -> bool:
+        """Whether the caller runs on the I/O thread, as delivery callbacks do."""
+        return threading.current_thread() is self.thread
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the I/O thread has."""
+        return self._ended.is_set()
+
+    def stop(self, timeout_s: float | None) -> int:
+        """Deliver what was accepted and end the I/O thread; after ``timeout_s`` give up what is left.
+
+        Returns:
+            The number of records given up. Their futures have failed with ``ProducerClosedError``, or will
+            when the I/O thread, which a delivery callback blocks, goes on: see ``last_errors``.
+        """
+        self.sender.initiate_close()
+        if self.is_io_thread:
+            # A callback closes the producer it runs in. Waiting for this very thread would never end, so
+            # what is left is given up, as if the timeout had passed.
+            self.sender.force_close()
+            return 0
+        if timeout_s is None or timeout_s > 0:
+            self.wait_for_end(timeout_s)
+        if not self._ended.is_set():
+            self.sender.force_close()
+            if not self.wait_for_end(_FORCED_JOIN_S):
+                _log.error("The I/O thread has not ended: %s", _BLOCKED)
+                # Counted here: the I/O thread counts when it ends.
+                return self.accumulator.incomplete_record_count
+        return self.sender.records_lost
+
+    def wait_for_end(self, timeout_s: float | None) -> bool:
+        """Wait until the I/O thread has ended; ``False``: not within ``timeout_s``.
+
+        Before Python 3.13 a ``join`` that Ctrl-C interrupts takes the running thread for ended from then on.
+        """
+        in_time = self._ended.wait(timeout_s)
+        if in_time:
+            self.thread.join()
+        return in_time
+
+    def _run(self) -> None:
+        try:
+            self._unused.pop()
+        except IndexError:
+            return
+        try:
+            self.sender.run()
+        finally:
+            process_lifecycle.release(self)
+            self._ended.set()
+
+    def finish_alone(self) -> None:
+        """Deliver what was accepted and end, although the producer is gone. Returns at once.
+
+        Takes no lock that is not re-entrant: the garbage collector calls it, in the middle of anything.
+        """
+        process_lifecycle.hold(self)
+        self.sender.end_when_done()
+        if self._ended.is_set():
+            process_lifecycle.release(self)
+
+    # -- process_lifecycle.ManagedProducer ---------------------------------------------------------------
+
+    def begin_close_at_exit(self) -> None:
+        """The interpreter ends: accept no more records, go on delivering."""
+        self.sender.initiate_close()
+
+    def finish_close_at_exit(self) -> None:
+        """The interpreter ends: wait for what was accepted, and say what was lost."""
+        pending = self.accumulator.incomplete_record_count
+        failed_before = self.sender.metrics.record_error_total
+        if pending:
+            _log.info(
+                "The process ends: waiting for %d records, at most about delivery_timeout_ms=%d",
+                pending,
+                self.config.delivery_timeout_ms,
+            )
+        try:
+            self.stop(None)
+        except KeyboardInterrupt:
+            # The user does not want to wait any longer.
+            self.stop(0)
+        lost = self.sender.metrics.record_error_total - failed_before
+        if lost:
+            _log.error(
+                "%d records of producer %s were lost: not delivered when the process ended; "
+                "close() or flush() before the end would tell of each",
+                lost,
+                self.config.client_id,
+            )
+
+    def after_fork_in_child(self) -> None:
+        """In a forked child: leave the parent's connections alone, and let no inherited future hang."""
+        self._ended = threading.Event()  # the old one's lock may be held by a thread that is not here
+        self._ended.set()
+        self.sender.end_after_fork()
+        self.client.release_after_fork()
+        error = ProducerClosedError(
+            "this record belongs to the process that this one was forked from, which goes on delivering it; "
+            "its outcome is only known there"
+        )
+        error.outcome = Outcome.UNKNOWN
+        self.accumulator.abandon_after_fork(error)
+
+    def last_errors(self) -> str:
+        """What is going wrong at present, in words; empty if nothing is known."""
+        if self.sender.is_forced_to_close and not self._ended.is_set():
+            return _BLOCKED
+        causes = list(self.client.last_errors())
+        failure: KafkaError | None = self.metadata.last_failure
+        if failure is not None and not causes:
+            causes.append(str(failure))
+        return "; ".join(dict.fromkeys(causes))

@@ -1,0 +1,1 @@
+"""What every part runs on: clock, threads, guarded logging, argument checks, forks and interpreter exit."""

@@ -1,0 +1,1 @@
+"""From the arguments of ``send`` to the accumulator, on the caller's thread."""

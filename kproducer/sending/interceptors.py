@@ -1,0 +1,99 @@
+"""ProducerInterceptors: the chain of user hooks around a record. A hook that fails is logged and ignored.
+
+``on_send(record)`` may return a changed record, which the next one in the chain receives; ``None`` keeps it.
+``on_acknowledgement(metadata, error)`` is told the outcome, on the I/O thread; ``close()`` ends it.
+An interceptor may lack any of the three. Knows nothing of how records are sent. Source: KIP-42.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.types import RecordMetadata
+
+_log = GuardedLogger(__name__)
+
+
+class ProducerRecord(NamedTuple):
+    """What ``send`` was called with, as interceptors see it: before serialization.
+
+    Attributes:
+        topic: topic name.
+        value, key: whatever the serializers take.
+        headers: as given to ``send``; ``None`` for none.
+        partition: the explicit partition, or ``None``.
+        timestamp_ms: the explicit time, or ``None`` for now.
+    """
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    headers: Any = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+class ProducerInterceptors:
+    """A chain of interceptors, called in order. Thread-safe as far as the interceptors are.
+
+    Source: Kafka class ``ProducerInterceptors``.
+    """
+
+    __slots__ = ("_acknowledgement_hooks", "_close_hooks", "_send_hooks")
+
+    def __init__(self, interceptors: Iterable[Any]) -> None:
+        chain = list(interceptors)
+        self._send_hooks = _hooks(chain, "on_send")
+        self._acknowledgement_hooks = _hooks(chain, "on_acknowledgement")
+        self._close_hooks = _hooks(chain, "close")
+
+    @property
+    def has_send_hooks(self) -> bool:
+        """Whether ``on_send`` would do anything."""
+        return bool(self._send_hooks)
+
+    @property
+    def has_acknowledgement_hooks(self) -> bool:
+        """Whether ``on_acknowledgement`` would do anything."""
+        return bool(self._acknowledgement_hooks)
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """Let the chain see and change the record. Never raises because of a hook."""
+        for hook in self._send_hooks:
+            try:
+                changed = hook(record)
+            except Exception:
+                _log.exception("interceptor %r failed in on_send for topic %r", hook, record.topic)
+                continue
+            if isinstance(changed, ProducerRecord):
+                record = changed
+            elif changed is not None:
+                _log.error("interceptor %r returned %r from on_send, not a ProducerRecord", hook, changed)
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        """Tell the chain an outcome. Never raises because of a hook.
+
+        Args:
+            metadata: offset -1 if there is an error.
+            error: a KafkaError from delivery, or whatever ``send`` raised; ``None`` on success.
+        """
+        for hook in self._acknowledgement_hooks:
+            try:
+                hook(metadata, error)
+            except Exception:
+                _log.exception("interceptor %r failed in on_acknowledgement", hook)
+
+    def close(self) -> None:
+        """Close every interceptor, whatever the others do."""
+        for hook in self._close_hooks:
+            try:
+                hook()
+            except Exception:
+                _log.exception("interceptor %r failed in close", hook)
+
+
+def _hooks(chain: list[Any], name: str) -> list[Callable[..., Any]]:
+    return [getattr(interceptor, name) for interceptor in chain if hasattr(interceptor, name)]

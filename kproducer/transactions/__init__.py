@@ -1,0 +1,1 @@
+"""Producer ids, sequence numbers, transactions, and the coordinators that know about them."""
