@@ -41,7 +41,7 @@ class TransactionState(enum.Enum):
 
 _S = TransactionState
 
-#: State to the states that may follow. ``tests/unit/producer/transactions`` draws on it too.
+#: State to the states that may follow. ``tests/unit/transactions`` draws on it too.
 LEGAL_TRANSITIONS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     # FATAL_ERROR: a broker that has no transactions, a refusal for good.
     _S.UNINITIALIZED: frozenset({_S.INITIALIZING, _S.PREPARED, _S.FATAL_ERROR}),

@@ -69,7 +69,7 @@ def test_defaults_are_those_of_java(name: str, default: object) -> None:
 
 
 def test_the_readme_has_the_present_table() -> None:
-    readme = Path(__file__).parents[2] / "README.md"
+    readme = Path(__file__).parents[3] / "README.md"
     assert configuration_table().strip() in readme.read_text(encoding="utf-8")
 
 
