@@ -17,13 +17,12 @@ import attrs
 
 from kproducer.bulk.bulk_calls import BulkCalls
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import IllegalStateError, KafkaTimeoutError, ProducerClosedError
+from kproducer.errors import KafkaTimeoutError, ProducerClosedError
 from kproducer.errors.method_suggestions import PRODUCER_METHODS, no_such_attribute
 from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock, SystemClock
 from kproducer.sender.metrics import ProducerMetrics
-from kproducer.sending.producer_lifecycle import refuse_in_the_middle_of_send
 from kproducer.sending.topic_wait import await_topic
 from kproducer.sending.transactional_calls import TransactionalCalls
 from kproducer.types import PartitionInfo
@@ -92,15 +91,13 @@ class KafkaProducer(BulkCalls, TransactionalCalls):
         Raises:
             KafkaTimeoutError: not done within ``timeout``; the records are still on their way.
             IllegalStateError: called from a delivery callback, or by a signal handler in the middle of
-                ``send``, where it would wait for itself.
+                ``send``, where it would deadlock.
             InvalidArgumentError: ``timeout`` is no number.
             ProducerClosedError: the producer is closed, or its I/O thread has ended.
         """
         timeout_s = checked_timeout_s("flush", timeout)
         engine = self._engine_on_first_use()
-        if engine.is_io_thread:
-            raise IllegalStateError("flush() in a delivery callback would wait for itself")
-        refuse_in_the_middle_of_send("flush", engine.accumulator)
+        engine.check_may_wait("flush")
         timeout_ms = None if timeout_s is None else timeout_s * 1000
         accumulator = engine.accumulator
         flush = object()

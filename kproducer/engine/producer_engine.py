@@ -7,15 +7,19 @@ Made anew after a fork, which is why the facade holds it at arm's length: nothin
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from typing import TYPE_CHECKING
 
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.compression_settings import largest_batch_buffer_bytes
+from kproducer.accumulator.partition_queues import TopicQueues
 from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.client.new_network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import KafkaError, Outcome, ProducerClosedError
+from kproducer.engine.transaction_calls import TransactionCalls
+from kproducer.errors import IllegalStateError, KafkaError, Outcome, ProducerClosedError
+from kproducer.kernel import Lane, TopicLanes
 from kproducer.runtime import process_lifecycle
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
@@ -42,6 +46,7 @@ class ProducerEngine:
     Attributes:
         accumulator, metadata, sender, client, pool: the parts.
         transactions: idempotence and transactions; ``None`` without either.
+        transaction_calls: the transactional methods of ``KafkaProducer``.
         config, clock: as given.
         thread: the I/O thread; a daemon, so that it cannot keep the interpreter from ending.
     """
@@ -69,6 +74,7 @@ class ProducerEngine:
             )
             if self.transactions is not None:
                 self.transactions.set_wakeup(self.sender.wakeup)
+            self.transaction_calls = TransactionCalls(self)
             self._ended = threading.Event()
             self.thread = threading.Thread(
                 target=self._run, name=f"kproducer-io-{config.client_id}", daemon=True
@@ -115,6 +121,18 @@ class ProducerEngine:
     def is_io_thread(self) -> bool:
         """Whether the caller runs on the I/O thread, as delivery callbacks do."""
         return threading.current_thread() is self.thread
+
+    def check_may_wait(self, call: str) -> None:
+        """Raise IllegalStateError where a method that waits for the I/O thread would deadlock.
+
+        Delivery callbacks run on that thread; signal handlers may interrupt ``send`` while it holds a lock.
+        """
+        if self.is_io_thread:
+            raise IllegalStateError(
+                f"{call}() in a delivery callback would deadlock: it waits for the thread it runs on; "
+                "call it on the thread that sends"
+            )
+        refuse_in_the_middle_of_send(call, self.accumulator)
 
     @property
     def has_ended(self) -> bool:
@@ -227,3 +245,30 @@ class ProducerEngine:
         if failure is not None and not causes:
             causes.append(str(failure))
         return "; ".join(dict.fromkeys(causes))
+
+
+#: The code that holds a partition's lock while it appends. The compiled kernel has no frames, and no locks.
+_LOCKING = {
+    RecordAccumulator.append.__code__,
+    TopicQueues.end_stay.__code__,
+    Lane.append.__code__,
+    TopicLanes.append_sticky.__code__,
+}
+
+
+def refuse_in_the_middle_of_send(call: str, accumulator: RecordAccumulator) -> None:
+    """Whoever interrupts ``send`` on its own thread, as signal handlers do, holds the locks it held.
+
+    The stack is looked at because it costs ``send`` nothing. A ``send`` that waits for memory holds none.
+    """
+    caller = sys._getframe(1).f_back
+    while caller is not None:
+        code = caller.f_code
+        if code is BufferPool.allocate.__code__:
+            return
+        if code in _LOCKING and accumulator.has_part(caller.f_locals.get("self")):
+            raise IllegalStateError(
+                f"{call}() in the middle of send() on the same thread, as in a signal handler, would wait "
+                "for itself; let the handler raise SystemExit or set a flag, and close where the sending ends"
+            )
+        caller = caller.f_back

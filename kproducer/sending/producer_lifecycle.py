@@ -6,19 +6,15 @@ The base of ``KafkaProducer``: knows no records. Source: Kafka class ``KafkaProd
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
-from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.partition_queues import TopicQueues
-from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.engine.producer_engine import ProducerEngine
-from kproducer.errors import CloseTimeoutError, IllegalStateError, ProducerClosedError
-from kproducer.kernel import Lane, SendPath, TopicLanes
+from kproducer.engine.producer_engine import ProducerEngine, refuse_in_the_middle_of_send
+from kproducer.errors import CloseTimeoutError, ProducerClosedError
+from kproducer.kernel import SendPath
 from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock
@@ -203,30 +199,3 @@ def _stop_collected(engine: ProducerEngine) -> None:
         count,
     )
     engine.finish_alone()
-
-
-#: The code that holds a partition's lock while it appends. The compiled kernel has no frames, and no locks.
-_LOCKING = {
-    RecordAccumulator.append.__code__,
-    TopicQueues.end_stay.__code__,
-    Lane.append.__code__,
-    TopicLanes.append_sticky.__code__,
-}
-
-
-def refuse_in_the_middle_of_send(call: str, accumulator: RecordAccumulator) -> None:
-    """Whoever interrupts ``send`` on its own thread, as signal handlers do, holds the locks it held.
-
-    The stack is looked at because it costs ``send`` nothing. A ``send`` that waits for memory holds none.
-    """
-    caller = sys._getframe(1).f_back
-    while caller is not None:
-        code = caller.f_code
-        if code is BufferPool.allocate.__code__:
-            return
-        if code in _LOCKING and accumulator.has_part(caller.f_locals.get("self")):
-            raise IllegalStateError(
-                f"{call}() in the middle of send() on the same thread, as in a signal handler, would wait "
-                "for itself; let the handler raise SystemExit or set a flag, and close where the sending ends"
-            )
-        caller = caller.f_back

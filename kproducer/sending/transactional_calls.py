@@ -1,89 +1,74 @@
-"""TransactionalCalls: the part of ``KafkaProducer`` that has to do with transactions.
-
-Begins steps of the transaction manager and waits for them. Errors are of three kinds: those tried again by us
-are never seen; ``AbortTransactionError``: abort, then begin another transaction; ``FatalProducerError`` (a
-kind of it: ``FencedError``): close the producer. Source: KIP-98, KIP-447; Kafka class ``KafkaProducer``.
-"""
+"""TransactionalCalls: the transactional methods of ``KafkaProducer``; see ``engine.transaction_calls``."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import attrs
 
-from kproducer.errors import (
-    FatalProducerError,
-    IllegalStateError,
-    KafkaError,
-    KafkaTimeoutError,
-    ProducerClosedError,
-)
-from kproducer.runtime.arguments import checked_text, checked_timeout_s
-from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.sending.producer_lifecycle import ProducerLifecycle, refuse_in_the_middle_of_send
-from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from kproducer.transactions.open_transaction import PreparedTransaction
-from kproducer.transactions.transaction_state import PendingOperation
+from kproducer.engine.transaction_calls import TransactionCalls, transaction_block
+from kproducer.sending.producer_lifecycle import ProducerLifecycle
 
 if TYPE_CHECKING:
-    from kproducer.engine.producer_engine import ProducerEngine
-    from kproducer.transactions.transaction_manager import TransactionManager
+    from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+    from kproducer.transactions.open_transaction import PreparedTransaction
     from kproducer.types import TopicPartition
-
-_log = GuardedLogger(__name__)
 
 
 class TransactionalCalls(ProducerLifecycle):
-    """Mixed into ``KafkaProducer``. ``timeout`` is in seconds; ``None``: ``max_block_ms``.
+    """Base of ``KafkaProducer``. ``timeout`` is in seconds; ``None`` means ``max_block_ms``.
 
-    A call that ran into its timeout goes on in the background; the same call again waits for it. Calls that
-    wait for the I/O thread are refused with IllegalStateError in delivery callbacks, which run on it, and in
-    signal handlers that interrupt ``send``. A call that is refused, or has a wrong argument, starts nothing.
+    A call that times out continues in the background, and the same call made again waits for it. Calls that
+    wait for the I/O thread raise IllegalStateError in delivery callbacks, which run on that thread, and in
+    signal handlers that interrupt ``send``. A refused call, and one with a wrong argument, starts nothing.
     """
 
     def init_transactions(self, timeout: float | None = None) -> None:
-        """Get a producer id; ends what an earlier producer with this transactional id has left open.
+        """Get a producer id and epoch, which fences earlier producers with this transactional id.
+
+        Call it once, before the first transaction. A transaction that an earlier producer left open is ended.
+
+        Args:
+            timeout: seconds; ``None``: ``max_block_ms``.
 
         Raises:
             KafkaTimeoutError: no coordinator answered in time.
-            AuthorizationError: not allowed; may be called again once it is.
-            FatalProducerError: the brokers have no transactions, or not with these settings.
-            IllegalStateError: there is no ``transactional_id``, or it was called before.
+            AuthorizationError: a permission is missing; may be called again once it is granted.
+            FatalProducerError: the brokers have no transactions, or refuse these settings.
+            IllegalStateError: there is no ``transactional_id``, or the producer is initialized already.
         """
-        engine, manager, timeout_s = self._waiting("init_transactions", timeout)
-        self._wait(engine, manager, manager.begin_initialize(), timeout_s)
+        self._transaction_calls().init_transactions(timeout)
 
     def change_transactional_id(self, transactional_id: str) -> None:
-        """Go on under another transactional id, or anew under the same; ``init_transactions`` has to follow.
+        """Continue under another transactional id, or start over with the same; then ``init_transactions``.
 
         Connections, metadata and the I/O thread stay. Allowed while no transaction is open here: before
-        ``init_transactions``, between transactions, and after ``prepare``, whose result stays good.
+        ``init_transactions``, between transactions, and after ``prepare``, whose result stays valid.
 
         Raises:
-            InvalidArgumentError: the id is no text, empty, or longer than 32767 bytes.
-            IllegalStateError: a transaction is open, or a call that timed out goes on; nothing has changed.
+            InvalidArgumentError: the id is not a string, is empty, or is longer than 32767 bytes.
+            IllegalStateError: a transaction is open, or a call that timed out continues; nothing has changed.
             AbortTransactionError: a transaction has to be aborted first.
-            FatalProducerError: the producer is of no use any more.
+            FatalProducerError: the producer has failed; close it.
         """
-        transactional_id = checked_text("transactional_id", transactional_id, shortest=1)
-        manager = self._transactional("change_transactional_id")[1]
-        manager.change_transactional_id(transactional_id)
-        # Not around the call: a beginning transaction takes the two locks the other way round.
+        calls = self._transaction_calls()
+        calls.change_transactional_id(transactional_id)
+        # Not around the call: begin_transaction takes the two locks in the other order.
         with self._lifecycle_lock:
-            # For the engine that a forked child makes. What the manager says now: another thread may have
-            # changed it again.
-            self._config = attrs.evolve(self._config, transactional_id=manager.transactional_id or "")
+            # For the engine that a forked child makes. Read again: another thread may have changed it since.
+            self._config = attrs.evolve(self._config, transactional_id=calls.transactional_id)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction; every record sent until its end belongs to it.
+        """Begin a transaction. Every record sent until it ends belongs to it.
 
         Raises:
-            IllegalStateError: the last one has not ended, or ``init_transactions`` was not called.
-            AbortTransactionError, FatalProducerError: as the module says.
+            IllegalStateError: the last transaction has not ended, or ``init_transactions`` was not called.
+            AbortTransactionError: the last transaction has to be aborted first.
+            FatalProducerError: the producer has failed; close it.
         """
-        self._transactional("begin_transaction")[1].begin_transaction()
+        self._transaction_calls().begin_transaction()
 
     def send_offsets_to_transaction(
         self,
@@ -91,161 +76,96 @@ class TransactionalCalls(ProducerLifecycle):
         group_metadata: ConsumerGroupMetadata,
         timeout: float | None = None,
     ) -> None:
-        """Make positions of a consumer group part of the transaction: they count when it is committed.
+        """Make consumer group offsets part of the transaction: they are committed with it.
+
+        Args:
+            offsets: for each partition the offset of the next record to read.
+            group_metadata: the group, and the member that read the records.
+            timeout: seconds; ``None``: ``max_block_ms``.
 
         Raises:
-            InvalidArgumentError: offsets or group cannot be sent; the transaction goes on without them.
-            KafkaTimeoutError, IllegalStateError, AbortTransactionError, FatalProducerError: as others here.
+            InvalidArgumentError: offsets or group cannot be sent; the transaction continues without them.
+            AbortTransactionError: the group coordinator refused them; abort the transaction.
+            KafkaTimeoutError: not done in time; calling it again adds the offsets again, which is harmless.
+            FatalProducerError, IllegalStateError: as ``begin_transaction``.
         """
-        engine, manager, timeout_s = self._waiting("send_offsets_to_transaction", timeout)
-        operation = manager.send_offsets(offsets, group_metadata)
-        self._wait(engine, manager, operation, timeout_s)
+        self._transaction_calls().send_offsets_to_transaction(offsets, group_metadata, timeout)
 
     def commit_transaction(self, timeout: float | None = None) -> None:
-        """Write what was sent, then commit.
+        """Deliver what was sent, then commit.
+
+        Args:
+            timeout: seconds; ``None``: ``max_block_ms``.
 
         Raises:
             AbortTransactionError: a record or an offset could not be written; nothing of it will be read.
-            KafkaTimeoutError: not known yet; call it again. An abort is not possible any more.
-            FatalProducerError, IllegalStateError: as others here.
+            KafkaTimeoutError: the outcome is not known yet; call it again. It can no longer be aborted.
+            FatalProducerError: the producer has failed; close it.
+            IllegalStateError: there is no open transaction.
         """
-        engine, manager, timeout_s = self._waiting("commit_transaction", timeout)
-        self._commit(engine, manager, timeout_s)
+        self._transaction_calls().commit_transaction(timeout)
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """Give up what was not sent; nobody reads what was. Raises as ``commit_transaction``."""
-        engine, manager, timeout_s = self._waiting("abort_transaction", timeout)
-        self._wait(engine, manager, manager.begin_abort(), timeout_s)
+        """Drop the records that were not sent yet, and abort: consumers skip those that were.
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Begin, and commit at the end of the block; abort when the block raises, or when the commit must.
+        Args:
+            timeout: seconds; ``None``: ``max_block_ms``.
 
-        Raises the error that made it abort; if the abort does not succeed, a warning in the log says so.
-        A KafkaTimeoutError of the commit aborts nothing: the commit goes on, and ``commit_transaction`` waits
-        for it.
+        Raises:
+            KafkaTimeoutError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
         """
-        self._waiting("transaction", None)
-        self.begin_transaction()
-        try:
-            yield
-        except BaseException as error:
-            self._abort_after(error)
-            raise
-        try:
-            self.commit_transaction()
-        except (FatalProducerError, KafkaTimeoutError):
-            # Nothing can be aborted any more, or the commit goes on.
-            raise
-        except BaseException as error:
-            self._abort_after(error)
-            raise
+        self._transaction_calls().abort_transaction(timeout)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Begin a transaction for a ``with`` block: commit at its end, abort if it raises or cannot commit.
+
+        Raises the error that caused the abort; if the abort itself fails, the log has a warning. After a
+        KafkaTimeoutError of the commit nothing is aborted: the commit continues, and ``commit_transaction``
+        waits for it.
+        """
+        return transaction_block(self._transaction_calls)
 
     def prepare(self, timeout: float | None = None) -> PreparedTransaction:
-        """Write what was sent and hand the transaction over, to be ended by whoever gets the result.
+        """Deliver what was sent and hand the transaction over: the result lets another process end it.
 
-        Raises as ``commit_transaction``. No transaction can be begun here until this one has ended, by
-        ``commit_transaction`` or ``abort_transaction``; or else in another process, and this producer closed.
+        No transaction can be begun here until this one has ended, by ``commit_transaction`` or
+        ``abort_transaction``. If another process ends it, close this producer or change its transactional id.
+
+        Args:
+            timeout: seconds; ``None``: ``max_block_ms``.
+
+        Raises:
+            KafkaTimeoutError: not everything was delivered in time; the transaction stays open.
+            AbortTransactionError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
         """
-        engine, manager, timeout_s = self._waiting("prepare", timeout)
-        self._flush(engine, timeout_s)
-        return manager.prepare(engine.accumulator.incomplete_count > 0)
+        return self._transaction_calls().prepare(timeout)
 
     def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
-        """Commit a transaction of another process, on a producer with its transactional id, not initialized.
+        """Commit the transaction of another process, which has prepared it. May safely be repeated.
 
-        Harmless when it was committed before.
+        The producer must have the same transactional id and must not be initialized.
+
+        Args:
+            prepared: what ``prepare`` returned there.
+            timeout: seconds; ``None``: ``max_block_ms``.
 
         Raises:
             InvalidArgumentError: ``prepared`` is not what ``prepare`` returned for this transactional id.
             TransactionAbortedError: it was aborted.
-            FencedError: its epoch is gone: it ran out of time, or a newer producer has taken over. In the
-                second case it may have been committed before.
-            KafkaTimeoutError, FatalProducerError, IllegalStateError: as others here.
+            FencedError: its epoch is no longer valid: it timed out, or a newer producer has the transactional
+                id. In the second case it may have been committed before.
+            KafkaTimeoutError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
         """
-        engine, manager, timeout_s = self._waiting("commit_prepared", timeout)
-        manager.take_over(prepared)
-        self._commit(engine, manager, timeout_s)
+        self._transaction_calls().commit_prepared(prepared, timeout)
 
     def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
-        """As ``commit_prepared``, to abort it. IllegalStateError: it was committed."""
-        engine, manager, timeout_s = self._waiting("abort_prepared", timeout)
-        manager.take_over(prepared)
-        self._wait(engine, manager, manager.begin_abort(), timeout_s)
+        """Abort the transaction of another process; see ``commit_prepared``.
 
-    # -- waiting ---------------------------------------------------------------------------------------
-
-    def _transactional(self, name: str) -> tuple[ProducerEngine, TransactionManager]:
-        engine = self._engine_on_first_use()
-        manager = engine.transactions
-        if manager is None or not manager.is_transactional:
-            raise IllegalStateError(f"{name}: set transactional_id to use transactions")
-        return engine, manager
-
-    def _waiting(self, name: str, timeout: float | None) -> tuple[ProducerEngine, TransactionManager, float]:
-        """For calls that wait: whatever may refuse them is checked here, before they start anything.
-
-        Returns the engine, the manager, and the timeout in seconds.
+        Raises:
+            IllegalStateError: it was committed, or as ``commit_prepared``.
+            FencedError, InvalidArgumentError, KafkaTimeoutError, FatalProducerError: as ``commit_prepared``.
         """
-        timeout_s = checked_timeout_s(name, timeout)
-        engine, manager = self._transactional(name)
-        if engine.is_io_thread:
-            raise IllegalStateError(
-                f"{name}() in a delivery callback would deadlock: it waits for the thread it runs on; "
-                "call it where the sending ends"
-            )
-        refuse_in_the_middle_of_send(name, engine.accumulator)
-        return engine, manager, self._config.max_block_ms / 1000 if timeout_s is None else timeout_s
+        self._transaction_calls().abort_prepared(prepared, timeout)
 
-    def _commit(self, engine: ProducerEngine, manager: TransactionManager, timeout_s: float) -> None:
-        operation = manager.begin_commit()
-        flush = object()
-        try:
-            engine.accumulator.begin_flush(flush)
-            engine.wakeup()
-            self._wait(engine, manager, operation, timeout_s)
-        finally:
-            engine.accumulator.end_flush(flush)
-
-    def _abort_after(self, error: BaseException) -> None:
-        """Abort without hiding the error that is the reason for it."""
-        try:
-            self.abort_transaction()
-        except (FatalProducerError, IllegalStateError, ProducerClosedError):
-            # The producer has failed or was closed, or the block has ended the transaction itself.
-            pass
-        except KafkaError as failure:
-            _log.warning(
-                "Producer %s: the transaction in which %s was raised is not aborted yet: %s",
-                self._config.transactional_id,
-                type(error).__name__,
-                failure,
-            )
-
-    def _flush(self, engine: ProducerEngine, timeout_s: float) -> None:
-        accumulator = engine.accumulator
-        flush = object()
-        try:
-            accumulator.begin_flush(flush)
-            engine.wakeup()
-            is_complete = accumulator.await_completion(timeout_s * 1000)
-        finally:
-            accumulator.end_flush(flush)
-        if not is_complete:
-            raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")
-
-    def _wait(
-        self,
-        engine: ProducerEngine,
-        manager: TransactionManager,
-        operation: PendingOperation,
-        timeout_s: float,
-    ) -> None:
-        if not operation.wait(timeout_s):
-            causes = "; ".join(filter(None, (manager.waits_for, engine.last_errors())))
-            raise KafkaTimeoutError(
-                f"{operation.name}: not done within {timeout_s} s; it goes on, and another call waits for it"
-                f"{f'; {causes}' if causes else ''}"
-            )
-        manager.acknowledge(operation)
-        operation.raise_if_failed()
+    def _transaction_calls(self) -> TransactionCalls:
+        return self._engine_on_first_use().transaction_calls
