@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Final, Protocol
+
+#: A monotonic time that never comes. Fits a signed 64-bit integer, as native code has them.
+NEVER_MS: Final = 2**63 - 1
 
 
 class Clock(Protocol):

@@ -1,8 +1,8 @@
-"""ProducerMetrics: what a producer did, counted per batch and per request, never per record.
+"""ProducerMetrics: the counters of a producer, updated per batch and per request, never per record.
 
-Written by the I/O thread alone, read by anybody: every value is one machine-sized number, so a reader may see
-a sum one batch ahead of its count and nothing worse. Names are Java's metric names with ``_`` for ``-``.
-Knows nothing of where the numbers go. Source: Kafka's ``SenderMetricsRegistry``, ``BufferPool`` metrics.
+Only the I/O thread writes them and any thread may read, so a reader may see a sum that is one batch ahead of
+its count. The names are those of the Java client with ``_`` instead of ``-``.
+Source: Kafka's ``SenderMetricsRegistry`` and ``BufferPool`` metrics.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from collections.abc import Sequence
 METRICS: dict[str, tuple[str, str]] = {
     "batch_size_avg": ("bytes", "mean size of the batches sent, as on the wire"),
     "batch_size_max": ("bytes", "largest batch sent"),
-    "batch_split_total": ("batches", "batches split because the broker found them too large"),
+    "batch_split_total": ("batches", "batches split because the broker rejected them as too large"),
     "batch_total": ("batches", "batches sent, retries included"),
-    "buffer_available_bytes": ("bytes", "buffer memory that is free now"),
+    "buffer_available_bytes": ("bytes", "buffer memory that is available now"),
     "buffer_total_bytes": ("bytes", "buffer_memory"),
     "byte_total": ("bytes", "bytes of record batches sent, retries included"),
     "compression_rate_avg": ("ratio", "mean of compressed size / uncompressed size of the batches sent"),
-    "incomplete_batches": ("batches", "batches that are neither acknowledged nor failed now"),
-    "io_error_total": ("errors", "unexpected errors in the I/O thread; each is in the log"),
+    "incomplete_batches": ("batches", "batches that are neither acknowledged nor failed yet"),
+    "io_error_total": ("errors", "unexpected errors in the I/O thread; each is logged"),
     "metadata_age_ms": ("ms", "time since the last full metadata update; -1 before the first"),
     "negotiated_versions": ("mapping", "node id to {API name: version in use}"),
-    "produce_throttle_time_avg": ("ms", "mean throttle time that brokers asked for in Produce responses"),
-    "produce_throttle_time_max": ("ms", "longest throttle time that a broker asked for"),
+    "produce_throttle_time_avg": ("ms", "mean throttle time in Produce responses"),
+    "produce_throttle_time_max": ("ms", "longest throttle time in a Produce response"),
     "record_error_total": ("records", "records that failed"),
-    "record_queue_time_avg": ("ms", "mean time from a batch's first record to its first sending"),
+    "record_queue_time_avg": ("ms", "mean time from a batch's first record to its first request"),
     "record_queue_time_max": ("ms", "longest such time"),
-    "record_retry_total": ("records", "records sent again"),
+    "record_retry_total": ("records", "records retried"),
     "record_send_total": ("records", "records sent, retries included"),
     "records_per_request_avg": ("records", "mean number of records in a Produce request"),
     "request_latency_avg": ("ms", "mean time from sending a Produce request to its response"),
@@ -41,20 +41,12 @@ METRICS: dict[str, tuple[str, str]] = {
 class _Distribution:
     """Sum, count and maximum of a series."""
 
-    __slots__ = ("count", "maximum", "total")
-
     def __init__(self) -> None:
         self.count = 0
         self.total: float = 0
         self.maximum: float = 0
 
-    def add(self, value: float) -> None:
-        self.count += 1
-        self.total += value
-        if value > self.maximum:
-            self.maximum = value
-
-    def add_all(self, values: Sequence[float]) -> None:
+    def add(self, *values: float) -> None:
         for value in values:
             self.total += value
             if value > self.maximum:
@@ -67,20 +59,7 @@ class _Distribution:
 
 
 class ProducerMetrics:
-    """Counters of one producer. I/O thread writes; any thread reads ``snapshot``."""
-
-    __slots__ = (
-        "_batch_size",
-        "_compression_rate",
-        "_latency",
-        "_queue_time",
-        "_records_per_request",
-        "_throttle_time",
-        "batch_split_total",
-        "io_error_total",
-        "record_error_total",
-        "record_retry_total",
-    )
+    """Counters of one producer. The I/O thread writes; any thread reads ``snapshot``."""
 
     def __init__(self) -> None:
         self._batch_size = _Distribution()
@@ -101,7 +80,7 @@ class ProducerMetrics:
         compression_rates: Sequence[float],
         queue_times_ms: Sequence[int],
     ) -> None:
-        """Note a Produce request on its way.
+        """Count a Produce request that is being sent.
 
         Args:
             record_count: records in it.
@@ -109,17 +88,17 @@ class ProducerMetrics:
             queue_times_ms: of those of its batches that are sent for the first time.
         """
         self._records_per_request.add(record_count)
-        self._batch_size.add_all(batch_sizes_bytes)
-        self._compression_rate.add_all(compression_rates)
-        self._queue_time.add_all(queue_times_ms)
+        self._batch_size.add(*batch_sizes_bytes)
+        self._compression_rate.add(*compression_rates)
+        self._queue_time.add(*queue_times_ms)
 
     def response_received(self, latency_ms: int, throttle_time_ms: int) -> None:
-        """Note a Produce response."""
+        """Count a Produce response."""
         self._latency.add(latency_ms)
         self._throttle_time.add(throttle_time_ms)
 
     def snapshot(self) -> dict[str, float]:
-        """The values known here, by the names of ``METRICS``."""
+        """The values of those ``METRICS`` that are counted here."""
         return {
             "batch_size_avg": self._batch_size.average,
             "batch_size_max": self._batch_size.maximum,

@@ -1,7 +1,7 @@
-"""ProducerMetadata: the metadata of the topics a producer is using.
+"""ProducerMetadata: the metadata of the topics that a producer sends to.
 
-Adds to ``Metadata`` which topics are of interest (those sent to within ``metadata_max_idle_ms``), requests
-for new topics only, and waiting. Knows nothing of batches. Source: Kafka class ``ProducerMetadata``; KIP-526.
+Adds three things to ``Metadata``: which topics to request (those sent to within ``metadata_max_idle_ms``),
+requests for new topics only, and waiting for an update. Source: Kafka class ``ProducerMetadata``; KIP-526.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ProducerMetadata(Metadata):
     """Metadata with topic expiry. Thread-safe.
 
     Args:
-        metadata_max_idle_ms: a topic not sent to for this long is no longer asked for.
+        metadata_max_idle_ms: the metadata of a topic that was not sent to for this long is dropped.
         (others): see ``Metadata``.
     """
 
@@ -44,9 +44,9 @@ class ProducerMetadata(Metadata):
         self._refuses_waiters = False
 
     def add(self, topic: str, now_ms: int) -> None:
-        """Note a use of ``topic``; the first use asks for its metadata at once."""
+        """Renew the expiry of ``topic``; a new topic's metadata is requested at once."""
         expiry_ms = now_ms + self._max_idle_ms
-        # Once per record: a known topic is only written to again when that moves its expiry.
+        # Called per record: without the lock if the expiry stays the same.
         if self._expiries_ms.get(topic) == expiry_ms:
             return
         with self._lock:
@@ -55,19 +55,15 @@ class ProducerMetadata(Metadata):
                 self.request_update_for_new_topics()
             self._expiries_ms[topic] = expiry_ms
 
-    def contains_topic(self, topic: str) -> bool:
-        """Whether the topic is of interest at present."""
-        return topic in self._expiries_ms
-
     def request_update_for_topic(self, topic: str, reason: str = "") -> int:
-        """Ask for this topic: at once if it is new, after the backoff if it was asked for before."""
+        """Request this topic: at once if it is new, after the backoff if it was requested before."""
         with self._lock:
             if topic in self._new_topics:
                 return self.request_update_for_new_topics()
             return self.request_update(reason)
 
     def refuse_waiters(self) -> None:
-        """Let nobody wait any more. Updates go on: what was accepted still needs leaders. Idempotent."""
+        """End every wait, now and later. Updates continue: accepted records need leaders. Idempotent."""
         with self._lock:
             self._refuses_waiters = True
             self._lock.notify_all()
@@ -77,12 +73,12 @@ class ProducerMetadata(Metadata):
 
         Raises:
             MetadataTimeoutError: not within ``timeout_ms``.
-            ProducerClosedError: closed, or waiters refused, before or meanwhile.
-            KafkaError: a fatal error, the same one for everyone who waits.
+            ProducerClosedError: ``close`` or ``refuse_waiters`` was called before or during the wait.
+            KafkaError: a fatal error, the same one for all waiting threads.
         """
         with self._lock:
-            # An error that struck before this call is raised once. One that strikes during it is raised by
-            # every waiter, which is why they watch the count and not the pending error.
+            # A fatal error from before this call is raised by one waiter. One that occurs during the wait is
+            # raised by all of them, which is why they compare the count instead of the pending error.
             if not (self.is_closed or self._refuses_waiters):
                 self.maybe_throw_fatal_error()
             fatal_count = self._fatal_count
@@ -97,14 +93,14 @@ class ProducerMetadata(Metadata):
 
             in_time = self._lock.wait_for(is_over, max(timeout_ms, 0) / 1000)
             if self.is_closed or self._refuses_waiters:
-                raise ProducerClosedError("The producer was closed while a call waited for metadata")
+                raise ProducerClosedError("the producer was closed while a call waited for metadata")
             if self._fatal_count != fatal_count and self._last_fatal_error is not None:
                 self._fatal_error = None
                 raise self._last_fatal_error.with_traceback(None)
             if not in_time:
                 failure = self.last_failure
                 cause = "" if failure is None else f"; the last attempt failed with: {failure}"
-                raise MetadataTimeoutError(f"No metadata update arrived within {timeout_ms:.0f} ms{cause}")
+                raise MetadataTimeoutError(f"no metadata update arrived within {timeout_ms:.0f} ms{cause}")
 
     def fatal_error(self, error: KafkaError) -> None:
         with self._lock:
@@ -132,7 +128,7 @@ class ProducerMetadata(Metadata):
         return True
 
     def _after_update(self, response: MetadataResponse) -> None:
-        # A topic answered with an error is not new either: full updates keep asking for it.
+        # Also with an error in the response: from now on full updates request the topic.
         for topic in response.topics:
             if topic.name is not None:
                 self._new_topics.pop(topic.name, None)

@@ -1,8 +1,10 @@
-"""Sender: the I/O thread's loop, from batches that are ready to requests on their way.
+"""Sender: the loop of the I/O thread, from ready batches to Produce requests.
 
-``run_once`` is the steppable unit: ask which nodes have something to be sent, drop those that cannot take it,
-drain, fail what has waited too long, send one Produce request for each node, and let the network client poll.
-Knows nothing of the application. Source: Kafka class ``Sender``; KIP-91.
+One round (``run_once``) fails expired batches, drains the batches of the nodes that are ready, sends one
+Produce request per node, and polls the network client, which completes requests. ``produce_responses``
+decides what a response means. Source: Kafka class ``Sender``; KIP-91.
+
+More than 400 lines: the loop, its rounds and its shutdown share all of the state below.
 """
 
 from __future__ import annotations
@@ -10,26 +12,24 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from kproducer.accumulator.partition_queues import NEVER_MS
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import KafkaError, ProducerClosedError
-from kproducer.runtime.clock import Clock
+from kproducer.runtime.clock import NEVER_MS, Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.io_thread import mark_io_thread
-from kproducer.sender.batch_completion import BatchCompletion
-from kproducer.sender.in_flight_batches import InFlightBatches
 from kproducer.sender.metrics import ProducerMetrics
-from kproducer.sender.produce_request_builder import ProduceRequestBuilder
-from kproducer.sender.produce_response_handler import ProduceResponseHandler
+from kproducer.sender.produce_requests import InFlightBatches, ProduceRequestBuilder
+from kproducer.sender.produce_responses import BatchCompletion, ProduceResponseHandler
 from kproducer.types import Node
 
 if TYPE_CHECKING:
     from kproducer.accumulator.producer_batch import ProducerBatch
     from kproducer.accumulator.record_accumulator import RecordAccumulator
     from kproducer.client.client_request import ClientResponse
+    from kproducer.client.metadata_snapshot import MetadataSnapshot
     from kproducer.client.network_client import NetworkClient
     from kproducer.sender.producer_metadata import ProducerMetadata
     from kproducer.transactions.coordinator_link import CoordinatorLink
@@ -37,25 +37,26 @@ if TYPE_CHECKING:
 
 _log = GuardedLogger(__name__)
 
-#: After an unexpected error the loop waits this long, and longer each time, so that a bug cannot spin.
+#: The pause after an unexpected error grows from the first to the second, so that a bug does not spin.
 _ERROR_PAUSE_MS = 100
 _ERROR_PAUSE_MAX_MS = 5000
+#: When to look again if a node was ready and nothing could be drained for it.
 _UNDRAINED_DELAY_MS = 20
 _ROUNDS_PER_POLL = 8
 _LONGEST_POLL_MS = 3_600_000
 
 
 class Sender:
-    """Sends what the accumulator holds. ``run`` and ``run_once`` on the I/O thread; the rest on any.
+    """Sends the batches of the accumulator. ``run`` and ``run_once`` belong to the I/O thread.
 
     Args:
-        client: the connections; owned: closed when ``run`` ends.
-        metadata: leaders of partitions.
-        accumulator: batches.
+        client: the connections; closed when ``run`` ends.
+        metadata: the leaders of partitions; closed when ``run`` ends.
+        accumulator: the batches; closed when ``run`` ends.
         config: acks, timeouts, limits.
-        clock: time for callbacks and the loop.
-        metrics: what was sent is counted here.
-        transactions: idempotence and transactions; ``None``: neither.
+        clock: monotonic time.
+        metrics: counts what was sent.
+        transactions: for idempotent and transactional producers; ``None`` for others.
     """
 
     def __init__(
@@ -68,11 +69,11 @@ class Sender:
         metrics: ProducerMetrics | None = None,
         transactions: TransactionManager | None = None,
     ) -> None:
-        # fixed after construction
+        # Fixed after construction.
         self._transactions = transactions
         self._coordinators: CoordinatorLink | None = None
         if transactions is not None:
-            # Here, since it brings the messages of seven APIs that most producers never send.
+            # Imported here because it loads the messages of seven APIs that most producers never send.
             from kproducer.transactions.coordinator_link import CoordinatorLink
 
             self._coordinators = CoordinatorLink(transactions, client, clock, config.request_timeout_ms)
@@ -91,48 +92,46 @@ class Sender:
         self._completion = BatchCompletion(
             config, accumulator, metadata, self.in_flight, self.metrics, transactions
         )
-        self._responses = ProduceResponseHandler(
-            self._completion, metadata, self.metrics, config.request_timeout_ms, config.compression_type
-        )
+        self._responses = ProduceResponseHandler(self._completion, metadata, self.metrics, config)
         self._error_backoff = ExponentialBackoff(_ERROR_PAUSE_MS, 2, _ERROR_PAUSE_MAX_MS, 0.2)
-        # written by any thread, read by the I/O thread
+        # Written by any thread, read by the I/O thread.
         self._running = True
         self._force_close = False
         self._closing = threading.Event()
-        # I/O thread only
+        # I/O thread only.
         self._consecutive_errors = 0
         self._transaction_end_ms = 0
-        #: Records that were given up when the loop ended; read it after the thread has ended.
+        #: Records that were not delivered when the loop ended; valid after the thread has ended.
         self.records_lost = 0
         accumulator.wake_when_memory_is_short(self.wakeup)
 
     # -- any thread ------------------------------------------------------------------------------------
 
     def wakeup(self) -> None:
-        """Let the loop look at the accumulator again soon."""
+        """End the current poll, so that the loop looks at the accumulator again."""
         self._client.wakeup()
 
     def initiate_close(self) -> None:
-        """Accept no more records, deliver those accepted, then end. Returns at once; idempotent."""
-        # The accumulator first: a record accepted after the loop has ended would never be resolved.
+        """Accept no more records, deliver the accepted ones, then end. Does not block; idempotent."""
+        # The accumulator first: a record that is accepted after the loop has ended would never complete.
         self._accumulator.close()
-        # What they wait for could not be sent any more; the end of the loop may be minutes away.
+        # Their records could not be sent any more, and the loop may go on for minutes.
         self._metadata.refuse_waiters()
         self._running = False
         self._closing.set()
         self.wakeup()
 
     def end_when_done(self) -> None:
-        """``initiate_close`` for a producer that was garbage-collected: nobody is left who could append.
+        """``initiate_close`` for a producer that was garbage-collected.
 
-        The collector may run this in the middle of anything, on the I/O thread too. So it takes no lock that
-        the interrupted code may hold; the loop does the rest.
+        The garbage collector may call this on any thread, while the interrupted code holds any lock. So it
+        takes no lock; the loop closes the accumulator.
         """
         self._running = False
         self.wakeup()
 
     def force_close(self) -> None:
-        """End soon and fail what is not acknowledged. Returns at once; idempotent."""
+        """End the loop soon and fail the records that are not acknowledged. Does not block; idempotent."""
         self._force_close = True
         self.initiate_close()
 
@@ -142,42 +141,42 @@ class Sender:
         return self._force_close
 
     def end_after_fork(self) -> None:
-        """In a forked child: end the loop, in which a child forked in a delivery callback runs on."""
+        """In a forked child: end the loop. It continues there if a delivery callback has forked."""
         self._force_close = True
         self._running = False
 
     # -- the loop --------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Loop until closed. Survives unexpected errors; in the end no record is left without a fate."""
+        """Loop until closed. Unexpected errors do not end it, and when it ends every future is completed."""
         mark_io_thread()
-        _log.debug("The I/O thread starts")
+        _log.debug("The I/O thread has started")
         ending: BaseException | None = None
         try:
             while self._running:
                 self._run_guarded()
             self._accumulator.close()
             self._begin_close_of_transaction()
-            # Unresolved, not incomplete: what expired while a broker kept silent only waits for its memory.
+            # Expired batches in flight are resolved, though incomplete: they only wait for their memory.
             while not self._force_close and (
                 self._accumulator.has_unresolved or self._is_ending_transaction()
             ):
                 self._run_guarded()
         except BaseException as error:
-            # SystemExit and the like: the loop cannot go on, but nobody may be left waiting.
+            # The loop cannot continue after a SystemExit, but every future must be completed.
             ending = error
-        # Before anything is logged: a handler may block.
+        # Before logging, because a log handler may block.
         try:
             self._shut_down(ending)
         finally:
             if ending is not None:
-                _log.critical("The I/O thread has ended because of %r", ending, exc_info=ending)
+                _log.critical("The I/O thread was ended by %r", ending, exc_info=ending)
         _log.debug("The I/O thread has ended")
 
     def run_once(self, now_ms: int) -> None:
-        """One round: send what can be sent, then poll. Blocks as long as there is nothing to do."""
-        # Differs from Kafka, which polls after each round of requests: here each poll may cost a wait for the
-        # interpreter lock, so as much as is ready goes out first.
+        """One round: send the ready batches, then poll. Blocks while there is nothing to do."""
+        # Kafka polls after each round of requests. Here a poll may have to wait for the interpreter lock, so
+        # several rounds are sent before it.
         coordinator_delay_ms = self._talk_to_coordinators(now_ms)
         accumulator = self._accumulator
         accumulator.next_look_ms = NEVER_MS
@@ -189,15 +188,15 @@ class Sender:
                 break
         if not self._running:
             poll_timeout_ms = min(poll_timeout_ms or 0, self._close_delay_ms())
-        # Last: the lines above may have failed batches, and the next round has to react to that.
+        # After the above, which may have failed batches to which the next round must react.
         if self._transactions is not None and self._transactions.take_news():
             poll_timeout_ms = 0
         self._client.poll(poll_timeout_ms or 0, now_ms)
 
     def _close_delay_ms(self) -> int:
-        """How long a poll may block while the producer is being closed; 0: the loop may be over.
+        """How long a poll may block, in ms, while the producer is being closed; 0: the loop may end.
 
-        A batch that expires ends no poll: without this the loop would sleep until the next metadata update.
+        The expiry of the last batch does not end a poll, which would block until the next metadata update.
         """
         if self._accumulator.has_unresolved:
             return _LONGEST_POLL_MS
@@ -212,13 +211,13 @@ class Sender:
         except Exception as error:
             self.metrics.io_error_total += 1
             self._completion.abandon_strays(error)
-            _log.exception("Unexpected error in the I/O thread; it goes on")
+            _log.exception("Unexpected error in the I/O thread; it continues")
             pause_ms = self._error_backoff.backoff_ms(self._consecutive_errors)
             self._consecutive_errors += 1
             if self._running:
                 self._closing.wait(pause_ms / 1000)
             elif self._consecutive_errors > 10:
-                # While closing, an error each round means that the rest cannot be delivered.
+                # With an error in each round the remaining records cannot be delivered.
                 self._force_close = True
 
     def _shut_down(self, ending: BaseException | None) -> None:
@@ -227,9 +226,9 @@ class Sender:
         if ending is not None:
             text = f"the producer's I/O thread ended: {ending!r}"
         error = ProducerClosedError(text)
-        # From the last one to the first: each step is taken, whatever happens in the others.
+        # The stack runs from the last step to the first, and runs each one even if another one raises.
         with contextlib.ExitStack() as steps:
-            # Once the sockets are closed nobody reads the buffers any more.
+            # After the sockets are closed: until then they may read the buffers.
             steps.callback(self._accumulator.release_all_in_flight)
             steps.callback(self.in_flight.clear)
             steps.callback(self._client.close)
@@ -250,7 +249,7 @@ class Sender:
     # -- idempotence and transactions ------------------------------------------------------------------
 
     def _begin_close_of_transaction(self) -> None:
-        """An open transaction is aborted when the producer is closed; a coordinator has so long for that."""
+        """Abort an open transaction, and give the coordinator ``request_timeout_ms`` for it."""
         if self._transactions is not None:
             self._transactions.begin_close()
             self._transaction_end_ms = self._clock.monotonic_ms() + self._request_timeout_ms
@@ -264,7 +263,7 @@ class Sender:
         )
 
     def _talk_to_coordinators(self, now_ms: int) -> int:
-        """Ask for a producer id and the like. Returns when to come here again, in ms."""
+        """Send due requests to coordinators. Returns the ms until the next one is due."""
         transactions, coordinators = self._transactions, self._coordinators
         if transactions is None or coordinators is None:
             return _LONGEST_POLL_MS
@@ -278,12 +277,16 @@ class Sender:
     # -- one round -------------------------------------------------------------------------------------
 
     def _send_producer_data(self, now_ms: int) -> int | None:
-        """Send what is ready. Returns how long poll may block, in ms; ``None``: there may be more to send."""
+        """Send the ready batches.
+
+        Returns:
+            How long poll may block, in ms; ``None``: requests were sent, and there may be more to send.
+        """
         accumulator = self._accumulator
         snapshot = self._metadata.snapshot
         if self._transactions is not None:
             self._transactions.note_topic_ids(snapshot.topic_ids)
-        # First, which Kafka does last: what is late is not sent any more after it was told to have failed.
+        # Before the drain, unlike Kafka: an expired batch must not be sent after its futures have failed.
         self._expire(now_ms, snapshot)
         result = accumulator.ready(snapshot, now_ms)
         if result.unknown_leader_topics:
@@ -295,19 +298,19 @@ class Sender:
             return None
         poll_timeout_ms: int = min(result.next_ready_check_delay_ms, not_ready_delay_ms)
         if ready_nodes:
-            # Said to be ready, and yet there was nothing to drain: look again soon, but do not spin.
+            # The nodes were ready, but nothing could be drained: look again soon, without spinning.
             poll_timeout_ms = min(poll_timeout_ms, _UNDRAINED_DELAY_MS)
         next_expiry_ms = min(accumulator.next_expiry_ms, self.in_flight.next_expiry_ms)
         return max(0, min(poll_timeout_ms, next_expiry_ms - now_ms))
 
     def _ask_for_leaders(self, topics: Iterable[str], now_ms: int) -> None:
-        """Have metadata look for leaders; a topic may also have been forgotten while records waited."""
+        """Request metadata. The topics are added again, because their metadata may have expired meanwhile."""
         for topic in topics:
             self._metadata.add(topic, now_ms)
         self._metadata.request_update("batches wait for a leader")
 
     def _sendable_nodes(self, nodes: Iterable[Node], now_ms: int) -> tuple[set[Node], int]:
-        """The nodes that can take a request now, and the ms until one of the others might."""
+        """The nodes that can accept a request now, and the ms until another one might."""
         sendable: set[Node] = set()
         delay_ms = _LONGEST_POLL_MS
         for node in nodes:
@@ -319,35 +322,36 @@ class Sender:
                 delay_ms = min(delay_ms, self._client.poll_delay_ms(node, now_ms))
         return sendable, delay_ms
 
-    def _expire(self, now_ms: int, snapshot: Any) -> None:
+    def _expire(self, now_ms: int, snapshot: MetadataSnapshot) -> None:
         for batch, node_id in self.in_flight.expired(now_ms):
             node = snapshot.nodes.get(node_id, node_id)
-            self._completion.expire(batch, now_ms, f"waiting for the answer of broker {node}")
+            self._completion.expire(batch, now_ms, f"waiting for the response of broker {node}")
         for batch in self._accumulator.expired_batches(now_ms):
             self._completion.expire(batch, now_ms, self._stage_of(batch, snapshot))
 
-    def _stage_of(self, batch: ProducerBatch, snapshot: Any) -> str:
+    def _stage_of(self, batch: ProducerBatch, snapshot: MetadataSnapshot) -> str:
         """What an unsent batch has been waiting for."""
+        topic, partition = batch.topic_partition
         leader = snapshot.leader_for(batch.topic_partition)
-        failure = self._metadata.topic_error(batch.topic_partition.topic) or self._metadata.last_failure
         if leader is None:
-            count = snapshot.partition_count(batch.topic_partition.topic)
-            if count and batch.topic_partition.partition >= count:
-                return f"the topic has partitions 0 to {count - 1} now"
+            count = snapshot.partition_count(topic)
+            if count and partition >= count:
+                return f"the topic now has only partitions 0 to {count - 1}"
+            failure = self._metadata.topic_error(topic) or self._metadata.last_failure
             because = f" (last metadata error: {failure})" if failure is not None else ""
             return f"no leader is known for {batch.topic_partition}{because}"
         if self._client.connection_failed(leader):
-            trouble = self._client.last_error(leader.id)
-            because = f": {trouble}" if trouble is not None else ""
+            error = self._client.last_error(leader.id)
+            because = f": {error}" if error is not None else ""
             return f"no connection to the leader, broker {leader}{because}"
         if not self._client.is_ready(leader, self._clock.monotonic_ms()):
-            return f"the leader, broker {leader}, could not take another request"
+            return f"the leader, broker {leader}, could not accept another request"
         return f"queued for broker {leader}"
 
     # -- requests --------------------------------------------------------------------------------------
 
     def _register(self, batches_by_node: Mapping[int, Sequence[ProducerBatch]]) -> None:
-        """Note that drained batches are in flight. All of them first: ``stray_batches`` looks here."""
+        """Mark all drained batches as in flight, before any request: ``stray_batches`` relies on it."""
         try:
             for node_id, batches in batches_by_node.items():
                 self.in_flight.add_all(batches, node_id)
@@ -360,7 +364,7 @@ class Sender:
             raise
 
     def _send_requests(
-        self, batches_by_node: Mapping[int, Sequence[ProducerBatch]], snapshot: Any, now_ms: int
+        self, batches_by_node: Mapping[int, Sequence[ProducerBatch]], snapshot: MetadataSnapshot, now_ms: int
     ) -> bool:
         sent = False
         for node_id, batches in batches_by_node.items():
@@ -370,12 +374,12 @@ class Sender:
             try:
                 self._send_request(node_id, batches, snapshot, now_ms)
             except Exception as error:
-                # Nobody else knows these batches any more: without this they would never be resolved.
+                # The batches have left their queues, so nothing else would ever complete them.
                 self._fail_request(batches, error)
         return sent
 
     def _send_request(
-        self, node_id: int, batches: Sequence[ProducerBatch], snapshot: Any, now_ms: int
+        self, node_id: int, batches: Sequence[ProducerBatch], snapshot: MetadataSnapshot, now_ms: int
     ) -> None:
         node = snapshot.nodes.get(node_id) or Node(node_id, "", -1)
         transactions = self._transactions
@@ -395,7 +399,7 @@ class Sender:
         request = self._client.new_client_request(
             str(node_id), builder, now_ms, self._acks != 0, self._request_timeout_ms, on_complete
         )
-        self._note_sent(batches, now_ms)
+        self._count_request(batches, now_ms)
         self._client.send(request, now_ms)
 
     def _fail_request(self, batches: Sequence[ProducerBatch], cause: Exception) -> None:
@@ -403,15 +407,15 @@ class Sender:
         for batch in batches:
             if batch.is_done:
                 continue
-            error = KafkaError(f"the Produce request for {batch.topic_partition} could not be made: {cause}")
+            error = KafkaError(f"the Produce request for {batch.topic_partition} could not be built: {cause}")
             error.__cause__ = cause
             try:
-                self._completion.fail_unsent(batch, error)
+                self._completion.fail_unsent(batch, error, self._clock.monotonic_ms())
             except Exception as bug:
                 self._completion.abandon(batch, bug)
-        _log.error("A Produce request could not be made", exc_info=cause)
+        _log.error("A Produce request could not be built", exc_info=cause)
 
-    def _note_sent(self, batches: Sequence[ProducerBatch], now_ms: int) -> None:
+    def _count_request(self, batches: Sequence[ProducerBatch], now_ms: int) -> None:
         records = 0
         topic: str | None = None
         sizes_bytes: list[int] = []
@@ -426,6 +430,6 @@ class Sender:
                 queue_times_ms.append(now_ms - batch.created_ms)
             if batch.topic_partition.topic != topic:
                 topic = batch.topic_partition.topic
-                # A topic in use stays known: once a request is often enough for its expiry.
+                # Renews the expiry of the topic's metadata; once per request is enough for a topic in use.
                 self._metadata.add(topic, now_ms)
         self.metrics.request_sent(records, sizes_bytes, rates, queue_times_ms)

@@ -14,8 +14,8 @@ from kproducer import (
     KafkaTimeoutError,
     Outcome,
     ProducerClosedError,
-    producer_engine,
 )
+from kproducer.engine import producer_engine
 from tests.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S, WatchedProducer

@@ -116,7 +116,7 @@ def test_a_filter_that_raises(stage: Stage, cluster: FakeCluster, logger: loggin
 
     for name in (
         "sender.sender",
-        "sender.batch_completion",
+        "sender.produce_responses",
         "accumulator.producer_batch",
         "client.network_client",
         "client.connection_troubles",

@@ -15,7 +15,7 @@ from kproducer.errors import LocalProtocolError
 from kproducer.errors.broker_errors import ERRORS_BY_CODE
 from kproducer.transactions.sequence_tracker import Verdict
 from tests.support.scripted_client import result
-from tests.support.sender_bench import Bench, error_of
+from tests.support.sender_bench import Bench, error_of, initialized_manager
 
 #: Codes that the producer tries again, and those that fail the batch at once.
 RETRIED = [2, 3, 5, 6, 7, 9, 13, 19, 20, 56, 74, 75, 100, 103]
@@ -98,7 +98,7 @@ def test_a_failure_says_whether_there_was_an_answer_and_whether_anything_was_sen
         bench.assert_clean()
     assert "Produce v12 to b0:9092 (id 0), attempt 1, answered after 7 ms" in texts["answered"]
     for how in ("timed out", "disconnected"):
-        assert "Produce v12 to b0:9092 (id 0), attempt 1, given up without an answer after 7 ms" in texts[how]
+        assert "Produce v12 to b0:9092 (id 0), attempt 1, no response after 7 ms" in texts[how]
         assert "answered" not in texts[how]
     for how in ("no version", "not encoded"):
         assert "Produce to b0:9092 (id 0), attempt 1, never sent" in texts[how]
@@ -165,9 +165,10 @@ def test_a_broker_without_a_common_version_fails_the_batch_at_once() -> None:
 def test_an_error_that_is_not_tried_again_because_of_the_transaction_blames_no_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bench = Bench()
+    manager = initialized_manager("tx")
+    bench = Bench(transactions=manager)
     future = bench.send()
-    monkeypatch.setattr(bench.sender._completion, "_verdict", lambda *_: Verdict.FAIL)
+    monkeypatch.setattr(manager, "verdict", lambda *_: Verdict.FAIL)
     bench.client.answer_all(bench.step_one(), bench.clock.now_ms, 74)
     bench.step()
     error = error_of(future)
@@ -229,7 +230,7 @@ def test_an_expired_batch_in_flight_keeps_its_memory_until_the_request_is_over()
     bench.step(30000)
     error = error_of(future)
     assert error.outcome is Outcome.UNKNOWN
-    assert "waiting for the answer of broker b0:9092" in str(error)
+    assert "waiting for the response of broker b0:9092" in str(error)
     assert bench.pool.available_bytes < bench.config.buffer_memory
     bench.client.answer_all(sent, bench.clock.now_ms)
     bench.step()

@@ -11,8 +11,8 @@ from kproducer.accumulator.batch_drain import BatchDrain
 from kproducer.accumulator.partition_queues import PartitionQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.record_accumulator import RecordAccumulator
-from kproducer.sender.batch_completion import BatchCompletion
-from kproducer.sender.in_flight_batches import InFlightBatches
+from kproducer.sender.produce_requests import InFlightBatches
+from kproducer.sender.produce_responses import BatchCompletion
 from kproducer.sender.sender import Sender
 from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import TransactionState
