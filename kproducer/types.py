@@ -7,9 +7,13 @@ built and hashed in C.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kproducer.errors.foreign_text import printable
+
+#: The largest ``int32`` and ``int64`` of Kafka's protocol.
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
 
 NO_OFFSET = -1
 NO_TIMESTAMP = -1

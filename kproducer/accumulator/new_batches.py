@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.compression_share import CompressionShare
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
-from kproducer.accumulator.partition_queues import NEVER_MS, PartitionQueue, PartitionQueues, TopicQueues
+from kproducer.accumulator.partition_queues import PartitionQueue, PartitionQueues, TopicQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, ProducerClosedError
 from kproducer.kernel import StickyPartition, record_size_upper_bound
 from kproducer.records.compression import Compression, CompressionType
 from kproducer.records.record_batch_builder import RecordBatchBuilder, expected_plain_bytes
-from kproducer.runtime.clock import Clock
+from kproducer.runtime.clock import NEVER_MS, Clock
 from kproducer.types import UNKNOWN_PARTITION, Headers
 
 if TYPE_CHECKING:

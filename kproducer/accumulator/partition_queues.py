@@ -20,13 +20,11 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.kernel import Lane, StickyPartition, TopicLanes
 from kproducer.records.compression import Compression, CompressionType
 from kproducer.records.compression_ratio_estimator import CompressionRatioEstimator, TopicCompressionRatio
+from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import TopicPartition
 
 if TYPE_CHECKING:
     from kproducer.client.metadata_snapshot import MetadataSnapshot
-
-#: "Nothing is due": later than any time.
-NEVER_MS: Final = 2**63 - 1
 
 #: After so much the sticky partitioner moves on with the next batch that ends, however small that was: at low
 #: rates one partition would have all records for minutes if only full batches counted.

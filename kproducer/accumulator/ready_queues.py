@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from kproducer.accumulator.partition_queues import NEVER_MS, NodeQueues, PartitionQueue, PartitionQueues
+from kproducer.accumulator.partition_queues import NodeQueues, PartitionQueue, PartitionQueues
+from kproducer.runtime.clock import NEVER_MS
 
 if TYPE_CHECKING:
     from kproducer.accumulator.producer_batch import ProducerBatch

@@ -26,7 +26,7 @@ from kproducer.accumulator.future_record_metadata import DeliveryCallback, Futur
 from kproducer.accumulator.incomplete_batches import IncompleteBatches
 from kproducer.accumulator.new_batches import NewBatches
 from kproducer.accumulator.partition_load import PartitionLoad
-from kproducer.accumulator.partition_queues import NEVER_MS, PartitionQueue, PartitionQueues, TopicQueues
+from kproducer.accumulator.partition_queues import PartitionQueue, PartitionQueues, TopicQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
 from kproducer.client.exponential_backoff import ExponentialBackoff
@@ -36,7 +36,7 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaError, Outcome
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
-from kproducer.runtime.clock import Clock
+from kproducer.runtime.clock import NEVER_MS, Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import Headers, Node, TopicPartition
 

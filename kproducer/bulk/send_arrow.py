@@ -35,8 +35,8 @@ from kproducer.errors import (
     SerializationError,
 )
 from kproducer.kernel.arrow import ArrowRows, ArrowSource
-from kproducer.kernel.layout import INT32_MAX
 from kproducer.sending.topic_wait import MetadataSource, await_topic
+from kproducer.types import INT32_MAX
 
 if TYPE_CHECKING:
     from kproducer.client.metadata_snapshot import MetadataSnapshot

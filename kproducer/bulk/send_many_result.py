@@ -22,12 +22,11 @@ from kproducer.accumulator.future_record_metadata import (
 from kproducer.bulk.record_places import RecordPlaces
 from kproducer.errors import IllegalStateError, KafkaError, SendManyError
 from kproducer.errors.method_suggestions import SEND_MANY_RESULT_METHODS, no_such_attribute
-from kproducer.kernel.layout import INT32_MAX
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.io_thread import is_io_thread
-from kproducer.types import NO_OFFSET
+from kproducer.types import INT32_MAX, NO_OFFSET
 
 _log = GuardedLogger(__name__)
 

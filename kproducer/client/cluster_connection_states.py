@@ -15,9 +15,7 @@ from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.errors import IllegalStateError, KafkaError
 from kproducer.network.background_resolver import BeginLookup, Lookup
 from kproducer.network.host_resolver import ResolvedAddress
-
-#: A wait that only an event ends.
-FOREVER_MS = 2**63 - 1
+from kproducer.runtime.clock import NEVER_MS
 
 BACKOFF_MULTIPLIER = 2
 BACKOFF_JITTER = 0.2
@@ -209,12 +207,12 @@ class ClusterConnectionStates:
         return 0 if node is None else node.last_attempt_ms
 
     def connection_delay_ms(self, node_id: str, now_ms: int) -> int:
-        """How long until a connection may be attempted; FOREVER_MS where an event will tell."""
+        """How long until a connection may be attempted; ``NEVER_MS`` if an event ends the wait."""
         node = self._nodes.get(node_id)
         if node is None:
             return 0
         if node.state not in _DISCONNECTED_STATES:
-            return FOREVER_MS
+            return NEVER_MS
         return max(node.last_attempt_ms + node.reconnect_backoff_ms - now_ms, 0)
 
     def throttle_delay_ms(self, node_id: str, now_ms: int) -> int:
@@ -223,7 +221,7 @@ class ClusterConnectionStates:
         return 0 if node is None else max(node.throttled_until_ms - now_ms, 0)
 
     def poll_delay_ms(self, node_id: str, now_ms: int) -> int:
-        """How long until this node may become usable by itself; FOREVER_MS where an event will tell."""
+        """How long until this node may become usable by itself; ``NEVER_MS`` if an event ends the wait."""
         delay_ms = self.throttle_delay_ms(node_id, now_ms)
         return delay_ms if delay_ms else self.connection_delay_ms(node_id, now_ms)
 
@@ -238,9 +236,9 @@ class ClusterConnectionStates:
 
     def next_setup_timeout_ms(self, now_ms: int) -> int:
         """How long until the next connecting node runs into its setup timeout, or its lookup becomes a slow
-        one; FOREVER_MS: no node is connecting."""
+        one; NEVER_MS: no node is connecting."""
         if not self._connecting:
-            return FOREVER_MS
+            return NEVER_MS
         delay_ms = max(min(self._setup_left_ms(node_id, now_ms) for node_id in self._connecting) + 1, 0)
         for node_id in self._resolving:
             slow_in_ms = self._nodes[node_id].last_attempt_ms + SLOW_LOOKUP_MS - now_ms

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from kproducer.client.client_request import ClientRequest
 from kproducer.errors import IllegalStateError
 from kproducer.network.network_send import NetworkSend
-
-_FOREVER_MS = 2**63 - 1
+from kproducer.runtime.clock import NEVER_MS
 
 
 class InFlightRequest:
@@ -55,7 +54,7 @@ class InFlightRequests:
         self._queues: dict[str, deque[InFlightRequest]] = {}
         # Never later than the true earliest expiry; made exact when it is reached, so that the usual case
         # (nothing times out) costs one comparison a loop.
-        self._earliest_expiry_ms = _FOREVER_MS
+        self._earliest_expiry_ms = NEVER_MS
         self.count = 0
 
     def add(self, request: InFlightRequest) -> None:
@@ -134,7 +133,7 @@ class InFlightRequests:
         """For each node with a request past its timeout, the first such request."""
         if now_ms <= self._earliest_expiry_ms:
             return
-        earliest = _FOREVER_MS
+        earliest = NEVER_MS
         late: list[InFlightRequest] = []
         for queue in self._queues.values():
             first_late: InFlightRequest | None = None
@@ -150,5 +149,5 @@ class InFlightRequests:
     def next_expiry_delay_ms(self, now_ms: int) -> int:
         """How long until a request may time out (never too late, sometimes too early)."""
         if not self.count:
-            return _FOREVER_MS
+            return NEVER_MS
         return max(self._earliest_expiry_ms + 1 - now_ms, 0)

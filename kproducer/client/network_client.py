@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from kproducer.client.api_versions import ApiVersions, NegotiatedVersions, NodeApiVersions
 from kproducer.client.api_versions_exchange import ApiVersionsExchange, ApiVersionsRequestBuilder
 from kproducer.client.client_request import ClientRequest, ClientResponse, RequestBuilder
-from kproducer.client.cluster_connection_states import FOREVER_MS, ClusterConnectionStates, ConnectionState
+from kproducer.client.cluster_connection_states import ClusterConnectionStates, ConnectionState
 from kproducer.client.connection_troubles import ConnectionTroubles
 from kproducer.client.in_flight_requests import InFlightRequest, InFlightRequests
 from kproducer.client.metadata_updater import MetadataUpdater
@@ -40,7 +40,7 @@ from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.protocol.send_builder import build_request
-from kproducer.runtime.clock import Clock
+from kproducer.runtime.clock import NEVER_MS, Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.log_repeats import LogRepeats
 from kproducer.types import Node
@@ -209,7 +209,7 @@ class NetworkClient:
     def shortest_poll_delay_ms(self, now_ms: int) -> int:
         """How long until any known node's backoff or throttling is over."""
         nodes = self._metadata_updater.fetch_nodes()
-        return min((self.poll_delay_ms(node, now_ms) for node in nodes), default=FOREVER_MS)
+        return min((self.poll_delay_ms(node, now_ms) for node in nodes), default=NEVER_MS)
 
     def disconnect(self, node: Node | str) -> None:
         """End the connection to a node; its requests end as disconnected in the next poll."""

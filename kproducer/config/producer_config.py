@@ -15,8 +15,6 @@ from typing import Any
 import attrs
 
 from kproducer.config.setting import (
-    INT32_MAX,
-    INT64_MAX,
     METADATA_KEY,
     SECURITY_PROTOCOLS,
     Setting,
@@ -35,6 +33,7 @@ from kproducer.config.setting import (
 )
 from kproducer.config.suggestions import instead_of
 from kproducer.errors import ConfigError
+from kproducer.types import INT32_MAX, INT64_MAX
 
 _log = logging.getLogger(__name__)
 

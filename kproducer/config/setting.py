@@ -15,9 +15,7 @@ import attrs
 
 from kproducer.errors import ConfigError
 from kproducer.serializers import resolve_serializer
-
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
+from kproducer.types import INT32_MAX, INT64_MAX
 
 #: Java's "for ever" is Long.MAX_VALUE ms, which no operating system can wait for; 139 years will do.
 LONGEST_MS = 2**42

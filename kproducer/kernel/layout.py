@@ -60,8 +60,6 @@ NO_SEQUENCE: Final = -1
 NO_PARTITION_LEADER_EPOCH: Final = -1
 
 INT16_MAX: Final = 2**15 - 1
-INT32_MAX: Final = 2**31 - 1
-INT64_MAX: Final = 2**63 - 1
 
 #: Longest encodings: five bytes hold 32 bits, ten hold 64.
 MAX_VARINT_BYTES: Final = 5

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Final, NoReturn, TypeAlias
 
 from kproducer.errors import SerializationError
-from kproducer.kernel.layout import INT32_MAX, INT64_MAX, RECORD_BATCH_OVERHEAD
+from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
+from kproducer.types import INT32_MAX, INT64_MAX
 
 #: No batch comes near it, and no sum of such sizes overflows.
 _MOST_WEIGHED_BYTES: Final = 2**40

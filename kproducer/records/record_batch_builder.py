@@ -26,8 +26,6 @@ from kproducer.kernel import (
 )
 from kproducer.kernel.layout import (
     INT16_MAX,
-    INT32_MAX,
-    INT64_MAX,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -37,7 +35,7 @@ from kproducer.kernel.layout import (
 from kproducer.records.compression import Compression, CompressionStream, CompressionType
 from kproducer.records.compression_ratio_estimator import TopicCompressionRatio
 from kproducer.records.decompression import decompress
-from kproducer.types import Headers
+from kproducer.types import INT32_MAX, INT64_MAX, Headers
 
 #: What a batch begins with, unless batch_size is smaller: a partition with little traffic needs no more.
 FIRST_BUFFER_BYTES: Final = 16384

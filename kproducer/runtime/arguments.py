@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kproducer.errors import InvalidArgumentError, SerializationError
+from kproducer.types import INT64_MAX
 
 #: What ``send`` accepts as headers.
 HeadersInput = Mapping[str, "bytes | str | None"] | Iterable[tuple[str, "bytes | str | None"]]
 
-_INT64_MAX = 2**63 - 1
 #: Of texts in requests: older versions of the protocol count their bytes with 16 bits.
 _LONGEST_TEXT_BYTES = 2**15 - 1
 
@@ -111,7 +111,7 @@ def checked_timestamp(timestamp_ms: Any) -> int:
         number = operator.index(timestamp_ms)
     except TypeError:
         number = -1
-    if not 0 <= number <= _INT64_MAX or isinstance(timestamp_ms, bool):
+    if not 0 <= number <= INT64_MAX or isinstance(timestamp_ms, bool):
         raise InvalidArgumentError(
             f"timestamp_ms must be whole milliseconds since the epoch, or None, not {timestamp_ms!r}"
         )

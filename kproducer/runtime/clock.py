@@ -1,4 +1,6 @@
-"""The only reader of time. Everything else takes ``now_ms`` as an argument or a ``Clock``.
+"""The clocks, and the number of milliseconds that stands for "never".
+
+Code that waits or measures takes ``now_ms`` as an argument, or a ``Clock``, so that tests can set the time.
 
 ``monotonic_ms`` is for deadlines and never goes back; ``wall_ms`` is for record timestamps.
 """
@@ -8,12 +10,12 @@ from __future__ import annotations
 import time
 from typing import Final, Protocol
 
-#: A monotonic time that never comes. Fits a signed 64-bit integer, as native code has them.
+#: As a time or a delay in milliseconds: never. Larger than every deadline, and the largest ``int64``.
 NEVER_MS: Final = 2**63 - 1
 
 
 class Clock(Protocol):
-    """Where the time comes from; tests bring a clock of their own."""
+    """A source of time; tests use a clock that they set themselves."""
 
     def monotonic_ms(self) -> int:
         """Milliseconds from an arbitrary start; never goes back."""

@@ -28,14 +28,13 @@ from kproducer.sending.partitioners import DefaultPartitioner, make_partitioner
 from kproducer.sending.producer_lifecycle import ProducerLifecycle
 from kproducer.sending.topic_wait import await_topic
 from kproducer.serializers import TopicSerializer, serialize_function
-from kproducer.types import UNKNOWN_PARTITION, RecordMetadata
+from kproducer.types import INT64_MAX, UNKNOWN_PARTITION, RecordMetadata
 
 if TYPE_CHECKING:
     from kproducer.client.metadata_snapshot import MetadataSnapshot
 
 _Result = TypeVar("_Result")
 
-_INT64_MAX = 2**63 - 1
 
 #: Smaller records without headers cannot exceed a limit by their overhead: no exact sum is made for them.
 _GENEROUS_OVERHEAD_BYTES = 128
@@ -247,7 +246,7 @@ class RecordCalls(ProducerLifecycle):
             max_block_ms = self._max_block_ms
         if timestamp_ms is None:
             timestamp_ms = self._wall_ms()
-        elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= _INT64_MAX:
+        elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= INT64_MAX:
             timestamp_ms = checked_timestamp(timestamp_ms)
         size = (0 if key_bytes is None else len(key_bytes)) + (0 if value_bytes is None else len(value_bytes))
         if headers:

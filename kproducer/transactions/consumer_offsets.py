@@ -6,14 +6,11 @@ Plain values. Source: KIP-447; Kafka classes ``OffsetAndMetadata``, ``ConsumerGr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from kproducer.errors import InvalidArgumentError
 from kproducer.runtime.arguments import checked_number, checked_text
-from kproducer.types import TopicPartition
-
-_INT32_MAX: Final = 2**31 - 1
-_INT64_MAX: Final = 2**63 - 1
+from kproducer.types import INT32_MAX, INT64_MAX, TopicPartition
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -76,7 +73,7 @@ def _checked_offset(place: Any, position: Any) -> tuple[TopicPartition, OffsetAn
         raise InvalidArgumentError(f"a partition must be a kproducer.TopicPartition, not {place!r}")
     topic_partition = TopicPartition(
         checked_text(f"the topic of partition {place!r}", place[0], shortest=1),
-        checked_number(f"the number of partition {place!r}", place[1], 0, _INT32_MAX),
+        checked_number(f"the number of partition {place!r}", place[1], 0, INT32_MAX),
     )
     if not isinstance(position, OffsetAndMetadata):
         raise InvalidArgumentError(
@@ -89,9 +86,9 @@ def _checked_offset(place: Any, position: Any) -> tuple[TopicPartition, OffsetAn
             "the order is OffsetAndMetadata(offset, metadata, leader_epoch)"
         )
     return topic_partition, OffsetAndMetadata(
-        checked_number(f"offset of {topic_partition}", position.offset, 0, _INT64_MAX),
+        checked_number(f"offset of {topic_partition}", position.offset, 0, INT64_MAX),
         checked_text(f"metadata of {topic_partition}", position.metadata),
-        checked_number(f"leader_epoch of {topic_partition}", position.leader_epoch, -1, _INT32_MAX),
+        checked_number(f"leader_epoch of {topic_partition}", position.leader_epoch, -1, INT32_MAX),
     )
 
 
@@ -110,7 +107,7 @@ def checked_group(group: ConsumerGroupMetadata) -> ConsumerGroupMetadata:
     instance_id = given.group_instance_id
     checked = ConsumerGroupMetadata(
         group_id,
-        checked_number(f"generation_id of group {group_id!r}", given.generation_id, -1, _INT32_MAX),
+        checked_number(f"generation_id of group {group_id!r}", given.generation_id, -1, INT32_MAX),
         checked_text(f"member_id of group {group_id!r}", given.member_id),
         None if instance_id is None else checked_text(f"group_instance_id of {group_id!r}", instance_id),
     )

@@ -6,16 +6,14 @@ Plain data, guarded by the manager's lock. PreparedTransaction is what another p
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from kproducer.errors import InvalidArgumentError
 from kproducer.kernel.layout import INT16_MAX
 from kproducer.runtime.arguments import checked_number, checked_text
 from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.transactions.transaction_state import PendingOperation
-from kproducer.types import TopicPartition
-
-_INT64_MAX: Final = 2**63 - 1
+from kproducer.types import INT64_MAX, TopicPartition
 
 
 class PreparedTransaction(NamedTuple):
@@ -43,7 +41,7 @@ def checked_prepared(prepared: PreparedTransaction) -> PreparedTransaction:
             f"prepared must be the PreparedTransaction that prepare() returned, not {given!r}"
         )
     checked_text(f"transactional_id of {given}", given.transactional_id, shortest=1)
-    checked_number(f"producer_id of {given}", given.producer_id, 0, _INT64_MAX)
+    checked_number(f"producer_id of {given}", given.producer_id, 0, INT64_MAX)
     checked_number(f"epoch of {given}", given.epoch, 0, INT16_MAX)
     checked_number(f"transaction_version of {given}", given.transaction_version, 1, 2)
     return prepared

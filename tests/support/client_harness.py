@@ -16,6 +16,7 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import KafkaError
 from kproducer.network.background_resolver import BeginLookup
 from kproducer.network.host_resolver import ResolvedAddress
+from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Node
 from tests.support.lookups import at_once
 from tests.support.manual_clock import ManualClock
@@ -23,7 +24,6 @@ from tests.support.mock_selector import MockSelector
 
 NODES = tuple(Node(i, f"host{i}", 9092) for i in range(3))
 ALL_APIS = {0: (0, 13), 3: (0, 13), 18: (0, 4)}
-FOREVER_MS = 2**63 - 1
 
 
 class NoteTakingUpdater:
@@ -48,7 +48,7 @@ class NoteTakingUpdater:
         return self.due
 
     def maybe_update(self, now_ms: int) -> int:
-        return FOREVER_MS
+        return NEVER_MS
 
     def handle_server_disconnect(self, now_ms: int, node_id: str, error: KafkaError) -> None:
         self.disconnects.append((node_id, error))

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kproducer.errors import KafkaError, Outcome
-from kproducer.kernel.layout import INT64_MAX
 from kproducer.kernel.pure.batch_v2 import BatchWriter, is_nearly_full
 from kproducer.kernel.pure.completion import Deliveries, new_future
 from kproducer.kernel.pure.murmur2 import murmur2
 from kproducer.kernel.record_arguments import BytesLike, Headers
 from kproducer.runtime.arguments import headers_size_upper_bound
+from kproducer.types import INT64_MAX
 
 if TYPE_CHECKING:
     from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata

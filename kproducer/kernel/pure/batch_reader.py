@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kproducer.kernel.layout import INT64_MAX, MIN_RECORD_BYTES
+from kproducer.kernel.layout import MIN_RECORD_BYTES
 from kproducer.kernel.pure.varint import VarintError, decode_varint, decode_varlong
+from kproducer.types import INT64_MAX
 
 
 class RecordFormatError(ValueError):

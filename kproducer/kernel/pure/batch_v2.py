@@ -20,8 +20,6 @@ from kproducer.kernel.layout import (
     CRC_OFFSET,
     HEADER_AFTER_CRC,
     HEADER_BEFORE_CRC,
-    INT32_MAX,
-    INT64_MAX,
     LOG_OVERHEAD,
     MAGIC,
     MAX_RECORD_OVERHEAD,
@@ -44,6 +42,7 @@ from kproducer.kernel.record_arguments import (
     refuse_length,
     refuse_timestamp,
 )
+from kproducer.types import INT32_MAX, INT64_MAX
 
 #: Room below which a batch may be full; more costs a question, no more.
 NEARLY_FULL_BYTES: Final = 64

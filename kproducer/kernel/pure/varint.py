@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kproducer.kernel.layout import INT32_MAX, INT64_MAX
+from kproducer.types import INT32_MAX, INT64_MAX
 
 
 class VarintError(ValueError):

@@ -9,11 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kproducer.accumulator.partition_queues import NEVER_MS, PartitionQueue
+from kproducer.accumulator.partition_queues import PartitionQueue
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import BufferExhaustedError
+from kproducer.runtime.clock import NEVER_MS
 from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of, tp
 
 PARTITIONS = 6

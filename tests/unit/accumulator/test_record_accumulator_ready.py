@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kproducer.accumulator.partition_queues import NEVER_MS
 from kproducer.errors.broker_errors import NotLeaderOrFollowerError
 from kproducer.records.record_batch import RecordBatch
+from kproducer.runtime.clock import NEVER_MS
 from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of, tp
 
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
-from kproducer.accumulator.partition_queues import NEVER_MS
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.errors import BufferExhaustedError, KafkaError, ProducerClosedError
 from kproducer.errors.broker_errors import NotLeaderOrFollowerError
 from kproducer.records.record_batch import RecordBatch
+from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import RecordMetadata
 from tests.support.accumulator_kit import Kit, make_snapshot, partition_of
 

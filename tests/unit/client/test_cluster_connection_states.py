@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kproducer.client.cluster_connection_states import (
-    FOREVER_MS,
     SLOW_LOOKUP_MS,
     ClusterConnectionStates,
     ConnectionState,
 )
 from kproducer.errors import AuthenticationError, IllegalStateError, NetworkError
 from kproducer.network.host_resolver import ResolvedAddress
+from kproducer.runtime.clock import NEVER_MS
 from tests.support.lookups import OpenLookups, at_once
 
 NOW = 1_000_000
@@ -62,7 +62,7 @@ def test_the_life_cycle_of_a_connection() -> None:
     assert states.state("0") is ConnectionState.CONNECTING
     assert states.is_preparing("0", NOW)
     assert not states.can_connect("0", NOW)
-    assert states.connection_delay_ms("0", NOW) == FOREVER_MS
+    assert states.connection_delay_ms("0", NOW) == NEVER_MS
     states.checking_api_versions("0")
     assert states.is_preparing("0", NOW)
     assert states.is_connected("0")
@@ -149,7 +149,7 @@ def test_the_setup_timeout_grows_to_its_maximum_and_is_reset_once_connected() ->
 
 def test_the_next_setup_timeout_is_that_of_the_first_node_to_reach_it() -> None:
     states = make()
-    assert states.next_setup_timeout_ms(NOW) == FOREVER_MS
+    assert states.next_setup_timeout_ms(NOW) == NEVER_MS
     connect(states, "0", NOW)
     connect(states, "1", NOW + 5)
     wait = states.next_setup_timeout_ms(NOW + 5)
@@ -244,7 +244,7 @@ def test_a_throttled_node_is_not_ready_until_the_time_is_over_and_others_are() -
     assert not states.is_ready("0", NOW + 99)
     assert states.is_ready("1", NOW)
     assert states.poll_delay_ms("0", NOW + 40) == 60
-    assert states.poll_delay_ms("1", NOW) == FOREVER_MS
+    assert states.poll_delay_ms("1", NOW) == NEVER_MS
     assert states.is_ready("0", NOW + 100)
     states.throttle("0", NOW + 10_000)
     states.disconnected("0", NOW)
@@ -358,7 +358,7 @@ class Connections(RuleBasedStateMachine):
     def answers_agree(self) -> None:
         for node_id in ("0", "1"):
             delay = self.states.connection_delay_ms(node_id, self.now)
-            assert delay == FOREVER_MS or 0 <= delay <= BACKOFF_MAX
+            assert delay == NEVER_MS or 0 <= delay <= BACKOFF_MAX
             assert self.states.can_connect(node_id, self.now) == (delay == 0)
             kinds = [
                 self.states.is_disconnected(node_id),

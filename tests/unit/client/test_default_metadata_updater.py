@@ -23,9 +23,10 @@ from kproducer.errors import AuthenticationError, DisconnectedError, NetworkErro
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.network.host_resolver import ResolvedAddress
 from kproducer.network.selector import IdleDisconnectError
+from kproducer.runtime.clock import NEVER_MS
 from kproducer.sender.producer_metadata import ProducerMetadata
 from kproducer.types import Node
-from tests.support.client_harness import ALL_APIS, FOREVER_MS, api_versions_response
+from tests.support.client_harness import ALL_APIS, api_versions_response
 from tests.support.lookups import at_once
 from tests.support.manual_clock import ManualClock
 from tests.support.mock_selector import MockSelector, SentRequest
@@ -114,17 +115,17 @@ def test_the_first_update_connects_to_one_bootstrap_server_and_asks_for_the_topi
     world.selector.respond(request, metadata_response())
     world.poll()
     assert set(world.metadata.snapshot.nodes) == {1, 2}
-    world.poll(FOREVER_MS)
+    world.poll(NEVER_MS)
     assert world.waited_ms > 100_000
     assert len(world.metadata_requests) == 1
 
 
 def test_while_connecting_or_waiting_for_the_answer_the_poll_is_not_cut_short() -> None:
     world = World(socket_connection_setup_timeout_ms=10_000)
-    world.poll(FOREVER_MS)
+    world.poll(NEVER_MS)
     assert world.waited_ms > 1000
     world.until_asked()
-    world.poll(FOREVER_MS)
+    world.poll(NEVER_MS)
     assert world.waited_ms > 1000
     assert len(world.metadata_requests) == 1
 

@@ -15,8 +15,8 @@ from kproducer.client.client_request import ClientResponse
 from kproducer.client.throttling import LONGEST_THROTTLE_MS
 from kproducer.errors import DisconnectedError, IllegalStateError, LocalProtocolError, RequestTimeoutError
 from kproducer.protocol.registry import ApiKey
+from kproducer.runtime.clock import NEVER_MS
 from tests.support.client_harness import (
-    FOREVER_MS,
     NODES,
     Builder,
     Harness,
@@ -343,11 +343,11 @@ def test_correlation_ids_are_distinct_and_wrap_without_going_negative() -> None:
 
 def test_the_poll_timeout_is_the_shortest_of_what_may_happen_by_itself() -> None:
     harness = Harness(socket_connection_setup_timeout_ms=500)
-    harness.poll(FOREVER_MS)
-    assert harness.selector.poll_timeouts_ms[-1] == FOREVER_MS
+    harness.poll(NEVER_MS)
+    assert harness.selector.poll_timeouts_ms[-1] == NEVER_MS
     harness.selector.hang.add(ID)
     harness.client.ready(NODE, harness.clock.now_ms)
-    harness.poll(FOREVER_MS)
+    harness.poll(NEVER_MS)
     assert harness.selector.poll_timeouts_ms[-1] <= 601
     harness.poll(3)
     assert harness.selector.poll_timeouts_ms[-1] == 3

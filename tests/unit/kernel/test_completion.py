@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer.errors import KafkaError
-from kproducer.kernel.layout import INT64_MAX
-from kproducer.types import RecordMetadata, TopicPartition
+from kproducer.types import INT64_MAX, RecordMetadata, TopicPartition
 
 TP = TopicPartition("topic", 3)
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from kproducer import SerializationError
 from kproducer.kernel import decode_records
-from kproducer.kernel.layout import INT32_MAX, INT64_MAX, RECORD_BATCH_OVERHEAD
+from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
+from kproducer.types import INT32_MAX, INT64_MAX
 from tests.packaging.native_sources import ROOT, native_sources
 
 TS = 1_700_000_000_000

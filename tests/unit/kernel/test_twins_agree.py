@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kproducer.kernel import pure
-from kproducer.kernel.layout import INT32_MAX, INT64_MAX, RECORD_BATCH_OVERHEAD
+from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.runtime.arguments import encode_headers
 from kproducer.serializers import serialize_function
+from kproducer.types import INT32_MAX, INT64_MAX
 
 native: ModuleType = pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)
 

@@ -12,7 +12,7 @@ from kproducer import (
     Outcome,
     ProducerClosedError,
 )
-from kproducer.accumulator.partition_queues import NEVER_MS
+from kproducer.runtime.clock import NEVER_MS
 from tests.support.sender_bench import Bench, error_of
 
 

@@ -14,10 +14,9 @@ from kproducer.transactions.consumer_offsets import (
     checked_group,
     checked_offsets,
 )
-from kproducer.types import TopicPartition
+from kproducer.types import INT32_MAX, INT64_MAX, TopicPartition
 
 TP = TopicPartition("in", 0)
-INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 
 
 class Whole:
