@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.errors import IllegalStateError, KafkaError
-from kproducer.network.background_resolver import BeginLookup, Lookup
-from kproducer.network.host_resolver import ResolvedAddress
+from kproducer.network.host_resolver import BeginLookup, Lookup, ResolvedAddress
 from kproducer.runtime.clock import NEVER_MS
 
 BACKOFF_MULTIPLIER = 2

@@ -34,8 +34,7 @@ from kproducer.errors import (
     RequestTimeoutError,
 )
 from kproducer.errors.broker_errors import UnsupportedVersionError
-from kproducer.network.background_resolver import BackgroundResolver, BeginLookup
-from kproducer.network.host_resolver import ResolvedAddress
+from kproducer.network.host_resolver import BackgroundResolver, BeginLookup, ResolvedAddress
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.protocol.registry import ApiKey, api_name

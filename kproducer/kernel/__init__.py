@@ -18,9 +18,6 @@ from kproducer.kernel.pure.batch_reader import RawRecord, RecordFormatError, dec
 from kproducer.kernel.pure.batch_v2 import write_batch_header
 from kproducer.kernel.pure.crc32c import crc32c
 
-if TYPE_CHECKING:
-    from kproducer.kernel.native._socket_io import SocketIo as NativeSocketIo
-
 __all__ = [
     "IMPLEMENTATION",
     "BatchOutcome",
@@ -33,7 +30,6 @@ __all__ = [
     "RecordFuture",
     "RowSender",
     "SendPath",
-    "SocketIo",
     "StickyChoice",
     "StickyPartition",
     "TopicLanes",
@@ -108,17 +104,3 @@ else:
         record_size_upper_bound,
         set_future_type,
     )
-
-
-def _socket_io() -> type[NativeSocketIo] | None:
-    if IMPLEMENTATION != "native":
-        return None
-    try:
-        from kproducer.kernel.native import _socket_io as native
-    except ImportError:  # there is no epoll on this platform
-        return None
-    return native.SocketIo
-
-
-#: All socket calls of a poll in one, without the interpreter lock; ``None``: the selector makes them itself.
-SocketIo: type[NativeSocketIo] | None = _socket_io()

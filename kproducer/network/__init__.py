@@ -1,6 +1,6 @@
-"""Bytes in and out: Selector, channels, transports, frames. Knows no Kafka request, only size prefixes.
+"""Bytes in and out: Selector, channels, transport layers, frames. Knows size prefixes, but no requests.
 
-The only package that touches sockets, except for ``kproducer.spark.cluster_check``. I/O thread only, but for
-the Selector's ``wakeup`` and the threads of ``BackgroundResolver``.
+The only package that uses sockets, except for ``kproducer.spark.cluster_check``. I/O thread only, except for
+``Selector.wakeup`` and the threads of ``BackgroundResolver``.
 Source: Kafka package ``org.apache.kafka.common.network``.
 """

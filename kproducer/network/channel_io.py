@@ -1,23 +1,41 @@
-"""ChannelIo: how a Selector moves bytes: call by call (``TransportIo``) or natively (``SocketLanes``).
+"""ChannelIo: how a Selector moves the bytes of its channels, and the two implementations.
 
-Both do the same in the same order: write what is queued, wait, then look at each channel with an event. The
-first goes through transport layers and works with all of them, everywhere. Source: ours.
+``PortableChannelIo`` makes one system call after the other through the channels' transport layers. It works
+on every platform and with every transport, and it is the reference. ``NativeChannelIo`` makes all calls of a
+poll in one compiled step without the interpreter lock; it is used for plaintext connections where the native
+kernel is in use. Both work in the same order: write what is queued, wait, then report the events.
+Source: Kafka's ``Selector`` (pollSelectionKeys); the native step is ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+import os
+import selectors
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
 
+from kproducer import kernel
 from kproducer.network.kafka_channel import KafkaChannel
 from kproducer.network.network_send import NetworkSend
+
+if TYPE_CHECKING or kernel.IMPLEMENTATION == "native":
+    try:
+        # Not "from the module": the import rules see compiled modules only as members of their package.
+        from kproducer.network import _native_channel_io as native
+    except ImportError:  # this platform has no epoll
+        native = None  # type: ignore[assignment]
+else:
+    native = None
 
 #: Bits of an event, as in ``selectors``.
 READ = 1
 WRITE = 2
 
-#: One read takes up to this much: several responses, or a good part of large metadata.
+#: The most that one read takes: several responses, or a good part of a large metadata response.
 READ_SIZE_BYTES = 256 * 1024
+
+#: Space for what all connections received since the last poll; the next poll reads the rest.
+_NATIVE_BUFFER_BYTES = 2 * READ_SIZE_BYTES
 
 
 class ChannelIo(Protocol):
@@ -27,32 +45,151 @@ class ChannelIo(Protocol):
         """Watch a channel that is connecting. Raises OSError."""
 
     def update(self, channel: KafkaChannel) -> None:
-        """Watch for what the channel waits for now: it is connected, muted, stalled, or no more. OSError."""
+        """Watch for the events that the channel needs in its present state. Raises OSError."""
 
     def queue(self, channel: KafkaChannel, send: NetworkSend) -> None:
-        """The channel has taken ``send``; the next exchange that is told of the channel writes it."""
+        """Take over a frame of the channel; the next exchange with this channel in ``sending`` writes it."""
 
     def unregister(self, channel: KafkaChannel) -> None:
-        """Watch the channel no more. Idempotent."""
+        """Stop watching the channel. Idempotent."""
 
     def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterable[tuple[KafkaChannel, int]]:
-        """Write what ``sending`` have queued, wait for events, and say which channels to look at for what.
+        """Write what ``sending`` have queued, wait for events, and yield each channel with its events.
 
-        ``written`` and ``received`` are for the channel at hand, once for each bit. The wait is cut short
-        when the selector dropped one of ``sending`` meanwhile. Raises OSError.
+        For the channel just yielded the caller may call ``written`` and ``received``, once per event bit.
+        Does not wait if the caller closed one of ``sending`` meanwhile. Raises OSError.
         """
 
     def written(self, channel: KafkaChannel, completed: list[NetworkSend]) -> None:
-        """Append the frames that were completed. Then raises OSError when the connection broke."""
+        """Append the frames that are completely written. Raises OSError if the connection broke."""
 
     def received(self, channel: KafkaChannel) -> memoryview | None:
-        """What came in, valid until the next call; empty at the end of the stream, ``None``: nothing did.
+        """The bytes received, valid until the next call; empty at the end of the stream, ``None``: nothing.
 
-        Raises OSError when the connection broke.
+        Raises OSError if the connection broke.
         """
 
     def received_last(self, channel: KafkaChannel) -> memoryview | None:
-        """Likewise, asked of a connection that is broken for writing, outside of the order of events."""
+        """Like ``received``, for a connection that can no longer be written to; may be called at any time."""
 
     def close(self) -> None:
-        """Give the descriptor of the poll back. Idempotent."""
+        """Close the poll's descriptor. Idempotent."""
+
+
+class PortableChannelIo:
+    """Makes each system call by itself, through transport layers. See ``ChannelIo``. I/O thread only.
+
+    Args:
+        wakeup_fd: readable when a wait has to end; the selector reads it.
+    """
+
+    def __init__(self, wakeup_fd: int) -> None:
+        self._read_view = memoryview(bytearray(READ_SIZE_BYTES))
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(wakeup_fd, READ, None)
+
+    def register(self, channel: KafkaChannel) -> None:
+        # While the channel connects, the writable event reports the result.
+        self._selector.register(channel.transport.fileno(), WRITE, channel)
+        channel.interest = WRITE
+
+    def update(self, channel: KafkaChannel) -> None:
+        wanted = READ | WRITE if channel.is_stalled else READ
+        if channel.tcp_connected and wanted != channel.interest:
+            self._selector.modify(channel.transport.fileno(), wanted, channel)
+            channel.interest = wanted
+
+    def queue(self, channel: KafkaChannel, send: NetworkSend) -> None:
+        return None
+
+    def unregister(self, channel: KafkaChannel) -> None:
+        if channel.interest:
+            channel.interest = 0
+            self._selector.unregister(channel.transport.fileno())
+
+    def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterator[tuple[KafkaChannel, int]]:
+        for channel in sending:
+            yield channel, WRITE
+            if channel.is_closed:
+                timeout_ms = 0  # the connection broke: report that now
+        for key, mask in self._selector.select(timeout_ms / 1000):
+            if key.data is not None:
+                yield key.data, mask
+
+    def written(self, channel: KafkaChannel, completed: list[NetworkSend]) -> None:
+        channel.write(completed)
+        self.update(channel)
+
+    def received(self, channel: KafkaChannel) -> memoryview | None:
+        return channel.read(self._read_view)
+
+    received_last = received
+
+    def close(self) -> None:
+        self._selector.close()
+
+
+class NativeChannelIo:
+    """Makes all system calls of a poll in one native step. See ``ChannelIo``. I/O thread only.
+
+    While an application thread is busy, a poll waits for the interpreter lock once, not once per socket. Only
+    the connect, and the last read of a broken connection, go through the transport layer.
+
+    Args:
+        wakeup_fd: readable when a wait has to end; its bytes are discarded.
+    """
+
+    def __init__(self, wakeup_fd: int) -> None:
+        buffer = bytearray(_NATIVE_BUFFER_BYTES)
+        self._read_view = memoryview(buffer)
+        self._io = native.SocketIo(wakeup_fd, buffer, READ_SIZE_BYTES)
+        #: Of the channel yielded last: (channel, mask, sent, errno, position, count, errno).
+        self._outcome: tuple[KafkaChannel, int, int, int, int, int, int] | None = None
+
+    def register(self, channel: KafkaChannel) -> None:
+        channel.native_socket = self._io.register(channel.transport.fileno(), channel)
+
+    def update(self, channel: KafkaChannel) -> None:
+        if channel.native_socket is not None and channel.tcp_connected:
+            channel.native_socket.establish()
+
+    def queue(self, channel: KafkaChannel, send: NetworkSend) -> None:
+        assert channel.native_socket is not None
+        channel.native_socket.queue(send.buffers)
+
+    def unregister(self, channel: KafkaChannel) -> None:
+        native_socket, channel.native_socket = channel.native_socket, None
+        if native_socket is not None:
+            native_socket.close()
+
+    def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterator[tuple[KafkaChannel, int]]:
+        sockets = [channel.native_socket for channel in sending if channel.native_socket is not None]
+        for outcome in self._io.exchange(sockets, timeout_ms):
+            self._outcome = outcome
+            yield outcome[0], outcome[1]
+        self._outcome = None
+
+    def written(self, channel: KafkaChannel, completed: list[NetworkSend]) -> None:
+        assert self._outcome is not None
+        _, _, sent, code, _, _, _ = self._outcome
+        channel.wrote(sent, completed)
+        if code:
+            raise OSError(code, os.strerror(code))
+
+    def received(self, channel: KafkaChannel) -> memoryview | None:
+        assert self._outcome is not None
+        _, _, _, _, position, count, code = self._outcome
+        if code:
+            raise OSError(code, os.strerror(code))
+        return None if count < 0 else self._read_view[position : position + count]
+
+    def received_last(self, channel: KafkaChannel) -> memoryview | None:
+        # Not into the shared buffer: it still holds the bytes of other channels.
+        return channel.read(memoryview(bytearray(READ_SIZE_BYTES)))
+
+    def close(self) -> None:
+        self._io.close()
+
+
+#: What plaintext connections use: native where the native kernel is in use and the platform has epoll.
+PlaintextChannelIo = PortableChannelIo if native is None else NativeChannelIo

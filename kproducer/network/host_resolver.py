@@ -1,20 +1,29 @@
-"""Turns a broker's host name into all the addresses behind it.
+"""Resolves a broker's host name to all of its addresses, on background threads.
 
-The only place that asks the name service; the client takes it as an argument, so that tests bring their own.
-Source: KIP-302 (``client.dns.lookup``).
+The only module that calls the name service. A slow name service must not delay connections that are up, so
+lookups run on daemon threads: one that hangs in the name service is never waited for and ends with the
+process. Keeps no results. Source: KIP-302 (``client.dns.lookup``); Kafka's client resolves on its I/O thread.
 """
 
 from __future__ import annotations
 
-# For getaddrinfo, which else imports it at its first call: in a child forked in the middle of that the import
-# would never end.
+import codecs
+
+# getaddrinfo would import it at its first call. If another thread forks during that import, the import can
+# never end in the child.
 import encodings.idna  # noqa: F401
 import socket
+import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Final, NamedTuple, TypeAlias
 
 from kproducer.errors import NetworkError
 from kproducer.network.transport_layer import SocketAddress
+
+#: The most names that are looked up at the same time; the others wait in a queue.
+MAX_THREADS: Final = 8
 
 
 class ResolvedAddress(NamedTuple):
@@ -25,13 +34,21 @@ class ResolvedAddress(NamedTuple):
 
 
 #: (host, port) to addresses in the order to try them; raises NetworkError, never returns an empty sequence.
-HostResolver = Callable[[str, int], Sequence[ResolvedAddress]]
+HostResolver: TypeAlias = Callable[[str, int], Sequence[ResolvedAddress]]
+
+#: A lookup that has begun, and may have ended. Its exception is a NetworkError.
+Lookup: TypeAlias = "Future[Sequence[ResolvedAddress]]"
+
+#: (host, port) to a lookup. Does not block.
+BeginLookup: TypeAlias = Callable[[str, int], Lookup]
+
+_Job: TypeAlias = tuple[str, int, Lookup, Callable[[], object]]
 
 
 def resolve_host(host: str, port: int) -> list[ResolvedAddress]:
     """All TCP addresses of a host, IPv4 and IPv6, in the operating system's order of preference.
 
-    Blocks while the name service is asked. Raises NetworkError when the name cannot be resolved.
+    Blocks while the name service is asked. Raises NetworkError if the name cannot be resolved.
     Differs from Kafka: the Java client keeps only the addresses of the first one's family.
     """
     try:
@@ -50,10 +67,10 @@ def resolve_host(host: str, port: int) -> list[ResolvedAddress]:
 
 
 def canonical_addresses(host: str, port: int) -> list[tuple[str, int]]:
-    """The canonical name of every address behind a host, for ``resolve_canonical_bootstrap_servers_only``.
+    """The canonical name of every address of a host, for ``resolve_canonical_bootstrap_servers_only``.
 
-    Useful where one alias stands for all brokers and their certificates or tickets carry the real names. An
-    address without a name stands for itself. Blocks while the name service is asked. Raises NetworkError.
+    For an alias that stands for all brokers whose certificates or tickets carry the real names. An address
+    without a name is returned as it is. Blocks while the name service is asked. Raises NetworkError.
     """
     names: list[tuple[str, int]] = []
     for resolved in resolve_host(host, port):
@@ -64,3 +81,97 @@ def canonical_addresses(host: str, port: int) -> list[tuple[str, int]]:
         if (name, port) not in names:
             names.append((name, port))
     return names
+
+
+class BackgroundResolver:
+    """Begins lookups. All methods: I/O thread only.
+
+    An idle thread stays until ``close``: an interpreter that is shutting down starts no threads, and many
+    short programs send their records at that point.
+
+    Args:
+        on_looked_up: called on another thread after each lookup that did not end at once.
+        resolve: blocks until it has the addresses, or raises NetworkError.
+    """
+
+    def __init__(self, on_looked_up: Callable[[], object], resolve: HostResolver = resolve_host) -> None:
+        self._on_looked_up = on_looked_up
+        self._resolve = resolve
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._threads = 0
+        self._pending: dict[tuple[str, int], Lookup] = {}
+        # getaddrinfo looks the codec up. If another thread forks while one of our threads imports it, the
+        # child could never import it.
+        codecs.lookup("idna")
+
+    def begin(self, host: str, port: int) -> Lookup:
+        """Look a host up, or join the pending lookup of it. For a literal address the lookup ends at once."""
+        if _is_literal(host):
+            lookup: Lookup = Future()
+            _look_up(self._resolve, host, port, lookup)
+            return lookup
+        self._pending = {name: lookup for name, lookup in self._pending.items() if not lookup.done()}
+        known = self._pending.get((host, port))
+        if known is not None:
+            return known
+        lookup = self._pending[host, port] = Future()
+        self._jobs.put((host, port, lookup, self._on_looked_up))
+        if self._threads < min(len(self._pending), MAX_THREADS):
+            self._start_thread()
+        return lookup
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(
+            target=_work, args=(self._jobs, self._resolve), name="kproducer-resolver", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:
+            # No thread can be started, for example at interpreter shutdown: look up on this thread.
+            if not self._threads:
+                self._jobs.put(None)
+                _work(self._jobs, self._resolve)
+            return
+        self._threads += 1
+
+    def close(self) -> None:
+        """End the threads, without waiting for those that hang. Idempotent."""
+        threads, self._threads = self._threads, 0
+        for _ in range(threads):
+            self._jobs.put(None)
+
+    def release_after_fork(self) -> None:
+        """In a forked child: the threads exist only in the parent."""
+        self._threads = 0
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _work(jobs: SimpleQueue[_Job | None], resolve: HostResolver) -> None:
+    # While it is idle it refers to neither the resolver nor its client, so that both can be collected.
+    while (job := jobs.get()) is not None:
+        host, port, lookup, on_looked_up = job
+        _look_up(resolve, host, port, lookup)
+        on_looked_up()
+        del job, lookup, on_looked_up
+
+
+def _look_up(resolve: HostResolver, host: str, port: int, lookup: Lookup) -> None:
+    try:
+        lookup.set_result(resolve(host, port))
+    except NetworkError as error:
+        lookup.set_exception(error)
+    except Exception as error:
+        failure = NetworkError(f"could not resolve the host name {host!r}: {error!r}")
+        failure.__cause__ = error
+        lookup.set_exception(failure)
+
+
+def _is_literal(host: str) -> bool:
+    """Whether the host is an IP address, which needs no name service."""
+    try:
+        socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return False
+    return True

@@ -1,6 +1,6 @@
-"""One connection: its transport, the frames to be written, the frame being read and the mute state.
+"""One connection: its transport layer, the frames to be written and the frame being read.
 
-Moves bytes when the selector says so; knows nothing of requests, nodes or other connections.
+Moves bytes when the selector calls it; knows nothing of requests, nodes or other connections.
 Source: Kafka class ``KafkaChannel``.
 """
 
@@ -15,7 +15,7 @@ from kproducer.network.network_send import NetworkSend
 from kproducer.network.transport_layer import TransportLayer
 
 if TYPE_CHECKING:
-    from kproducer.kernel.native._socket_io import SocketLane
+    from kproducer.network import _native_channel_io as native
 
 
 class KafkaChannel:
@@ -23,17 +23,16 @@ class KafkaChannel:
 
     Attributes:
         connection_id: the name the client gave it.
-        address: ``host:port`` as connected to, for messages.
+        address: ``host:port`` of the connect, for messages.
         transport: the bytes in and out.
-        sends: frames to be written, in order; the first one may be written in part.
-        is_stalled: the socket took less than it was offered; nothing is added until it has taken all.
-        assembler: cuts frames out of what is read.
+        sends: frames to be written, in order; the first one may be partly written.
+        is_stalled: the socket took less than it was offered; it accepts no frame until it took the rest.
+        assembler: cuts the bytes read into frames.
         is_closed: ``close`` was called.
-        muted: nothing is read while true.
         last_active_ms: when bytes last moved (monotonic).
-        interest: the selector events registered now; 0 is not registered. Not used with a lane.
         tcp_connected: the TCP connect has succeeded (handshakes may follow).
-        lane: the connection's part of the native I/O step, where that moves the bytes.
+        interest: the events that ``PortableChannelIo`` registered; 0 is not registered.
+        native_socket: the connection's part of ``NativeChannelIo``, if that moves the bytes.
     """
 
     __slots__ = (
@@ -43,9 +42,8 @@ class KafkaChannel:
         "interest",
         "is_closed",
         "is_stalled",
-        "lane",
         "last_active_ms",
-        "muted",
+        "native_socket",
         "sends",
         "tcp_connected",
         "transport",
@@ -61,14 +59,13 @@ class KafkaChannel:
         self.sends: deque[NetworkSend] = deque()
         self.is_stalled = False
         self.is_closed = False
-        self.muted = False
         self.last_active_ms = now_ms
-        self.interest = 0
         self.tcp_connected = False
-        self.lane: SocketLane | None = None
+        self.interest = 0
+        self.native_socket: native.NativeSocket | None = None
 
     def add_send(self, send: NetworkSend) -> None:
-        """Accept a frame. Raises IllegalStateError while the socket is full of earlier ones."""
+        """Accept a frame. Raises IllegalStateError if the connection is not ready or its socket is full."""
         if self.is_stalled:
             left = sum(waiting.remaining_bytes for waiting in self.sends)
             raise IllegalStateError(
@@ -79,14 +76,14 @@ class KafkaChannel:
         self.sends.append(send)
 
     def write(self, completed: list[NetworkSend]) -> None:
-        """Write what waits; append the frames that complete. Raises OSError when the connection broke."""
+        """Write queued frames; append those that complete. Raises OSError if the connection broke."""
         sends = self.sends
         while sends and sends[0].write_to(self.transport):
             completed.append(sends.popleft())
         self._note_stall()
 
     def wrote(self, count: int, completed: list[NetworkSend]) -> None:
-        """Take note that the native step wrote ``count`` bytes; append the frames that completed."""
+        """Note that the native step wrote ``count`` bytes; append the frames that this completed."""
         sends = self.sends
         while sends and (count or not sends[0].remaining_bytes):
             count = sends[0].note_written(count)
@@ -100,13 +97,18 @@ class KafkaChannel:
         for waiting in self.sends:
             waiting.is_stalled = True
 
-    @property
-    def may_expire(self) -> bool:
-        """Whether nothing waits here: nothing to be written, and no bytes held back by muting."""
-        return not self.sends and not self.muted
+    def read(self, buffer: memoryview) -> memoryview | None:
+        """Read into ``buffer``: the part that was filled, empty at the end of the stream, ``None``: nothing.
+
+        Raises OSError if the connection broke.
+        """
+        try:
+            return buffer[: self.transport.receive_into(buffer)]
+        except BlockingIOError:
+            return None
 
     def close(self) -> None:
-        """Close the connection and let go of the buffers of unfinished sends. Idempotent."""
+        """Close the connection and release the buffers of unfinished sends. Idempotent."""
         self.is_closed = True
         while self.sends:
             self.sends.popleft().release()

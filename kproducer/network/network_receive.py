@@ -1,7 +1,7 @@
-"""One response frame that came in, and the assembler that cuts frames out of the byte stream.
+"""One received response frame, and the assembler that cuts frames out of the byte stream.
 
-A frame is a 4-byte big-endian signed length and that many payload bytes. Any split of the stream over reads
-gives the same frames. The payload's meaning is none of this module's business.
+A frame is a 4-byte big-endian signed length and that many payload bytes. The frames do not depend on how the
+stream was split into reads. Knows nothing of what the payload means.
 Source: Kafka class ``NetworkReceive``; Kafka protocol guide, "Request/Response".
 """
 
@@ -25,9 +25,9 @@ class NetworkReceive(NamedTuple):
 
 
 class FrameAssembler:
-    """Cuts the frames of one connection out of what was read. I/O thread only.
+    """Cuts the frames of one connection out of the bytes read. I/O thread only.
 
-    Memory grows with the bytes that arrived, never with what a length claims.
+    Its memory grows with the bytes received, never with an announced length.
 
     Args:
         max_frame_bytes: the longest payload accepted.
@@ -47,7 +47,7 @@ class FrameAssembler:
         return self._body_size >= 0 or bool(self._prefix)
 
     def describe_position(self) -> str:
-        """Where the stream stands, for the message when it ends there."""
+        """The position in the stream, for the error message if the stream ends there."""
         if self._body_size >= 0:
             return f"in the middle of a response ({len(self._body)} of {self._body_size} bytes had arrived)"
         if self._prefix:
@@ -55,10 +55,10 @@ class FrameAssembler:
         return "between responses"
 
     def feed(self, data: memoryview, frames: list[bytes]) -> None:
-        """Take in bytes and append every payload they complete to ``frames``, copied out of ``data``.
+        """Append a copy of every payload that ``data`` completes to ``frames``.
 
-        Raises RemoteProtocolError for a negative or over-long size; the frames before it are in ``frames``
-        then, and the assembler is of no more use.
+        Raises RemoteProtocolError for a negative or too large size. ``frames`` then has the frames before it,
+        and the assembler cannot be used again.
         """
         position = 0
         end = len(data)
@@ -88,7 +88,7 @@ class FrameAssembler:
             position = body_at + self._continue_body(data[body_at:], frames)
 
     def _continue_body(self, data: memoryview, frames: list[bytes]) -> int:
-        """Add to the open frame; how many bytes of ``data`` belong to it."""
+        """Add to the open frame; returns how many bytes of ``data`` belong to it."""
         taken = min(self._body_size - len(self._body), len(data))
         self._body += data[:taken]
         if len(self._body) == self._body_size:

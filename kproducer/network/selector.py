@@ -1,12 +1,11 @@
 """All connections of one client, multiplexed: non-blocking connects, framed sends and receives, idle close.
 
-``poll`` is the steppable unit. Knows connections and frames, not nodes, requests or retries.
+``poll`` is the unit that tests step. Knows connections and frames, not nodes, requests or retries.
 
-Made for an I/O thread that shares the interpreter lock with a busy application: every system call that
-releases the lock may cost a switch interval. So a send is only queued, and a poll moves everything: it writes
-what is queued, waits, and makes one large read of each readable socket, whatever number of frames is in it.
-How it does so is ``ChannelIo``'s business: natively in one step, or call by call.
-Source: Kafka class ``Selector``; KIP-601.
+The I/O thread shares the interpreter lock with a busy application, and every system call that releases the
+lock may take a switch interval to get it back. So ``send`` only queues. A poll writes what is queued, waits,
+and makes one large read per readable socket, for any number of frames. ``ChannelIo`` makes these calls,
+either in one native step or one by one. Source: Kafka class ``Selector``; KIP-601.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import contextlib
 import socket
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kproducer.errors import (
     DisconnectedError,
@@ -24,13 +22,10 @@ from kproducer.errors import (
     NetworkError,
     RemoteProtocolError,
 )
-from kproducer.kernel import SocketIo
-from kproducer.network.channel_io import READ, WRITE, ChannelIo
+from kproducer.network.channel_io import READ, WRITE, ChannelIo, PlaintextChannelIo, PortableChannelIo
 from kproducer.network.kafka_channel import KafkaChannel
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
-from kproducer.network.socket_lanes import SocketLanes
-from kproducer.network.transport_io import TransportIo
 from kproducer.network.transport_layer import (
     PlaintextTransportLayer,
     SocketAddress,
@@ -44,17 +39,14 @@ from kproducer.network.wakeup import Wakeup
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
 
-if TYPE_CHECKING:
-    from kproducer.kernel.native._socket_io import SocketIo as NativeSocketIo
-
 _log = GuardedLogger(__name__)
 
-#: epoll counts milliseconds in 32 bits; nobody minds a loop an hour.
+#: epoll counts milliseconds in 32 bits; an idle poll per hour costs nothing.
 _MAX_WAIT_MS = 3_600_000
 
 
 class IdleDisconnectError(DisconnectedError):
-    """We closed the connection ourselves because nothing happened on it."""
+    """This client closed the connection because it was idle."""
 
 
 class Selector:
@@ -66,15 +58,14 @@ class Selector:
         receive_buffer_bytes: SO_RCVBUF; -1 leaves it to the operating system.
         max_frame_bytes: the longest response accepted.
         clock: the time, for idle connections.
-        transport_factory: makes the transport layer of a socket (the place for TLS).
-        socket_io: the kernel's native I/O step; ``None``, or any other transport than the plaintext one:
-            the bytes go through the transport layers.
+        transport_factory: makes the transport layer of a socket; TLS plugs in here.
+        plaintext_io: moves the bytes of plaintext connections; other transports use ``PortableChannelIo``.
 
     Attributes (results of the last ``poll``):
         connected: ids whose TCP connection came up.
         disconnected: ids of connections that ended, other than by ``close``, and why.
-        completed_sends: frames that were written in full since the poll before.
-        completed_receives: frames that came in; several per connection, in order.
+        completed_sends: frames that were completely written since the previous poll.
+        completed_receives: frames received; several per connection, in order.
     """
 
     def __init__(
@@ -85,7 +76,7 @@ class Selector:
         max_frame_bytes: int,
         clock: Clock,
         transport_factory: Callable[[socket.socket], TransportLayer] = PlaintextTransportLayer,
-        socket_io: type[NativeSocketIo] | None = SocketIo,
+        plaintext_io: Callable[[int], ChannelIo] = PlaintextChannelIo,
     ) -> None:
         # fixed after construction
         self._max_idle_ms = max_idle_ms
@@ -95,16 +86,13 @@ class Selector:
         self._clock = clock
         self._transport_factory = transport_factory
         self._wakeup = Wakeup()
-        self._io: ChannelIo
-        if socket_io is not None and transport_factory is PlaintextTransportLayer:
-            self._io = SocketLanes(self._wakeup.fileno(), socket_io)
-        else:
-            self._io = TransportIo(self._wakeup.fileno())
+        new_io = plaintext_io if transport_factory is PlaintextTransportLayer else PortableChannelIo
+        self._io: ChannelIo = new_io(self._wakeup.fileno())
         # I/O thread only
         self._channels: OrderedDict[str, KafkaChannel] = OrderedDict()  # least recently active first
         self._connected_at_once: list[KafkaChannel] = []
-        self._buffered: set[KafkaChannel] = set()  # bytes inside the transport that no event will announce
-        self._sending: dict[KafkaChannel, None] = {}  # with frames that no poll has tried to write
+        self._buffered: set[KafkaChannel] = set()  # with bytes inside the transport, which raise no event
+        self._sending: dict[KafkaChannel, None] = {}  # with frames queued since the last poll
         self._closed = False
         self._now_ms = clock.monotonic_ms()
         self.connected: list[str] = []
@@ -117,13 +105,13 @@ class Selector:
     def connect(self, connection_id: str, address: SocketAddress, family: int = socket.AF_INET) -> None:
         """Begin to connect; a later ``poll`` reports the id in ``connected`` or ``disconnected``.
 
-        Raises IllegalStateError for an id in use, NetworkError when the connect fails at once (the id is
-        free again and no descriptor stays open).
+        Raises IllegalStateError for an id in use, NetworkError if the connect fails at once (the id stays
+        free and no descriptor stays open).
         """
         if self._closed:
             raise IllegalStateError("the selector is closed")
         if connection_id in self._channels:
-            raise IllegalStateError(f"there is already a connection with id {connection_id}")
+            raise IllegalStateError(f"a connection with id {connection_id} already exists")
         text = describe_address(address)
         try:
             sock = open_socket(family, self._send_buffer_bytes, self._receive_buffer_bytes)
@@ -147,24 +135,12 @@ class Selector:
             self._connected_at_once.append(channel)
 
     def is_channel_ready(self, connection_id: str) -> bool:
-        """Whether the connection is up and its handshakes are done."""
+        """Whether the connection is up and its handshakes have ended."""
         channel = self._channels.get(connection_id)
         return channel is not None and channel.transport.is_ready
 
-    def mute(self, connection_id: str) -> None:
-        """Read nothing from this connection until ``unmute``."""
-        channel = self._channel(connection_id)
-        channel.muted = True
-        self._io.update(channel)
-
-    def unmute(self, connection_id: str) -> None:
-        """Read from this connection again; what came in meanwhile is served by the next polls."""
-        channel = self._channel(connection_id)
-        channel.muted = False
-        self._io.update(channel)
-
     def close(self, connection_id: str | None = None) -> None:
-        """Close one connection, or with no id everything. Not reported in ``disconnected``. Idempotent."""
+        """Close one connection, or without an id everything. Not reported in ``disconnected``. Idempotent."""
         if connection_id is not None:
             channel = self._channels.get(connection_id)
             if channel is not None:
@@ -179,9 +155,9 @@ class Selector:
         self._wakeup.close()
 
     def release_after_fork(self) -> None:
-        """In a forked child: give back the inherited descriptors without touching the parent's connections.
+        """In a forked child: close the inherited descriptors without affecting the parent's connections.
 
-        Unregistering would act on the epoll instance that both processes share, so nothing is unregistered.
+        It unregisters nothing: that would change the epoll instance, which both processes share.
         """
         self._closed = True
         for channel in self._channels.values():
@@ -191,17 +167,17 @@ class Selector:
         self._io.close()
 
     def wakeup(self) -> None:
-        """End the present ``poll``, or make the next one not block. Any thread; coalesced; never blocks."""
+        """End the current ``poll``, or make the next one not wait. Any thread; coalesced; never blocks."""
         self._wakeup.signal()
 
     # -- traffic -------------------------------------------------------------------------------------
 
     def send(self, send: NetworkSend) -> None:
-        """Queue a frame for its connection; the next poll writes it, as far as the socket takes it.
+        """Queue a frame for its connection; the next poll writes as much of it as the socket takes.
 
-        A frame that was written in full is listed in ``completed_sends`` of that poll, which does not return
-        earlier for it; the rest of another one goes out in later polls. Raises IllegalStateError for an
-        unknown id, a connection that is not ready, and one whose socket is full of earlier frames.
+        A poll lists the frames it completed in ``completed_sends``, but does not return earlier because of
+        them. Raises IllegalStateError for an unknown id, a connection that is not ready, and one whose socket
+        is full of earlier frames.
         """
         channel = self._channel(send.destination)
         channel.add_send(send)
@@ -216,8 +192,8 @@ class Selector:
     def poll(self, timeout_ms: int) -> None:
         """Write what is queued, wait up to ``timeout_ms`` for events, and do the I/O that is possible.
 
-        The four result attributes are those of this call afterwards. Does not wait when a wake-up or a
-        result is there already (completed sends excepted).
+        Replaces the four result attributes. Does not wait if a wake-up or a result other than completed sends
+        is already there.
         """
         if timeout_ms < 0:
             raise ValueError(f"timeout_ms must not be negative: {timeout_ms}")
@@ -228,7 +204,7 @@ class Selector:
         at_once, self._connected_at_once = self._connected_at_once, []
         for channel in at_once:
             self._serve(channel, WRITE)
-        buffered = [channel for channel in self._buffered if not channel.muted]
+        buffered = list(self._buffered)
         if at_once or buffered:
             timeout_ms = 0
         if not self._wakeup.begin_wait():
@@ -254,7 +230,7 @@ class Selector:
         return channel
 
     def _serve(self, channel: KafkaChannel, mask: int) -> None:
-        """Do what the events allow; any trouble ends this connection and no other."""
+        """Do what the events allow. An error ends this connection and no other."""
         if self._channels.get(channel.connection_id) is not channel:
             return  # ended earlier in this poll
         self._touch(channel, self._clock.monotonic_ms())
@@ -264,7 +240,7 @@ class Selector:
                 self._go_on_connecting(channel)
                 return
             doing = "reading from"
-            if mask & READ and not channel.muted:
+            if mask & READ:
                 self._read(channel, self._io.received(channel))
             doing = "writing to"
             if mask & WRITE and channel.sends:
@@ -279,7 +255,7 @@ class Selector:
         except RemoteProtocolError as error:
             self._fail(channel, RemoteProtocolError(f"{channel.address}: {error}"))
         except Exception as error:
-            # A bug, or no memory. Letting it out would lose what this poll has read from the others.
+            # A bug, or out of memory. Raising it would lose what this poll has read from other connections.
             _log.exception("Unexpected error with the connection to %s", channel.address)
             self._fail(channel, DisconnectedError(f"{doing} {channel.address} failed: {error!r}"))
 
@@ -298,7 +274,7 @@ class Selector:
         self._channels.move_to_end(channel.connection_id)
 
     def _read(self, channel: KafkaChannel, data: memoryview | None) -> None:
-        """Take in what was read, if anything. Raises KafkaError when that ended the connection."""
+        """Cut what was read into frames. Raises KafkaError if that ended the connection."""
         if data is None:
             return
         if not data:
@@ -317,9 +293,7 @@ class Selector:
             self._buffered.discard(channel)
 
     def _save_last_responses(self, channel: KafkaChannel) -> None:
-        """Read what a broken connection still holds: each acknowledgement lost is a record sent twice."""
-        if channel.muted:
-            return
+        """Read what a broken connection still holds: each lost acknowledgement sends a batch twice."""
         data: memoryview | None = None
         with contextlib.suppress(OSError, KafkaError):
             while (data := self._io.received_last(channel)) is not None:
@@ -332,7 +306,7 @@ class Selector:
             channel = next(iter(self._channels.values()))
             if now_ms - channel.last_active_ms < self._max_idle_ms:
                 return
-            if channel.may_expire:
+            if not channel.sends:
                 text = (
                     f"closed the connection to {channel.address}: idle for {self._max_idle_ms} ms"
                     " (connections_max_idle_ms)"
@@ -353,7 +327,7 @@ class Selector:
         self._drop(channel)
 
     def _drop(self, channel: KafkaChannel) -> None:
-        """Forget the channel and close its descriptor, whatever state it is in."""
+        """Forget the channel and close its descriptor, in whatever state it is."""
         self._channels.pop(channel.connection_id, None)
         self._buffered.discard(channel)
         self._sending.pop(channel, None)

@@ -1,7 +1,8 @@
-"""Bytes in and out of one connection: plaintext now, TLS behind the same protocol later.
+"""Bytes in and out of one connection: the seam between channels and sockets.
 
 A transport layer owns one non-blocking socket. It knows nothing of frames, requests or timeouts; it never
-blocks and never retries. Source: Kafka classes ``TransportLayer`` and ``PlaintextTransportLayer``.
+blocks and never retries. ``Selector`` gets the factory: TLS is another implementation of ``TransportLayer``.
+Source: Kafka classes ``TransportLayer`` and ``PlaintextTransportLayer``.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Protocol
 
 from kproducer.errors import NetworkError
 
-#: A socket address as ``socket.getaddrinfo`` gives it: (host, port) or (host, port, flow, scope).
+#: A socket address as ``socket.getaddrinfo`` returns it: (host, port) or (host, port, flow, scope).
 SocketAddress = tuple[str, int] | tuple[str, int, int, int]
 
-#: Answers of a non-blocking connect that mean "on its way". EINTR: the kernel goes on by itself.
+#: Results of a non-blocking connect that is in progress. After EINTR the operating system continues it.
 _CONNECT_PENDING = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, errno.EINTR})
 
 
@@ -28,30 +29,30 @@ def describe_address(address: SocketAddress) -> str:
 
 
 def describe_os_error(error: OSError) -> str:
-    """The operating system's own words for an error, without Python's decoration."""
+    """The operating system's message for an error, without the errno that Python adds."""
     return error.strerror or str(error) or type(error).__name__
 
 
 class TransportLayer(Protocol):
-    """What a channel needs from its connection. I/O thread only. No method blocks."""
+    """Moves the bytes of one connection. I/O thread only. No method blocks."""
 
     def fileno(self) -> int:
         """The socket's file descriptor, for the selector."""
 
     def finish_connect(self) -> None:
-        """Take note of a finished TCP connect. Raises NetworkError when the connect failed."""
+        """Called when the TCP connect has ended. Raises NetworkError if it failed."""
 
     @property
     def is_ready(self) -> bool:
         """Whether application bytes may flow (TCP connected and every handshake done)."""
 
     def handshake(self) -> None:
-        """Go on with the handshake as far as the socket allows. Plaintext has none."""
+        """Continue the handshake as far as the socket allows. Plaintext has none."""
 
     def send(self, buffers: Sequence[memoryview]) -> int:
-        """Hand over the buffers in order, as many bytes as fit; 0 when the socket takes nothing now.
+        """Send the buffers in order; returns how many bytes the socket took, 0 if it is full.
 
-        Raises OSError when the connection is broken.
+        Raises OSError if the connection is broken.
         """
 
     @property
@@ -59,20 +60,20 @@ class TransportLayer(Protocol):
         """Whether bytes that ``send`` accepted have not reached the socket yet (TLS records)."""
 
     def flush(self) -> None:
-        """Move pending writes to the socket as far as it takes them. Raises OSError."""
+        """Write pending bytes as far as the socket takes them. Raises OSError."""
 
     def receive_into(self, buffer: memoryview) -> int:
-        """Read what is there into ``buffer``; 0 at the end of the stream.
+        """Read what has arrived into ``buffer``; returns the byte count, 0 at the end of the stream.
 
-        Raises BlockingIOError when nothing is there, another OSError when the connection is broken.
+        Raises BlockingIOError if nothing has arrived, another OSError if the connection is broken.
         """
 
     @property
     def has_buffered_bytes(self) -> bool:
-        """Whether bytes wait inside this object that the selector cannot see (decrypted TLS)."""
+        """Whether this object holds bytes to be read that raise no event (decrypted TLS)."""
 
     def close(self) -> None:
-        """Give the socket back. Idempotent; never raises."""
+        """Close the socket. Idempotent; never raises."""
 
 
 class PlaintextTransportLayer:
@@ -96,9 +97,9 @@ class PlaintextTransportLayer:
         except OSError as error:
             raise NetworkError(describe_os_error(error)) from error
         if to_itself:
-            # Connecting to a free port of the ephemeral range on the own machine can pick that very port as
-            # the source and succeed with nobody listening. Holding it would keep the broker from starting.
-            raise NetworkError("nobody listens there (the socket connected to itself)")
+            # A connect to a free ephemeral port on the same machine can get that port as its source and
+            # succeed without a listener. The open socket would keep a broker from binding the port.
+            raise NetworkError("no listener on this port (the socket connected to itself)")
         self._connected = True
 
     @property
@@ -142,7 +143,7 @@ def open_socket(family: int, send_buffer_bytes: int, receive_buffer_bytes: int) 
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
-        # A request is written whole; waiting to fill a segment only adds delay.
+        # A request is written as a whole; waiting to fill a segment only adds latency.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         # Before connect: the receive buffer decides the TCP window scale that is negotiated.
@@ -157,7 +158,7 @@ def open_socket(family: int, send_buffer_bytes: int, receive_buffer_bytes: int) 
 
 
 def start_connect(sock: socket.socket, address: SocketAddress) -> bool:
-    """Start a non-blocking connect. True when it is done already. Raises OSError when it failed at once."""
+    """Start a non-blocking connect; returns whether it is done. Raises OSError if it failed at once."""
     code = sock.connect_ex(address)
     if code == 0:
         return True

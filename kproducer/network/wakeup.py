@@ -1,8 +1,8 @@
 """Ends a blocking poll from another thread, with as few system calls as possible.
 
-A system call is made only when the I/O thread really waits and nobody has woken it yet: an application
-that sends a million records must not write a million bytes into a pipe.
-Source: what ``java.nio.channels.Selector.wakeup`` promises.
+It writes to the socket only if the I/O thread is waiting and no signal is pending: an application that sends
+a million records must not make a million system calls.
+Source: the contract of ``java.nio.channels.Selector.wakeup``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Wakeup:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        # Re-entrant: the garbage collector may run a finalizer that signals inside of every method here.
+        # Re-entrant: the garbage collector may run a finalizer that calls signal() inside these methods.
         self._lock = threading.RLock()
         # guarded by _lock (``_woken`` is read without it on the fast path of signal())
         self._woken = False
@@ -30,13 +30,13 @@ class Wakeup:
         self._closed = False
 
     def fileno(self) -> int:
-        """Readable while a wake-up waits to be taken in."""
+        """Readable while a signal is pending."""
         return self._reader.fileno()
 
     def signal(self) -> None:
-        """End the present wait, or the next one before it begins. Never blocks; coalesced. Any thread."""
-        # A stale True is harmless: it is taken back only after the wait has ended, and whoever waited looks
-        # for work after that, so it sees what was put there before this call.
+        """End the current wait, or make the next one not block. Never blocks; coalesced. Any thread."""
+        # A stale True is harmless: end_wait() resets it, and the I/O thread looks for work after that, so it
+        # finds what was added before this call.
         if self._woken:
             return
         with self._lock:
@@ -44,13 +44,13 @@ class Wakeup:
                 return
             self._woken = True
             if self._waiting:
-                # The descriptor cannot be closed (and its number reused) here: close() takes the lock too.
+                # close() takes the lock too, so the descriptor cannot be closed and reused meanwhile.
                 with contextlib.suppress(BlockingIOError):
                     self._writer.send(b"\0")
                 self._signalled = True
 
     def begin_wait(self) -> bool:
-        """Announce that a wait begins; False when it must not block because of an earlier signal."""
+        """Announce a wait; returns False if it must not block because a signal is pending."""
         with self._lock:
             if self._woken:
                 return False
@@ -58,7 +58,7 @@ class Wakeup:
             return True
 
     def end_wait(self) -> None:
-        """The wait is over: take in the signals so far. Reads the socket only when it was written to."""
+        """End the wait and clear the signals so far. Reads the socket only if it was written to."""
         with self._lock:
             self._waiting = False
             self._woken = False
@@ -68,12 +68,12 @@ class Wakeup:
                     self._reader.recv(64)
 
     def release_after_fork(self) -> None:
-        """In a forked child: ``close``, though a thread that exists only in the parent may hold the lock."""
+        """In a forked child: ``close``, even if a thread that exists only in the parent held the lock."""
         self._lock = threading.RLock()
         self.close()
 
     def close(self) -> None:
-        """Give both descriptors back; later signals do nothing. Idempotent."""
+        """Close both descriptors; later signals do nothing. Idempotent."""
         with self._lock:
             self._closed = True
             self._reader.close()

@@ -18,7 +18,7 @@ def native_sources(root: Path = ROOT) -> dict[str, Path]:
 
 
 def stale_modules(root: Path = ROOT) -> list[str]:
-    """Return the names of modules compiled before their sources changed (``make native`` mends it)."""
+    """Return the names of modules compiled before their sources changed (``make native`` compiles them)."""
     stale = []
     for name, source in native_sources(root).items():
         compiled = source.with_name(source.stem + EXTENSION_SUFFIXES[0])

@@ -14,8 +14,7 @@ from kproducer.client.metadata_updater import MetadataClient
 from kproducer.client.network_client import NetworkClient
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import KafkaError
-from kproducer.network.background_resolver import BeginLookup
-from kproducer.network.host_resolver import ResolvedAddress
+from kproducer.network.host_resolver import BeginLookup, ResolvedAddress
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Node
 from tests.support.lookups import at_once

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from kproducer.errors import NetworkError
-from kproducer.network.background_resolver import BeginLookup, Lookup
-from kproducer.network.host_resolver import ResolvedAddress
+from kproducer.network.host_resolver import BeginLookup, Lookup, ResolvedAddress
 
 
 def at_once(resolve: Callable[[str, int], Sequence[ResolvedAddress]]) -> BeginLookup:

@@ -76,7 +76,7 @@ class MockSelector:
 
     def connect(self, connection_id: str, address: SocketAddress, family: int = 2) -> None:
         if connection_id in self._up or connection_id in self._connecting:
-            raise IllegalStateError(f"there is already a connection with id {connection_id}")
+            raise IllegalStateError(f"a connection with id {connection_id} already exists")
         self.attempts.append((connection_id, address, family))
         if connection_id in self.fail_at_once:
             raise NetworkError(f"could not connect to {address[0]}: no route")

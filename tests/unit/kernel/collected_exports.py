@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable
 
 from kproducer.kernel.native._batch import BatchWriter
-from kproducer.kernel.native._socket_io import SocketIo, SocketLane
+from kproducer.network._native_channel_io import NativeSocket, SocketIo
 
 SIZE = 8192
 
@@ -26,11 +26,11 @@ class Cycle:
         self.holder: object = None
 
 
-def queued(buffer: memoryview, near: socket.socket, far: socket.socket) -> SocketLane:
-    """A lane that was given a buffer, and has not written it."""
-    lane = SocketIo(near.fileno(), bytearray(SIZE), SIZE).register(far.fileno(), None)
-    lane.queue([buffer])
-    return lane
+def queued(buffer: memoryview, near: socket.socket, far: socket.socket) -> NativeSocket:
+    """A socket that was given a buffer, and has not written it."""
+    native_socket = SocketIo(near.fileno(), bytearray(SIZE), SIZE).register(far.fileno(), None)
+    native_socket.queue([buffer])
+    return native_socket
 
 
 def main() -> None:

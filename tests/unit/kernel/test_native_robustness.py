@@ -37,34 +37,34 @@ def test_misuse_raises_and_does_no_worse(module: str, seed: int) -> None:
 
 
 def test_the_collector_may_find_a_buffer_before_those_who_hold_it() -> None:
-    pytest.importorskip("kproducer.kernel.native._socket_io", exc_type=ImportError)
-    # Every buffer by a lane of a socket, a bytearray by the others.
+    pytest.importorskip("kproducer.network._native_channel_io", exc_type=ImportError)
+    # Every buffer by a NativeSocket, a bytearray by the others.
     assert "7 collected" in output_of(["tests.unit.kernel.collected_exports"])
 
 
 def test_the_collector_may_take_producers_down_in_any_order() -> None:
-    pytest.importorskip("kproducer.kernel.native._socket_io", exc_type=ImportError)
+    pytest.importorskip("kproducer.network._native_channel_io", exc_type=ImportError)
     assert "25 rounds" in output_of(["tests.unit.kernel.collected_producers"])
 
 
 def test_sockets_in_the_middle_of_an_exchange_are_refused_to_other_threads() -> None:
     """They were freed and moved under it, as when a start was interrupted, or a session shared."""
-    native = pytest.importorskip("kproducer.kernel.native._socket_io", exc_type=ImportError)
+    native = pytest.importorskip("kproducer.network._native_channel_io", exc_type=ImportError)
     with contextlib.ExitStack() as stack:
         reader, writer = (stack.enter_context(end) for end in socket.socketpair())
         near, far = (stack.enter_context(end) for end in socket.socketpair())
         io = native.SocketIo(reader.fileno(), bytearray(8192), 8192)
-        lane = io.register(near.fileno(), "owner")
-        lane.establish()
-        lane.queue([b"a"])
+        native_socket = io.register(near.fileno(), "owner")
+        native_socket.establish()
+        native_socket.queue([b"a"])
         found: list[object] = []
-        thread = threading.Thread(target=lambda: found.extend(io.exchange([lane], 60_000)))
+        thread = threading.Thread(target=lambda: found.extend(io.exchange([native_socket], 60_000)))
         thread.start()
         try:
             assert far.recv(1) == b"a"  # written; now it waits
             for call in (
-                lane.close,
-                lambda: lane.queue([b"b"]),
+                native_socket.close,
+                lambda: native_socket.queue([b"b"]),
                 lambda: io.register(far.fileno(), "other"),
                 lambda: io.exchange([], 0),
                 io.close,
@@ -75,7 +75,7 @@ def test_sockets_in_the_middle_of_an_exchange_are_refused_to_other_threads() -> 
             writer.send(b"w")
             thread.join()
         assert [outcome[:3] for outcome in found] == [("owner", 2, 1)]  # type: ignore[index]
-        lane.close()
+        native_socket.close()
         assert io.exchange([], 0) == []
         io.close()
 

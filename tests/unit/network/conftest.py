@@ -1,6 +1,6 @@
 """A selector on a manual clock, closed after the test; every test ends with the descriptors it began with.
 
-Each test runs twice, with the bytes moved call by call and natively; the latter where the kernel was built.
+Each test runs twice, with PortableChannelIo and, where the native kernel is in use, with NativeChannelIo.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kproducer.network.channel_io import PlaintextChannelIo, PortableChannelIo
 from kproducer.network.selector import Selector
 from tests.support.loopback import open_descriptors
 from tests.support.manual_clock import ManualClock
@@ -23,17 +24,11 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-try:
-    from kproducer.kernel.native._socket_io import SocketIo
-except ImportError:
-    SocketIo = None  # type: ignore[assignment,misc]
-
-
-@pytest.fixture(params=["call by call", "native"])
+@pytest.fixture(params=["portable", "native"])
 def make_selector(clock: ManualClock, request: pytest.FixtureRequest) -> Iterator[Callable[..., Selector]]:
     made: list[Selector] = []
-    if request.param == "native" and SocketIo is None:
-        pytest.skip("the native kernel is not built")
+    if request.param == "native" and PlaintextChannelIo is PortableChannelIo:
+        pytest.skip("the native kernel is not in use")
 
     def make(**settings: object) -> Selector:
         arguments: dict[str, object] = {
@@ -42,7 +37,7 @@ def make_selector(clock: ManualClock, request: pytest.FixtureRequest) -> Iterato
             "receive_buffer_bytes": -1,
             "max_frame_bytes": MAX_FRAME_BYTES,
             "clock": clock,
-            "socket_io": SocketIo if request.param == "native" else None,
+            "plaintext_io": PlaintextChannelIo if request.param == "native" else PortableChannelIo,
         }
         made.append(Selector(**{**arguments, **settings}))  # type: ignore[arg-type]
         return made[-1]

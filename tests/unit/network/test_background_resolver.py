@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from kproducer.errors import NetworkError
-from kproducer.network.background_resolver import MAX_THREADS, BackgroundResolver
-from kproducer.network.host_resolver import ResolvedAddress
+from kproducer.network.host_resolver import MAX_THREADS, BackgroundResolver, ResolvedAddress
 
 PATIENCE_S = 60.0
 

@@ -1,10 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""All the socket calls of one poll in one go, without the interpreter lock: write, wait, read.
+"""Makes all socket calls of one poll (write, wait, read) in one step without the interpreter lock.
 
-With a busy application thread each return from a system call waits up to a switch interval (5 ms) for the
-lock. So a poll takes the lock back once, whatever number of connections it moved bytes on. Linux only (epoll).
-Knows sockets and buffers; frames, handshakes and what an error means are the selector's. Its twin is
-``network.transport_io``, which makes the same calls one by one. Source: ours.
+While an application thread is busy, every system call that releases the lock may wait up to a switch interval
+(5 ms) to get it back. This module releases and takes the lock once per poll, for any number of connections.
+Linux only (epoll). It handles sockets and buffers and returns errno values; frames, handshakes and the meaning
+of errors belong to the selector. It is a leaf: it imports nothing of kproducer and reads no clock.
+``channel_io.PortableChannelIo`` makes the same calls one by one and is its reference. Source: ours.
 """
 
 cimport cython
@@ -64,21 +65,20 @@ cdef enum:
     #: As in ``selectors``.
     READ = 1
     WRITE = 2
-    #: Events taken in by one wait; what is left over is reported at once by the next one.
+    #: Events returned by one wait; the next wait reports the others at once.
     MAX_EVENTS = 1024
-    #: With less room than this left, the other readable sockets wait for the next poll.
+    #: When less space than this is left for reads, the other readable sockets wait for the next poll.
     LEAST_READ_BYTES = 4096
 
 
-cdef struct LaneState:
+cdef struct SocketState:
     int fd
-    PyObject *owner          # borrowed from the SocketLane
+    PyObject *owner          # borrowed from the NativeSocket
     bint established
-    bint muted
-    bint stalled             # the socket took less than it was offered; its readiness is waited for
-    bint broken              # a write failed; nothing more is done until the lane is closed
+    bint stalled             # the socket took less than it was offered; epoll tells when it has space again
+    bint broken              # a write failed; the socket is not used again before it is closed
     uint32_t interest        # as registered with epoll; 0: not registered
-    iovec *pieces            # [next, count) is still to be written
+    iovec *pieces            # [next, count) still have to be written
     Py_buffer *views         # [pinned, count) are held
     Py_ssize_t count
     Py_ssize_t capacity
@@ -87,7 +87,7 @@ cdef struct LaneState:
 
 
 cdef struct Outcome:
-    LaneState *lane
+    SocketState *sock
     int mask
     Py_ssize_t sent
     int write_errno
@@ -96,77 +96,76 @@ cdef struct Outcome:
     int read_errno
 
 
-cdef void write_pieces(LaneState *lane, Outcome *outcome) noexcept nogil:
-    """Write until nothing is left or the socket is full. A short write is not tried again: it is full then."""
+cdef void write_pieces(SocketState *sock, Outcome *outcome) noexcept nogil:
+    """Write until everything is written or the socket is full. After a short write the socket is full."""
     cdef msghdr message
     cdef Py_ssize_t written, offered, at, pieces
-    while lane.next < lane.count:
-        pieces = min(lane.count - lane.next, <Py_ssize_t>IOV_MAX)
+    while sock.next < sock.count:
+        pieces = min(sock.count - sock.next, <Py_ssize_t>IOV_MAX)
         offered = 0
-        for at in range(lane.next, lane.next + pieces):
-            offered += <Py_ssize_t>lane.pieces[at].iov_len
+        for at in range(sock.next, sock.next + pieces):
+            offered += <Py_ssize_t>sock.pieces[at].iov_len
         memset(&message, 0, sizeof(message))
-        message.msg_iov = lane.pieces + lane.next
+        message.msg_iov = sock.pieces + sock.next
         message.msg_iovlen = <size_t>pieces
-        written = sendmsg(lane.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL)
+        written = sendmsg(sock.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL)
         if written < 0:
             if errno == EINTR:
                 continue
             if errno == EAGAIN:
-                lane.stalled = True
+                sock.stalled = True
                 return
             outcome.write_errno = errno
-            lane.broken = True
+            sock.broken = True
             return
         outcome.sent += written
         at = written
         while at > 0:
-            if <size_t>at < lane.pieces[lane.next].iov_len:
-                lane.pieces[lane.next].iov_base = <char *>lane.pieces[lane.next].iov_base + at
-                lane.pieces[lane.next].iov_len -= <size_t>at
+            if <size_t>at < sock.pieces[sock.next].iov_len:
+                sock.pieces[sock.next].iov_base = <char *>sock.pieces[sock.next].iov_base + at
+                sock.pieces[sock.next].iov_len -= <size_t>at
                 break
-            at -= <Py_ssize_t>lane.pieces[lane.next].iov_len
-            lane.next += 1
+            at -= <Py_ssize_t>sock.pieces[sock.next].iov_len
+            sock.next += 1
         if written < offered:
-            lane.stalled = True
+            sock.stalled = True
             return
-    lane.stalled = False
+    sock.stalled = False
 
 
-cdef int update_interest(int epoll_fd, LaneState *lane) noexcept nogil:
-    """Register what the lane waits for now; a system call only when that changed. Returns errno or 0."""
+cdef int update_interest(int epoll_fd, SocketState *sock) noexcept nogil:
+    """Register the events the socket waits for, if they have changed. Returns errno or 0."""
     cdef epoll_event event
-    cdef uint32_t wanted = 0
-    cdef int operation
-    if not lane.established:
-        wanted = EPOLLOUT  # the event that tells how the connect went
-    else:
-        if not lane.muted:
-            wanted |= EPOLLIN
-        if lane.stalled:
-            wanted |= EPOLLOUT
-    if wanted == lane.interest:
+    cdef uint32_t wanted = EPOLLOUT  # while connecting: the event that reports the result of the connect
+    if sock.established:
+        wanted = EPOLLIN | EPOLLOUT if sock.stalled else EPOLLIN
+    if wanted == sock.interest:
         return 0
     event.events = wanted
-    event.data.fd = lane.fd
-    operation = EPOLL_CTL_MOD if lane.interest else EPOLL_CTL_ADD
-    if not wanted:
-        operation = EPOLL_CTL_DEL
-    if epoll_ctl(epoll_fd, operation, lane.fd, &event) < 0:
+    event.data.fd = sock.fd
+    if epoll_ctl(epoll_fd, EPOLL_CTL_MOD if sock.interest else EPOLL_CTL_ADD, sock.fd, &event) < 0:
         return errno
-    lane.interest = wanted
+    sock.interest = wanted
     return 0
 
 
-cdef class SocketLane:
-    """One socket's part of a ``SocketIo``: what is queued for it, and what it waits for."""
+cdef void write_queued(int epoll_fd, SocketState *sock, Outcome *outcome) noexcept nogil:
+    """Write what is queued, then register whether the socket has to become writable first."""
+    write_pieces(sock, outcome)
+    if not sock.broken:
+        outcome.write_errno = update_interest(epoll_fd, sock)
+        sock.broken = outcome.write_errno != 0
 
-    cdef LaneState state
+
+cdef class NativeSocket:
+    """One socket of a ``SocketIo``: the buffers queued for it, and the events it waits for."""
+
+    cdef SocketState state
     cdef SocketIo io
     cdef object owner
 
     def __cinit__(self, SocketIo io not None, int fd, object owner):
-        memset(&self.state, 0, sizeof(LaneState))
+        memset(&self.state, 0, sizeof(SocketState))
         self.io = io
         self.owner = owner
         self.state.fd = fd
@@ -178,18 +177,13 @@ cdef class SocketLane:
         PyMem_Free(self.state.views)
 
     def establish(self):
-        """The connection is up: from now on bytes are moved. Raises OSError."""
+        """The connection is up: read and write from now on. Idempotent. Raises OSError."""
         self.state.established = True
         self.io.update(&self.state)
 
-    def mute(self, bint muted):
-        """Whether to leave alone what comes in. Raises OSError."""
-        self.state.muted = muted
-        self.io.update(&self.state)
-
     def queue(self, list buffers):
-        """Append contiguous buffers to what is to be written; they are held until they are, or until ``close``."""
-        cdef LaneState *state = &self.state
+        """Queue contiguous buffers. They are held until they have been written, or until ``close``."""
+        cdef SocketState *state = &self.state
         cdef Py_ssize_t needed = state.count + len(buffers)
         cdef Py_ssize_t before = state.count
         cdef Py_buffer *view
@@ -202,7 +196,7 @@ cdef class SocketLane:
                 view = &state.views[state.count]
                 PyObject_GetBuffer(buffer, view, PyBUF_SIMPLE)
                 if not view.len:
-                    # Behind a piece that no write gets past, none would ever be written.
+                    # write_pieces would never get past an empty piece.
                     PyBuffer_Release(view)
                     continue
                 state.pieces[state.count].iov_base = view.buf
@@ -215,7 +209,7 @@ cdef class SocketLane:
             raise
 
     def close(self):
-        """Stop watching the socket, which the caller closes, and let go of the buffers. Idempotent."""
+        """Stop watching the socket and release its buffers; the caller closes it. Idempotent."""
         self.io.forget(self)
         self.drop()
 
@@ -226,7 +220,7 @@ cdef class SocketLane:
         self.owner = None
 
     cdef void unpin(self, Py_ssize_t end):
-        cdef LaneState *state = &self.state
+        cdef SocketState *state = &self.state
         while state.pinned < end:
             PyBuffer_Release(&state.views[state.pinned])
             state.pinned += 1
@@ -234,7 +228,7 @@ cdef class SocketLane:
             state.count = state.next = state.pinned = 0
 
     cdef reserve(self, Py_ssize_t needed):
-        cdef LaneState *state = &self.state
+        cdef SocketState *state = &self.state
         cdef Py_ssize_t capacity
         cdef void *grown
         if needed <= state.capacity:
@@ -251,28 +245,29 @@ cdef class SocketLane:
         state.capacity = capacity
 
 
-# Or the collector lets go of the exported buffer without giving the export back. The dict breaks the cycle.
+# Without no_gc_clear the garbage collector would drop the buffer without releasing its export first. The dict
+# breaks reference cycles.
 @cython.no_gc_clear
 cdef class SocketIo:
-    """Writes, waits and reads on many sockets. One thread only; others are refused while it is at that.
+    """Writes, waits and reads on many sockets. One thread only; calls during an exchange are refused.
 
     Args:
-        wakeup_fd: a non-blocking socket; bytes in it end a wait and are swallowed.
-        read_buffer: what comes in is put here. Not a memoryview: the collector clears one even while others
-            hold its bytes, and the interpreter crashes when they give them back.
-        read_size_bytes: at most so much of one socket in one exchange.
+        wakeup_fd: a non-blocking socket; bytes in it end a wait and are discarded.
+        read_buffer: receives the bytes read. Not a memoryview: the garbage collector clears one even while
+            its bytes are exported, and releasing them then crashes the interpreter.
+        read_size_bytes: the most that one exchange reads from one socket.
     """
 
     cdef int epoll_fd
     cdef int wakeup_fd
-    # In the middle of an exchange, which looks at lanes and tables that nobody may free or move.
+    # True during an exchange, which uses sockets and tables that must not be freed or moved.
     cdef bint busy
     cdef int pid
     cdef Py_buffer arena
     cdef bint has_arena
     cdef Py_ssize_t read_size_bytes
-    cdef dict lanes
-    cdef LaneState **by_fd
+    cdef dict sockets
+    cdef SocketState **by_fd
     cdef Py_ssize_t by_fd_size
     cdef epoll_event *events
     cdef Outcome *outcomes
@@ -282,7 +277,7 @@ cdef class SocketIo:
         self.epoll_fd = -1
         self.wakeup_fd = wakeup_fd
         self.pid = getpid()
-        self.lanes = {}
+        self.sockets = {}
         PyObject_GetBuffer(read_buffer, &self.arena, PyBUF_WRITABLE)
         self.has_arena = True
         self.read_size_bytes = read_size_bytes
@@ -308,67 +303,76 @@ cdef class SocketIo:
         PyMem_Free(self.by_fd)
 
     def register(self, int fd, object owner):
-        """Watch a connecting socket. Returns its SocketLane. Raises OSError."""
+        """Watch a connecting socket. Returns its NativeSocket. Raises OSError."""
         cdef Py_ssize_t size
         cdef void *grown
-        cdef SocketLane lane
-        os.fstat(fd)  # the table below has a place for each descriptor up to this one
-        lane = self.lanes.get(fd)
-        if lane is not None:
-            self.forget(lane)
-        lane = SocketLane(self, fd, owner)
+        cdef NativeSocket sock
+        os.fstat(fd)  # refuses a number that is not a descriptor: the table below is indexed by it
+        sock = self.sockets.get(fd)
+        if sock is not None:
+            self.forget(sock)
+        sock = NativeSocket(self, fd, owner)
         self.check_idle()
         if fd >= self.by_fd_size:
             size = max(2 * self.by_fd_size, <Py_ssize_t>fd + 1, 64)
-            grown = PyMem_Realloc(self.by_fd, <size_t>size * sizeof(LaneState *))
+            grown = PyMem_Realloc(self.by_fd, <size_t>size * sizeof(SocketState *))
             if grown == NULL:
                 raise MemoryError()
-            self.by_fd = <LaneState **>grown
-            memset(self.by_fd + self.by_fd_size, 0, <size_t>(size - self.by_fd_size) * sizeof(LaneState *))
+            self.by_fd = <SocketState **>grown
+            memset(self.by_fd + self.by_fd_size, 0, <size_t>(size - self.by_fd_size) * sizeof(SocketState *))
             self.by_fd_size = size
-        self.lanes[fd] = lane
-        self.by_fd[fd] = &lane.state
+        self.sockets[fd] = sock
+        self.by_fd[fd] = &sock.state
         try:
-            self.update(&lane.state)
+            self.update(&sock.state)
         except BaseException:
-            self.forget(lane)
+            self.forget(sock)
             raise
-        return lane
+        return sock
 
-    cdef update(self, LaneState *state):
+    cdef update(self, SocketState *state):
         if self.epoll_fd < 0 or state.fd < 0:
             return
         cdef int code = update_interest(self.epoll_fd, state)
         if code:
             raise OSError(code, os.strerror(code))
 
-    cdef forget(self, SocketLane lane):
-        cdef int fd = lane.state.fd
+    cdef forget(self, NativeSocket sock):
+        cdef int fd = sock.state.fd
         cdef epoll_event unused
         self.check_idle()
         if fd < 0:
             return
-        lane.state.fd = -1
-        if self.epoll_fd >= 0 and lane.state.interest:
+        sock.state.fd = -1
+        if self.epoll_fd >= 0 and sock.state.interest:
             epoll_ctl(self.epoll_fd, EPOLL_CTL_DEL, fd, &unused)
-        lane.state.interest = 0
-        if self.lanes.get(fd) is lane:
-            del self.lanes[fd]
+        sock.state.interest = 0
+        if self.sockets.get(fd) is sock:
+            del self.sockets[fd]
             self.by_fd[fd] = NULL
 
     cdef check_idle(self):
         if self.busy:
-            raise RuntimeError("the sockets are in use, by another thread or further up")
+            raise RuntimeError("the sockets are in use: another thread, or a caller of this one, is exchanging")
 
     def exchange(self, list sending, int timeout_ms):
-        """Write what the lanes in ``sending`` have queued, wait, then read, and write where room came free.
+        """Write the queued buffers of ``sending``, wait for events, then read and go on writing.
 
-        The wait is cut short when a write failed. Only a full socket is waited for: sockets whose lanes are
-        not in ``sending`` are written to when the wait says that they have room again.
+        Does not wait after a failed write. A socket that is not in ``sending`` is written to only when it was
+        full and the wait reports that it has space again.
+
+        Args:
+            sending: NativeSockets of this object.
+            timeout_ms: the longest wait; 0 does not wait, negative waits without limit.
 
         Returns:
             Tuples (owner, mask, bytes sent, write errno, read position, bytes read, read errno), first those
             of ``sending``, then one for each event. Bytes read: 0 is the end of the stream, -1 nothing read.
+
+        Raises:
+            OSError: the wait failed.
+            RuntimeError: another exchange is in progress.
+            ValueError: this object is closed, or a socket in ``sending`` is not registered here.
         """
         self.check_idle()
         self.busy = True
@@ -380,8 +384,8 @@ cdef class SocketIo:
     cdef list write_wait_read(self, list sending, int timeout_ms):
         cdef Py_ssize_t at, count = len(sending), made = 0, read_at = 0, size
         cdef int ready = 0, code = 0
-        cdef SocketLane lane
-        cdef LaneState *state
+        cdef NativeSocket sock
+        cdef SocketState *state
         cdef Outcome *outcome
         cdef uint32_t bits
         cdef char drained[64]
@@ -395,26 +399,21 @@ cdef class SocketIo:
             self.outcomes = outcome
             self.outcome_capacity = size
         for at in range(count):
-            lane = <SocketLane?>sending[at]
-            if lane.io is not self or (lane.state.fd >= 0 and self.lanes.get(lane.state.fd) is not lane):
-                raise ValueError("a lane that is not registered here")
-            self.outcomes[at].lane = &lane.state
+            sock = <NativeSocket?>sending[at]
+            if sock.io is not self or (sock.state.fd >= 0 and self.sockets.get(sock.state.fd) is not sock):
+                raise ValueError("a socket in the list is not registered here")
+            self.outcomes[at].sock = &sock.state
         with nogil:
             for at in range(count):
                 outcome = &self.outcomes[at]
-                state = outcome.lane
+                state = outcome.sock
                 memset(outcome, 0, sizeof(Outcome))
-                outcome.lane = state
+                outcome.sock = state
                 outcome.mask = WRITE
                 outcome.read_count = -1
                 if state.broken or state.fd < 0:
                     continue
-                write_pieces(state, outcome)
-                if not state.broken:
-                    code = update_interest(self.epoll_fd, state)
-                    if code:
-                        outcome.write_errno = code
-                        state.broken = True
+                write_queued(self.epoll_fd, state, outcome)
                 if state.broken:
                     timeout_ms = 0
             made = count
@@ -432,17 +431,17 @@ cdef class SocketIo:
                 bits = self.events[at].events
                 outcome = &self.outcomes[made]
                 memset(outcome, 0, sizeof(Outcome))
-                outcome.lane = state
+                outcome.sock = state
                 outcome.read_count = -1
-                # Errors and hang-ups show when the socket is used, in whatever way it is used next.
+                # The next read or write on the socket reports an error or hang-up.
                 outcome.mask = (READ if bits & ~EPOLLOUT else 0) | (WRITE if bits & ~EPOLLIN else 0)
                 made += 1
                 if not state.established:
                     continue
-                if outcome.mask & READ and not state.muted:
+                if outcome.mask & READ:
                     size = min(self.arena.len - read_at, self.read_size_bytes)
                     if size < min(<Py_ssize_t>LEAST_READ_BYTES, self.arena.len):
-                        outcome.mask &= ~<int>READ  # the next poll hears of it again
+                        outcome.mask &= ~<int>READ  # the next wait reports it again
                     else:
                         outcome.read_at = read_at
                         outcome.read_count = recv(
@@ -453,13 +452,7 @@ cdef class SocketIo:
                         elif outcome.read_count < 0 and errno != EAGAIN and errno != EINTR:
                             outcome.read_errno = errno
                 if outcome.mask & WRITE and state.next < state.count and outcome.read_count and not outcome.read_errno:
-                    write_pieces(state, outcome)
-                    if not state.broken:
-                        code = update_interest(self.epoll_fd, state)
-                        if code:
-                            outcome.write_errno = code
-                            state.broken = True
-                        code = 0
+                    write_queued(self.epoll_fd, state, outcome)
         if ready < 0 and code != EINTR:
             raise OSError(code, os.strerror(code))
         return self.report(made)
@@ -467,13 +460,13 @@ cdef class SocketIo:
     cdef list report(self, Py_ssize_t made):
         cdef list result = []
         cdef Outcome *outcome
-        cdef LaneState *state
+        cdef SocketState *state
         cdef Py_ssize_t at
         for at in range(made):
             outcome = &self.outcomes[at]
-            state = outcome.lane
+            state = outcome.sock
             if state.fd >= 0 and outcome.sent:
-                (<SocketLane>self.lanes[state.fd]).unpin(state.next)
+                (<NativeSocket>self.sockets[state.fd]).unpin(state.next)
             result.append((
                 <object>state.owner, outcome.mask, outcome.sent, outcome.write_errno,
                 outcome.read_at, outcome.read_count, outcome.read_errno,
@@ -481,16 +474,17 @@ cdef class SocketIo:
         return result
 
     def close(self):
-        """Stop watching everything and let go of all buffers; the sockets are the caller's. Idempotent."""
-        cdef SocketLane lane
+        """Stop watching all sockets and release all buffers; the caller closes the sockets. Idempotent."""
+        cdef NativeSocket sock
         if self.busy and getpid() != self.pid:
-            # A child, forked in the middle of an exchange, which goes on in the parent alone.
+            # A child forked during an exchange, which continues only in the parent.
             self.busy = False
         self.check_idle()
-        for lane in list(self.lanes.values()):
-            lane.state.interest = 0  # the epoll instance goes as a whole; a forked child must not touch it
-            self.forget(lane)
-            lane.drop()
+        for sock in list(self.sockets.values()):
+            # No epoll_ctl: the instance is closed as a whole, and a forked child shares it with its parent.
+            sock.state.interest = 0
+            self.forget(sock)
+            sock.drop()
         if self.epoll_fd >= 0:
             close_descriptor(self.epoll_fd)
             self.epoll_fd = -1

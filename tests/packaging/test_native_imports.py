@@ -1,0 +1,80 @@
+"""Compiled modules are leaves: they import nothing of kproducer but compiled modules of their own folder.
+
+import-linter sees Python sources only; this test reads the ``import`` and ``cimport`` lines of Cython.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.native_sources import ROOT, native_sources
+
+_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\b|c?import\s+([\w., ]+))", re.MULTILINE)
+
+#: Violations that are still there: (file, imported module). Remove each entry together with its import.
+STILL_IMPORTED = {
+    ("_append.pyx", "kproducer.errors"),
+    ("_append.pyx", "kproducer.kernel.record_arguments"),
+    ("_arrow.pyx", "kproducer.errors"),
+    ("_arrow.pyx", "kproducer.kernel.arrow_columns"),
+    ("_arrow_checksum.pyx", "kproducer.errors"),
+    ("_arrow_checksum.pyx", "kproducer.kernel.arrow_columns"),
+    ("_arrow_chunk.pyx", "kproducer.errors"),
+    ("_arrow_columns.pyx", "kproducer.errors"),
+    ("_arrow_plan.pyx", "kproducer.kernel.arrow_columns"),
+    ("_arrow_source.pyx", "kproducer.errors"),
+    ("_batch.pyx", "kproducer.kernel.layout"),
+    ("_batch.pyx", "kproducer.kernel.pure.batch_v2"),
+    ("_batch.pyx", "kproducer.kernel.record_arguments"),
+    ("_completion.pyx", "kproducer.errors"),
+    ("_completion.pyx", "kproducer.types"),
+}
+
+
+def imports_of(source: str) -> set[str]:
+    """The modules that a Cython source imports or cimports."""
+    modules: set[str] = set()
+    for origin, names in _IMPORT.findall(source):
+        modules |= {origin} if origin else {name.split(" as ")[0].strip() for name in names.split(",")}
+    return modules
+
+
+def upward_imports(path: Path) -> set[str]:
+    """The modules of this project that the source at ``path`` imports from outside of its own folder."""
+    start = ROOT / "generated" if ROOT / "generated" in path.parents else ROOT
+    folder = ".".join(path.parent.relative_to(start).parts)
+    siblings = {
+        f"{folder}.{sibling.stem}" for end in ("pyx", "pxd") for sibling in path.parent.glob(f"*.{end}")
+    }
+    ours = ("kproducer", "kproducer_messages", "codegen")
+    return {
+        module
+        for module in imports_of(path.read_text())
+        if (module.startswith(".") or module.split(".")[0] in ours) and module not in siblings
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "modules"),
+    [
+        ("from kproducer.errors import KafkaError", {"kproducer.errors"}),
+        ("    from kproducer.types cimport (", {"kproducer.types"}),
+        ("cimport cython", {"cython"}),
+        ("import os, kproducer.types as types", {"os", "kproducer.types"}),
+        ("from . import errors", {"."}),
+        ("important = from_here", set()),
+    ],
+)
+def test_every_form_of_import_is_found(line: str, modules: set[str]) -> None:
+    assert imports_of(f"x = 1\n{line}\n") == modules
+
+
+def test_compiled_modules_import_nothing_from_outside_of_their_folder() -> None:
+    sources = list(native_sources().values())
+    sources += [source.with_suffix(".pxd") for source in sources if source.with_suffix(".pxd").exists()]
+    found = {(source.name, module) for source in sources for module in upward_imports(source)}
+    assert found - STILL_IMPORTED == set(), "a compiled module imports Python code of this project"
+    assert STILL_IMPORTED - found == set(), "remove these entries: the imports are gone"
