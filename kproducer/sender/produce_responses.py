@@ -84,8 +84,7 @@ class ProduceResponseHandler:
         self._completion = completion
         self._metadata = metadata
         self._metrics = metrics
-        self._request_timeout_ms = config.request_timeout_ms
-        self._compression_type = config.compression_type
+        self._config = config
 
     def handle(
         self,
@@ -124,14 +123,14 @@ class ProduceResponseHandler:
         because = f": {cause}" if cause is not None else ""
         if response.unsupported_version is not None:
             error: KafkaError = response.unsupported_version.with_outcome(Outcome.NOT_SENT)
-            if self._compression_type == "zstd":
+            if self._config.compression_type == "zstd":
                 # Names the setting that excludes the older versions of Produce which the broker supports.
                 needed = f"compression_type=zstd needs Produce version {FIRST_VERSION_WITH_ZSTD} or newer"
                 error.args = (f"{error.args[0]} ({needed})",)
             return error
         if response.timed_out:
             return RequestTimeoutError(
-                f"no response within request_timeout_ms={self._request_timeout_ms}{because}"
+                f"no response within request_timeout_ms={self._config.request_timeout_ms}{because}"
             )
         if response.disconnected:
             return DisconnectedError(f"the connection was closed before the response arrived{because}")
@@ -214,7 +213,7 @@ class ProduceResponseHandler:
     ) -> None:
         context = _describe_attempt(batch, node, response, now_ms)
         if partition.error_code == _UNSUPPORTED_COMPRESSION_CODE:
-            context += f", compression_type={self._compression_type}"
+            context += f", compression_type={self._config.compression_type}"
         error = error_for_code(partition.error_code, partition.error_message, context)
         messages = {e.batch_index: e.batch_index_error_message for e in partition.record_errors}
         self._completion.reject(batch, error, now_ms, messages)
@@ -261,8 +260,7 @@ class BatchCompletion:
         transactions: TransactionManager | None = None,
     ) -> None:
         self._transactions = transactions
-        self._retries = config.retries
-        self._delivery_timeout_ms = config.delivery_timeout_ms
+        self._config = config
         self._guarantee_order = config.max_in_flight_requests_per_connection == 1
         self._accumulator = accumulator
         self._metadata = metadata
@@ -343,7 +341,7 @@ class BatchCompletion:
         The memory of a batch in flight is released only when its request completes: the socket may still
         have to read it.
         """
-        error = batch.delivery_timeout_error(self._delivery_timeout_ms, now_ms)
+        error = batch.delivery_timeout_error(self._config.delivery_timeout_ms, now_ms)
         error.args = (f"{error.args[0]}; stage: {stage}",)
         if self._transactions is not None:
             self._transactions.expired(batch, error, error.outcome)
@@ -400,8 +398,8 @@ class BatchCompletion:
     # -- retries ---------------------------------------------------------------------------------------
 
     def _may_retry(self, batch: ProducerBatch, now_ms: int) -> bool:
-        return batch.attempts < self._retries and not batch.has_reached_delivery_timeout(
-            self._delivery_timeout_ms, now_ms
+        return batch.attempts < self._config.retries and not batch.has_reached_delivery_timeout(
+            self._config.delivery_timeout_ms, now_ms
         )
 
     def _split(self, batch: ProducerBatch, error: KafkaError) -> None:
@@ -418,7 +416,7 @@ class BatchCompletion:
             logging.DEBUG if suffix is None else logging.INFO,
             "Retrying %d records (%d retries left): %s%s",
             batch.record_count,
-            self._retries - batch.attempts - 1,
+            self._config.retries - batch.attempts - 1,
             error,
             suffix or "",
         )
@@ -429,11 +427,11 @@ class BatchCompletion:
     ) -> KafkaError:
         """The error to fail with. If its class is usually retried, it says why this one was not."""
         if error.retriable and verdict is Verdict.RETRY:
-            if batch.attempts >= self._retries:
-                why = f"not retried: retries={self._retries} is exhausted"
+            if batch.attempts >= self._config.retries:
+                why = f"not retried: retries={self._config.retries} is exhausted"
             else:
                 limit = (
-                    f"delivery_timeout_ms={self._delivery_timeout_ms} has passed: "
+                    f"delivery_timeout_ms={self._config.delivery_timeout_ms} has passed: "
                     f"{now_ms - batch.created_ms} ms since the batch was created"
                 )
                 if not isinstance(error, (BrokerError, RequestTimeoutError)):
@@ -524,7 +522,4 @@ def _record_errors(
             own.outcome = error.outcome
             invalid[index] = own
 
-    def record_error(index: int) -> KafkaError:
-        return invalid.get(index, other)
-
-    return record_error
+    return lambda index: invalid.get(index, other)

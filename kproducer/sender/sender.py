@@ -81,12 +81,8 @@ class Sender:
         self._metadata = metadata
         self._accumulator = accumulator
         self._clock = clock
-        self._acks = config.acks
-        self._request_timeout_ms = config.request_timeout_ms
-        self._delivery_timeout_ms = config.delivery_timeout_ms
-        self._max_request_size = config.max_request_size
+        self._config = config
         self._guarantee_order = config.max_in_flight_requests_per_connection == 1
-        self._uses_zstd = config.compression_type == "zstd"
         self.metrics = metrics or ProducerMetrics()
         self.in_flight = InFlightBatches(config.delivery_timeout_ms)
         self._completion = BatchCompletion(
@@ -96,7 +92,8 @@ class Sender:
         self._error_backoff = ExponentialBackoff(_ERROR_PAUSE_MS, 2, _ERROR_PAUSE_MAX_MS, 0.2)
         # Written by any thread, read by the I/O thread.
         self._running = True
-        self._force_close = False
+        #: Whether the loop has to end without waiting for acknowledgements.
+        self.is_forced_to_close = False
         self._closing = threading.Event()
         # I/O thread only.
         self._consecutive_errors = 0
@@ -132,17 +129,12 @@ class Sender:
 
     def force_close(self) -> None:
         """End the loop soon and fail the records that are not acknowledged. Does not block; idempotent."""
-        self._force_close = True
+        self.is_forced_to_close = True
         self.initiate_close()
-
-    @property
-    def is_forced_to_close(self) -> bool:
-        """Whether ``force_close`` was called."""
-        return self._force_close
 
     def end_after_fork(self) -> None:
         """In a forked child: end the loop. It continues there if a delivery callback has forked."""
-        self._force_close = True
+        self.is_forced_to_close = True
         self._running = False
 
     # -- the loop --------------------------------------------------------------------------------------
@@ -158,7 +150,7 @@ class Sender:
             self._accumulator.close()
             self._begin_close_of_transaction()
             # Expired batches in flight are resolved, though incomplete: they only wait for their memory.
-            while not self._force_close and (
+            while not self.is_forced_to_close and (
                 self._accumulator.has_unresolved or self._is_ending_transaction()
             ):
                 self._run_guarded()
@@ -218,7 +210,7 @@ class Sender:
                 self._closing.wait(pause_ms / 1000)
             elif self._consecutive_errors > 10:
                 # With an error in each round the remaining records cannot be delivered.
-                self._force_close = True
+                self.is_forced_to_close = True
 
     def _shut_down(self, ending: BaseException | None) -> None:
         self._running = False
@@ -241,10 +233,9 @@ class Sender:
             _log.error("%d records were not delivered: %s", self.records_lost, error)
 
     def _abort_all(self, error: KafkaError) -> None:
-        errors_before = self.metrics.record_error_total
         self.records_lost = self._accumulator.incomplete_record_count
         self._accumulator.abort_incomplete_batches(error)
-        self.metrics.record_error_total = errors_before + self.records_lost
+        self.metrics.record_error_total += self.records_lost
 
     # -- idempotence and transactions ------------------------------------------------------------------
 
@@ -252,7 +243,7 @@ class Sender:
         """Abort an open transaction, and give the coordinator ``request_timeout_ms`` for it."""
         if self._transactions is not None:
             self._transactions.begin_close()
-            self._transaction_end_ms = self._clock.monotonic_ms() + self._request_timeout_ms
+            self._transaction_end_ms = self._clock.monotonic_ms() + self._config.request_timeout_ms
 
     def _is_ending_transaction(self) -> bool:
         transactions = self._transactions
@@ -292,7 +283,7 @@ class Sender:
         if result.unknown_leader_topics:
             self._ask_for_leaders(result.unknown_leader_topics, now_ms)
         ready_nodes, not_ready_delay_ms = self._sendable_nodes(result.ready_nodes, now_ms)
-        batches_by_node = accumulator.drain(snapshot, ready_nodes, self._max_request_size, now_ms)
+        batches_by_node = accumulator.drain(snapshot, ready_nodes, self._config.max_request_size, now_ms)
         self._register(batches_by_node)
         if self._send_requests(batches_by_node, snapshot, now_ms):
             return None
@@ -382,13 +373,13 @@ class Sender:
         self, node_id: int, batches: Sequence[ProducerBatch], snapshot: MetadataSnapshot, now_ms: int
     ) -> None:
         node = snapshot.nodes.get(node_id) or Node(node_id, "", -1)
-        transactions = self._transactions
+        config, transactions = self._config, self._transactions
         builder = ProduceRequestBuilder(
             batches,
             snapshot.topic_ids,
-            self._acks,
-            self._request_timeout_ms,
-            self._uses_zstd,
+            config.acks,
+            config.request_timeout_ms,
+            config.compression_type == "zstd",
             None if transactions is None else transactions.transactional_id,
             2 if transactions is None or transactions.uses_version_2 else 1,
         )
@@ -397,7 +388,7 @@ class Sender:
             self._responses.handle(batches, builder.topic_ids, node, response, self._clock.monotonic_ms())
 
         request = self._client.new_client_request(
-            str(node_id), builder, now_ms, self._acks != 0, self._request_timeout_ms, on_complete
+            str(node_id), builder, now_ms, config.acks != 0, config.request_timeout_ms, on_complete
         )
         self._count_request(batches, now_ms)
         self._client.send(request, now_ms)
