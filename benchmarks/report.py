@@ -1,6 +1,6 @@
 """The results of a run: tables on the console, and the tables and plots of docs/performance.md and README.md.
 
-``python -m benchmarks.report FILE`` prints a file again; with ``--document`` it also writes its tables
+``python -m benchmarks.report FILE`` prints the results in FILE; with ``--document`` it also writes the tables
 between the markers of docs/performance.md and README.md, and the plots into docs/images.
 """
 
@@ -37,18 +37,18 @@ _COMPARED = (
     "aiokafka",
     "kafka-python",
 )
-#: Load average of a machine that does nothing else, and what is said of one that does.
+#: Load average of a machine that does nothing else, and the warning for a higher one.
 _QUIET_LOAD = 0.5
 _DISTURBED = (
-    "**The machine did other work at the same time: records/s and latencies are not to be relied on, and CPU "
-    "only roughly.**"
+    "**The machine did other work at the same time: records/s and latencies are not reliable, and CPU "
+    "figures are rough.**"
 )
 _LEAST_WIDTH = 165
 _CLUSTERS = {"embedded": "Embedded cluster", "kafka": "Apache Kafka"}
 
 
 def newest_results() -> Path:
-    """Raises ``FileNotFoundError`` when no run has left any."""
+    """Raises ``FileNotFoundError`` if there are no results."""
     found = sorted(RESULTS.glob("*-bench.json"))
     if not found:
         raise FileNotFoundError(f"no results in {RESULTS}: run `make bench` first")
@@ -56,12 +56,12 @@ def newest_results() -> Path:
 
 
 def new_console() -> Console:
-    """Wide enough for the tables, which help nobody when they are cut off, whatever the terminal's width."""
+    """A console that is wide enough for the tables, also in a narrower terminal."""
     return Console(highlight=False, markup=False, width=max(Console().width, _LEAST_WIDTH))
 
 
 def print_results(console: Console, results: dict[str, Any]) -> None:
-    """Everything, in the order in which it was measured."""
+    """Print all results in the order in which they were measured."""
     for each in _all_tables(results):
         if each.rows:
             tables.print_table(console, each)
@@ -85,7 +85,7 @@ def _all_tables(results: dict[str, Any]) -> list[Table]:
 
 
 def facts_of(results: dict[str, Any]) -> list[str]:
-    """When, where and with what it was measured."""
+    """Date, machine, clusters and versions of the measurement."""
     rounds = ", ".join(f"{_CLUSTERS[name]}: {count}" for name, count in results["rounds"].items())
     return [
         f"Measured {results['when']}: {'; '.join(results['clusters'].values())}; {results['machine']}; "
@@ -105,7 +105,7 @@ def facts_of(results: dict[str, Any]) -> list[str]:
 
 
 def sections(results: dict[str, Any]) -> dict[str, str]:
-    """Markdown for each marker of the document."""
+    """Markdown per marker of the documents."""
     summaries = []
     details = []
     for cluster in results["clusters"]:
@@ -141,31 +141,31 @@ def sections(results: dict[str, Any]) -> dict[str, str]:
 
 
 def _comparison(results: dict[str, Any]) -> str:
-    """What README.md says: the table of one family on the embedded cluster, and the ratios in words."""
+    """The section of README.md: one family's table on the embedded cluster, and the ratios in words."""
     shown = tables.summary_table(results, "embedded", OWN_DEFAULTS.name, _COMPARED)
     rows = [row for row in rows_of(results["runs"]) if (row.cluster, row.family) == ("embedded", shown.title)]
     speeds = [ratio.median for row in rows if (ratio := row.ratio(MAIN, SPEED))]
     cpus = [ratio.median for row in rows if (ratio := row.ratio(MAIN, CPU))]
     lines = [
         f"Measured in one run ({results['clusters'].get('embedded', '')}, {results['machine']}, "
-        f"Python {results['python']}): acks=all, linger {LINGER_MS} ms, no idempotence, each client's own "
-        f"defaults beside that; medians of {results['rounds'].get('embedded', 0)} rounds, each client in a "
-        "process of its own. Thousand records a second · CPU microseconds a record:",
+        f"Python {results['python']}): acks=all, linger {LINGER_MS} ms, no idempotence, otherwise each "
+        f"client's own defaults; medians of {results['rounds'].get('embedded', 0)} rounds, each client in "
+        "its own process. Thousand records per second · CPU microseconds per record:",
         tables.as_markdown(shown),
     ]
     if speeds:
         lines.append(
-            f"Beside `{REFERENCE}`, `{MAIN}` sends {min(speeds):.1f} to {max(speeds):.1f} times as many "
-            f"records a second, for {min(cpus):.2f} to {max(cpus):.2f} of the CPU a record."
+            f"Compared with `{REFERENCE}`, `{MAIN}` sends {min(speeds):.1f} to {max(speeds):.1f} times "
+            f"as many records per second, for {min(cpus):.2f} to {max(cpus):.2f} of the CPU per record."
         )
     return "\n\n".join(lines)
 
 
 def with_sections(text: str, found: dict[str, str]) -> str:
-    """The document with what stands between ``<!-- measured: NAME -->`` and ``<!-- end -->`` replaced.
+    """The document with everything between ``<!-- measured: NAME -->`` and ``<!-- end -->`` replaced.
 
     Raises:
-        ValueError: the document has a marker that the results know nothing of.
+        ValueError: the document has a marker without results.
     """
 
     def replaced(match: re.Match[str]) -> str:
@@ -179,7 +179,7 @@ def with_sections(text: str, found: dict[str, str]) -> str:
 
 
 def write_document(results: dict[str, Any]) -> list[Path]:
-    """Tables into the documents, plots beside them. Returns what was written."""
+    """Write the tables into the documents, and the plots. Returns the files that were written."""
     found = sections(results)
     for path in (DOCUMENT, README):
         path.write_text(with_sections(path.read_text(encoding="utf-8"), found), encoding="utf-8")
@@ -188,7 +188,7 @@ def write_document(results: dict[str, Any]) -> list[Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path, nargs="?", help="results of a run; the newest without it")
+    parser.add_argument("file", type=Path, nargs="?", help="results of a run; default: the newest")
     parser.add_argument("--document", action="store_true", help="write docs/performance.md")
     arguments = parser.parse_args()
     console = new_console()

@@ -1,4 +1,4 @@
-"""The benchmark's results as tables, made once and printed twice: on the console and in the documentation."""
+"""The benchmark's results as tables, for the console and for the documentation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.clients import REFERENCE
 from benchmarks.figures import CLUSTER_CPU, CPU, SPEED, Row, Spread, Table, percentile, rows_of
 
 _NOTHING = "-"
-#: Below it a place is not listed.
+#: Functions and libraries with a smaller share of the samples are not listed.
 _LEAST_SHARE = 0.01
 _HEADER = (
     "client",
@@ -59,7 +59,7 @@ def _throughput_table(row: Row) -> Table:
 def summary_table(
     results: dict[str, Any], cluster: str, family: str, only: tuple[str, ...] | None = None
 ) -> Table:
-    """Clients down (all, or these), rows across; thousand records a second · CPU microseconds a record."""
+    """Clients (all, or these) by rows: thousand records per second · CPU microseconds per record."""
     rows = [row for row in rows_of(results["runs"]) if (row.cluster, row.family) == (cluster, family)]
     found = dict.fromkeys(client for row in rows for client in row.clients)
     clients = [client for client in only or results["clients"] if client in found]
@@ -78,7 +78,7 @@ def summary_table(
 
 
 def target_table(results: dict[str, Any]) -> Table:
-    """Ours on every row beside confluent-kafka with callbacks: times its speed, share of its CPU."""
+    """Our client compared with confluent-kafka with callbacks on every row: ratios of speed and of CPU."""
     cells = []
     for row in rows_of(results["runs"]):
         for client in row.clients:
@@ -166,11 +166,11 @@ def ceiling_table(results: dict[str, Any]) -> Table:
         for each in results["ceiling"]
     ]
     header = ("cluster", "records/s", "sender's CPU µs/record", "cluster's CPU µs/record")
-    return Table("what the cluster takes at most (batches encoded beforehand)", header, cells)
+    return Table("what the cluster accepts at most (batches encoded in advance)", header, cells)
 
 
 def profile_tables(results: dict[str, Any]) -> list[Table]:
-    """For each way of sending: where the samples fell, in which functions, and what the I/O thread calls."""
+    """Per method: samples by thread and library, by function, and by Python function of the I/O thread."""
     made = []
     for entry in results["profile"]:
         if "samples" in entry:
@@ -195,7 +195,7 @@ def _sample_tables(entry: dict[str, Any]) -> list[Table]:
         (f"`{each['function']}` ({each['kind']})", f"{each['share'] * cpu:.3f}", f"{each['share']:.0%}")
         for each in entry["functions"]
     ]
-    title = f"{entry['client']}: {cpu:.2f} µs of CPU a record, of {entry['samples']:,} samples"
+    title = f"{entry['client']}: {cpu:.2f} µs of CPU per record, of {entry['samples']:,} samples"
     return [
         Table(title, ("where", "µs/record", "share"), places),
         Table(f"{entry['client']}: machine functions", ("function", "µs/record", "share"), functions),
@@ -203,7 +203,7 @@ def _sample_tables(entry: dict[str, Any]) -> list[Table]:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """On a terminal."""
+    """Print the table on a terminal."""
     shown = RichTable(title=table.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     for number, name in enumerate(table.header):
         shown.add_column(name, justify="right" if number else "left", no_wrap=True)
@@ -213,7 +213,7 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def as_markdown(table: Table) -> str:
-    """Without the title; a sentence where there is nothing to show."""
+    """The table without its title; a sentence if it has no rows."""
     if not table.rows:
         return "Not measured in this run."
     lines = ["| " + " | ".join(table.header) + " |", "|---" + "|---:" * (len(table.header) - 1) + "|"]

@@ -318,7 +318,7 @@ def test_every_marker_of_the_documents_has_results_and_every_result_a_marker():
 
 def test_the_readme_gets_the_ratios_in_words():
     text = report.sections(some_results())["comparison"]
-    assert "2.0 to 2.0 times as many records a second, for 0.25 to 0.25 of the CPU" in text
+    assert "2.0 to 2.0 times as many records per second, for 0.25 to 0.25 of the CPU" in text
 
 
 def test_a_marker_that_nothing_fills_is_an_error():
