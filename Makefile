@@ -17,15 +17,15 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	-@$(PY) -W ignore native_build.py
 	@touch $@
 
-setup: $(VENV)/.installed ## build the virtual environment (.venv) with everything in it
+setup: $(VENV)/.installed ## create the virtual environment (.venv) with all dependencies
 
-native: setup ## compile the native core in place; only what changed
+native: setup ## compile the native core in place (only changed files)
 	@$(PY) -W ignore native_build.py
 
 generate: setup ## compile specs/ into generated/
 	$(PY) -m codegen specs generated/kproducer_messages
 
-generate-check: setup ## fail when generated/ is not what specs/ and codegen/ say
+generate-check: setup ## fail if generated/ is out of date
 	$(PY) -m codegen --check specs generated/kproducer_messages
 
 lint: setup ## style and import rules
@@ -36,54 +36,54 @@ lint: setup ## style and import rules
 types: setup ## mypy, strict
 	$(BIN)/mypy
 
-# Tests wait more than they compute, so more processes than cores run them. Each takes a contiguous part of the list:
-# brokers that many files share are started once for each process and version. JOBS=0 runs all in one process.
+# Tests wait more than they compute, so there are more processes than cores. Each process runs a contiguous part of the list,
+# because brokers that several files share are started once per process and version. JOBS=0 runs all tests in one process.
 JOBS      ?= 4
 TEST_JOBS := -n $(JOBS) --dist worksteal
-# What the kernel makes no difference to, and what starts processes with both kernels itself.
+# Tests that do not depend on the kernel, or that start processes with both kernels themselves.
 NOT_FOR_PURE := --ignore tests/packaging --ignore tests/spark/exactly_once_model \
 	--ignore tests/codegen/test_kafka_agrees.py --ignore tests/codegen/test_corpus.py \
 	--ignore tests/integration/test_idempotence_chaos.py --ignore tests/integration/transactions \
 	--ignore tests/spark/test_exactly_once_kills.py --ignore tests/spark/test_exactly_once_spark.py \
 	--ignore tests/spark/test_exactly_once_speculation.py
 
-test: test-native test-pure ## every test with the native core, and again without where that matters, real brokers included (KPRODUCER_REQUIRE_KAFKA=1: or fail)
+test: test-native test-pure ## all tests with the native core, and those that depend on it also without; KPRODUCER_REQUIRE_KAFKA=1 fails without real brokers
 
-test-native: native ## every test with the native core
+test-native: native ## all tests with the native core
 	KPRODUCER_KERNEL=native $(BIN)/pytest $(TEST_JOBS) $(PYTEST_ARGS)
 
-test-pure: setup ## every test with the pure twin, but for those of packaging, of Kafka's jars and of killed processes
+test-pure: setup ## all tests with the pure kernel, except those of packaging, Kafka's jars and killed processes
 	KPRODUCER_KERNEL=pure $(BIN)/pytest $(TEST_JOBS) $(NOT_FOR_PURE) $(PYTEST_ARGS)
 
-idempotence-chaos: native ## idempotent producers under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=), and what is in the logs
+idempotence-chaos: native ## idempotent producers under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=); checks the logs
 	@$(PY) -m tests.support.idempotence_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
-transaction-chaos: setup ## transactions under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=), and what a reader saw
+transaction-chaos: setup ## transactions under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=); checks what a consumer reads
 	@$(PY) -m tests.support.transaction_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
-exactly-once-chaos: native ## a Spark query killed at every step, and what a reader saw (BATCHES=200, KILLS=32, SECONDS=, KAFKA=4.4.0, CHAOS_ARGS=)
+exactly-once-chaos: native ## a Spark query that is killed at every step; checks what a consumer reads (BATCHES=200, KILLS=32, SECONDS=, KAFKA=4.4.0, CHAOS_ARGS=)
 	@$(PY) -m tests.support.exactly_once_chaos $(if $(BATCHES),--batches $(BATCHES)) $(if $(KILLS),--kills $(KILLS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
-exactly-once-model: setup ## every order of events in a model of Kafka and Spark, with the real protocols (MODEL_ARGS=)
+exactly-once-model: setup ## check every order of events in a model of Kafka and Spark with the real protocols (MODEL_ARGS=)
 	@$(PY) -m tests.spark.exactly_once_model $(MODEL_ARGS)
 
-demo: setup ## a million events through an embedded broker and back (KAFKA=4.4.0, BOOTSTRAP=host:port, COUNT=, INPUT=)
+demo: setup ## send a million events to an embedded broker and read them back (KAFKA=4.4.0, BOOTSTRAP=host:port, COUNT=, INPUT=)
 	@$(PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) \
 		$(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) --spark $(DEMO_ARGS)
 
 broker: setup ## run Apache Kafka until Ctrl-C (KAFKA_VERSION=4.4.0, NODES=1, PORT=) and print its address
 	@$(PY) -m tests.support.kafka_broker $(KAFKA_VERSION) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT))
 
-bench: setup ## every client on every row, embedded cluster and Apache Kafka (BENCH_SECONDS=600, BENCH_ARGS=)
+bench: setup ## measure every client on every workload, with the embedded cluster and Apache Kafka (BENCH_SECONDS=600, BENCH_ARGS=)
 	@$(PY) -m benchmarks $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(BENCH_ARGS)
 	@$(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS)
 	@$(PY) -m benchmarks.codecs
 	@$(PY) -m benchmarks.idempotence
 
-performance: ## make bench, with its tables and plots written into docs/performance.md and README.md
+performance: ## make bench, and write its tables and plots into docs/performance.md and README.md
 	@$(MAKE) bench BENCH_ARGS="--document $(BENCH_ARGS)"
 
 wheel: setup ## build a wheel with the native core into dist/, and run the demo from it without a compiler
@@ -93,9 +93,9 @@ wheel: setup ## build a wheel with the native core into dist/, and run the demo 
 	$(PY) -m tests.packaging.wheel_check dist/*.whl
 
 SANITIZERS     := -fsanitize=address,undefined -fno-sanitize-recover=all
-# Sanitizers keep freed memory for a while: limits of memory cannot hold.
+# Sanitizers keep freed memory for a while, so memory limits do not hold.
 SANITIZE_TESTS ?= tests/unit tests/fakebroker tests/scenarios tests/codegen
-sanitize: setup ## tests of the native core under gcc's address and undefined behaviour sanitizers (in build/sanitized)
+sanitize: setup ## test the native core under gcc's address and undefined-behaviour sanitizers (in build/sanitized)
 	rm -rf build/sanitized && mkdir -p build/sanitized
 	git ls-files --cached --others --exclude-standard | tar -cf - -T - | tar -xf - -C build/sanitized
 	cd build/sanitized && CFLAGS="$(SANITIZERS) -O1 -g" LDFLAGS="$(SANITIZERS)" $(abspath $(PY)) -W ignore native_build.py
@@ -107,6 +107,6 @@ sanitize: setup ## tests of the native core under gcc's address and undefined be
 		--deselect tests/scenarios/test_memory_bound.py $(SANITIZE_TESTS)
 	@if grep -l 'ERROR: AddressSanitizer\|runtime error' build/sanitized/report.* 2>/dev/null; then exit 1; fi
 
-clean: ## remove what was built (not the cache of broker artifacts)
+clean: ## remove build artifacts (not the cache of broker artifacts)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
 	find kproducer generated -name '*.so' -delete -o -name '*.c' -delete
