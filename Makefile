@@ -56,15 +56,15 @@ test-pure: setup ## all tests with the pure kernel, except those of packaging, K
 	KPRODUCER_KERNEL=pure $(BIN)/pytest $(TEST_JOBS) $(NOT_FOR_PURE) $(PYTEST_ARGS)
 
 idempotence-chaos: native ## idempotent producers under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=); checks the logs
-	@$(PY) -m tests.support.idempotence_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
+	@$(PY) -m tests.support.chaos.idempotence_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
 transaction-chaos: setup ## transactions under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=); checks what a consumer reads
-	@$(PY) -m tests.support.transaction_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
+	@$(PY) -m tests.support.chaos.transaction_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
 exactly-once-chaos: native ## a Spark query that is killed at every step; checks what a consumer reads (BATCHES=200, KILLS=32, SECONDS=, KAFKA=4.4.0, CHAOS_ARGS=)
-	@$(PY) -m tests.support.exactly_once_chaos $(if $(BATCHES),--batches $(BATCHES)) $(if $(KILLS),--kills $(KILLS)) \
+	@$(PY) -m tests.support.spark.exactly_once_chaos $(if $(BATCHES),--batches $(BATCHES)) $(if $(KILLS),--kills $(KILLS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
 exactly-once-model: setup ## check every order of events in a model of Kafka and Spark with the real protocols (MODEL_ARGS=)
@@ -75,7 +75,7 @@ demo: setup ## send a million events to an embedded broker and read them back (K
 		$(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) --spark $(DEMO_ARGS)
 
 broker: setup ## run Apache Kafka until Ctrl-C (KAFKA_VERSION=4.4.0, NODES=1, PORT=) and print its address
-	@$(PY) -m tests.support.kafka_broker $(KAFKA_VERSION) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT))
+	@$(PY) -m tests.support.kafka.run_broker $(KAFKA_VERSION) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT))
 
 bench: setup ## measure every client on every workload, with the embedded cluster and Apache Kafka (BENCH_SECONDS=600, BENCH_ARGS=)
 	@$(PY) -m benchmarks $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(BENCH_ARGS)

@@ -35,7 +35,7 @@ from benchmarks.clients import (
 from benchmarks.clusters import BenchCluster, KafkaBench, MockBench
 from benchmarks.throughput import Measurements, run_python, run_rounds
 from benchmarks.workload import OWN_DEFAULTS, Workload, all_workloads
-from tests.support.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, tools_class_path
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, tools_class_path
 
 RESULTS = Path(__file__).parent / "results"
 DEFAULT_SECONDS = 600

@@ -10,9 +10,9 @@ from typing import Protocol
 import confluent_kafka
 
 from benchmarks.workload import PARTITION_COUNT
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.mock_cluster import MockClusterProcess
-from tests.support.topics import create_topic, delete_topic
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.mock_cluster import MockClusterProcess
+from tests.support.kafka.topics import create_topic, delete_topic
 
 _WARM_UP_RECORDS = 300_000
 

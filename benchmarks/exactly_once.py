@@ -27,11 +27,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.spark_sinks import RESULTS, SETTINGS, make_session, tree_cpu_seconds
-from tests.support.committed_records import await_no_open_transaction
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.live_reader import LiveReader
-from tests.support.maven_artifacts import NEWEST_VERSION
-from tests.support.topics import create_topic, delete_topic
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.committed_records import await_no_open_transaction
+from tests.support.kafka.live_reader import LiveReader
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION
+from tests.support.kafka.topics import create_topic, delete_topic
 
 MODES = ("at-least-once", "exactly-once")
 PARTITIONS = 4

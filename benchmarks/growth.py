@@ -18,7 +18,7 @@ import sys
 import time
 from typing import Any
 
-from tests.support.mock_cluster import MockClusterProcess
+from tests.support.kafka.mock_cluster import MockClusterProcess
 
 PARTITIONS = (1, 10, 100, 1_000, 10_000)
 BROKERS = (1, 10, 100, 1_000)

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.process_costs import own_cpu_seconds
-from tests.support.mock_cluster import MockClusterProcess
+from tests.support.kafka.mock_cluster import MockClusterProcess
 
 #: The CPU of a record with idempotence is at most so many times that without.
 LIMIT = 1.05

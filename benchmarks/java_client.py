@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.process_costs import children_cpu_seconds
 from benchmarks.workload import LINGER_MS, Workload, distinct_records
-from tests.support.maven_artifacts import java_command, tools_class_path
+from tests.support.kafka.maven_artifacts import java_command, tools_class_path
 
 TOOLS_VERSION = "4.3.0"
 WARM_UP_RECORDS = 200_000

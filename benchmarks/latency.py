@@ -21,7 +21,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-from tests.support.mock_cluster import MockClusterProcess
+from tests.support.kafka.mock_cluster import MockClusterProcess
 
 #: client -> KPRODUCER_KERNEL in its process.
 CLIENTS = {"kproducer": "native", "kproducer (pure)": "pure", "confluent-kafka": "auto"}

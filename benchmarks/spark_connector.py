@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.maven_artifacts import cache_folder
+from tests.support.kafka.maven_artifacts import cache_folder
 
 _TIMEOUT_SECONDS = 300
 

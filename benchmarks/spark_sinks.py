@@ -27,9 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.spark_connector import resolve_connector
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.maven_artifacts import NEWEST_VERSION
-from tests.support.topics import create_topic, delete_topic
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION
+from tests.support.kafka.topics import create_topic, delete_topic
 
 RESULTS = Path(__file__).parent / "results"
 TASKS = 4

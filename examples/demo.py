@@ -26,10 +26,10 @@ from examples import spark_demo
 from examples.demo_journey import Journey
 from examples.demo_source import FileLines, JsonEvents, Source, portions
 from kproducer import KafkaProducer
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.maven_artifacts import KafkaUnavailableError
-from tests.support.mock_cluster import MockCluster
-from tests.support.topics import create_topic
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.maven_artifacts import KafkaUnavailableError
+from tests.support.kafka.mock_cluster import MockCluster
+from tests.support.kafka.topics import create_topic
 
 DEFAULT_COUNT = 1_000_000
 #: The mock keeps 5 MiB a partition; a portion of the demo must fit with room for an uneven spread.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kproducer import KafkaProducer, RecordMetadata
-from tests.support.reader import iterate_topic
+from tests.support.kafka.reader import iterate_topic
 
 #: How many records go by between two steps of the progress bar.
 STEP_RECORDS = 2000

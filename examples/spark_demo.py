@@ -21,9 +21,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.support.mock_cluster import MockCluster
-from tests.support.reader import iterate_topic
-from tests.support.topics import create_topic
+from tests.support.kafka.mock_cluster import MockCluster
+from tests.support.kafka.reader import iterate_topic
+from tests.support.kafka.topics import create_topic
 
 DEFAULT_COUNT = 100_000
 PARTITIONS = 8

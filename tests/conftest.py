@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, settings
 
 from kproducer import build_info
 from tests.packaging.native_sources import stale_modules
-from tests.support.kafka_fixtures import (
+from tests.support.kafka.fixtures import (
     each_kafka,
     kafka,
     kafka_three_nodes,
     resolve_for,
     skip_or_fail_without_kafka,
 )
-from tests.support.mock_cluster import MockCluster, MockClusterProcess
+from tests.support.kafka.mock_cluster import MockCluster, MockClusterProcess
 
 __all__ = ["each_kafka", "kafka", "kafka_three_nodes", "mock_cluster", "mock_cluster_factory"]
 

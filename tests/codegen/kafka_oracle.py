@@ -24,7 +24,7 @@ import attrs
 from codegen.model import FieldSpec, MessageSpec, MessageType, StructSpec
 from codegen.naming import attribute_name
 from codegen.versions import Versions
-from tests.support.maven_artifacts import KafkaUnavailableError, java_command, spec_jars
+from tests.support.kafka.maven_artifacts import KafkaUnavailableError, java_command, spec_jars
 
 #: The first that knows a version is asked; 4.x removed old versions that 3.9 still has.
 KAFKAS = ("4.4.0", "3.9.2")

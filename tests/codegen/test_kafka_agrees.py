@@ -22,7 +22,7 @@ from tests.codegen import kafka_oracle
 from tests.codegen.compiled import CORPUS, cases_of, specs_of
 from tests.codegen.kafka_oracle import KAFKAS, KafkaOracle, OracleError, extract_specs, kafka_json
 from tests.codegen.message_strategies import messages, without_unknown_tags
-from tests.support.maven_artifacts import SPEC_ARTIFACTS, KafkaUnavailableError, spec_jars
+from tests.support.kafka.maven_artifacts import SPEC_ARTIFACTS, KafkaUnavailableError, spec_jars
 
 pytestmark = pytest.mark.kafka
 

@@ -18,7 +18,7 @@ from codegen.parser import parse
 from codegen.versions import Versions
 from tests.codegen.kafka_oracle import KAFKAS, extract_specs
 from tests.codegen.message_strategies import SPECS, version_id
-from tests.support.maven_artifacts import KafkaUnavailableError, spec_jars
+from tests.support.kafka.maven_artifacts import KafkaUnavailableError, spec_jars
 
 #: While it is imported, kafka-python reads its specs with functions the standard library has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")

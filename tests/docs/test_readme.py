@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kproducer.config.producer_config import configuration_table
-from tests.support.mock_cluster import MockCluster
+from tests.support.kafka.mock_cluster import MockCluster
 
 README = Path(__file__).parents[2] / "README.md"
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -28,7 +28,7 @@ from benchmarks.workload import (
     repeated,
 )
 from kproducer.records.compression import Compression
-from tests.support.topics import create_topic
+from tests.support.kafka.topics import create_topic
 
 ROOT = Path(__file__).resolve().parents[2]
 MANY_KEYS = Workload(OWN_DEFAULTS, 100, has_keys=True)

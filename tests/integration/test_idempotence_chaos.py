@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.idempotence_chaos import CHAOS_PROPERTIES, PROXY_FAULTS, IdempotenceChaos
-from tests.support.kafka_fixtures import start_or_skip
-from tests.support.maven_artifacts import NEWEST_VERSION
+from tests.support.chaos.idempotence_chaos import CHAOS_PROPERTIES, PROXY_FAULTS, IdempotenceChaos
+from tests.support.kafka.fixtures import start_or_skip
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 

@@ -9,8 +9,8 @@ import pytest
 
 from kproducer import KafkaProducer
 from kproducer.errors import DeliveryTimeoutError
-from tests.support.reader import read_topic
-from tests.support.topics import create_topic, in_sync_count, partition_leader
+from tests.support.kafka.reader import read_topic
+from tests.support.kafka.topics import create_topic, in_sync_count, partition_leader
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

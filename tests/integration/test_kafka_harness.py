@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.log_dump import dump_log_files
-from tests.support.reader import read_topic
-from tests.support.topics import create_topic
+from tests.support.kafka.log_dump import dump_log_files
+from tests.support.kafka.reader import read_topic
+from tests.support.kafka.topics import create_topic
 
 pytestmark = pytest.mark.kafka
 

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from kproducer import KafkaProducer
-from tests.support.reader import read_topic
-from tests.support.topics import create_topic, in_sync_count, partition_leader
+from tests.support.kafka.reader import read_topic
+from tests.support.kafka.topics import create_topic, in_sync_count, partition_leader
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

@@ -7,8 +7,8 @@ import pytest
 from kproducer import KafkaProducer
 from kproducer.errors import KafkaError, Outcome
 from kproducer.errors.broker_errors import InvalidTimestampError, MessageTooLargeError
-from tests.support.reader import read_topic
-from tests.support.topics import create_topic, delete_topic
+from tests.support.kafka.reader import read_topic
+from tests.support.kafka.topics import create_topic, delete_topic
 
 pytestmark = pytest.mark.kafka
 

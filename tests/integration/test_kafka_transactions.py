@@ -18,9 +18,9 @@ from kproducer import (
     TransactionAbortedError,
 )
 from kproducer.protocol.registry import ApiKey
-from tests.support.committed_records import committed_offset, read_committed
-from tests.support.reader import read_topic
-from tests.support.topics import create_topic
+from tests.support.kafka.committed_records import committed_offset, read_committed
+from tests.support.kafka.reader import read_topic
+from tests.support.kafka.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

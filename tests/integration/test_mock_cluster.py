@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from tests.support.mock_cluster import MockCluster, MockClusterDiedError
+from tests.support.kafka.mock_cluster import MockCluster, MockClusterDiedError
 
 pytestmark = pytest.mark.mock_cluster
 

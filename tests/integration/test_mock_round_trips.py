@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kproducer import KafkaProducer
-from tests.support.mock_cluster import DISCONNECT
-from tests.support.reader import read_topic
-from tests.support.record_samples import sample_records
-from tests.support.round_trip import check_round_trip, versions_in_use
+from tests.support.kafka.mock_cluster import DISCONNECT
+from tests.support.kafka.reader import read_topic
+from tests.support.kafka.record_samples import sample_records
+from tests.support.kafka.round_trip import check_round_trip, versions_in_use
 
 pytestmark = pytest.mark.mock_cluster
 

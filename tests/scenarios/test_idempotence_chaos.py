@@ -22,7 +22,7 @@ from tests.fakebroker.actions import Action, Handler
 from tests.fakebroker.faults import Forgery
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
-from tests.support.idempotence_ledger import Checker, Lane, Verdict
+from tests.support.chaos.idempotence_ledger import Checker, Lane, Verdict
 
 PRODUCE = 0
 _BROKERS = 3

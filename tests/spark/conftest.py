@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_fixtures import skip_or_fail, start_or_skip, versions_under_test
-from tests.support.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, java_command
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.fixtures import skip_or_fail, start_or_skip, versions_under_test
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, java_command
 
 _JOB = Path(__file__).with_name("write_job.py")
 _JOB_TIMEOUT_SECONDS = 280

@@ -16,8 +16,8 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 from pyspark.sql.tvf import TableValuedFunction
 
-from tests.support.reader import read_topic
-from tests.support.topics import create_topic
+from tests.support.kafka.reader import read_topic
+from tests.support.kafka.topics import create_topic
 
 pytestmark = pytest.mark.mock_cluster
 

@@ -19,10 +19,10 @@ from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
-from tests.support.committed_records import read_committed
-from tests.support.divided_commit import DividedCommit
-from tests.support.reader import iterate_topic
-from tests.support.topics import create_topic
+from tests.support.kafka.committed_records import read_committed
+from tests.support.kafka.reader import iterate_topic
+from tests.support.kafka.topics import create_topic
+from tests.support.spark.divided_commit import DividedCommit
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.kafka

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.spark.conftest import require_java
-from tests.support.exactly_once_chaos import ExactlyOnceChaos
-from tests.support.exactly_once_query import ExactlyOnceQuery
-from tests.support.exactly_once_rows import PARTITIONS
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.topics import create_topic
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.topics import create_topic
+from tests.support.spark.exactly_once_chaos import ExactlyOnceChaos
+from tests.support.spark.exactly_once_query import ExactlyOnceQuery
+from tests.support.spark.exactly_once_rows import PARTITIONS
 
 pytestmark = [
     pytest.mark.kafka,

@@ -25,7 +25,7 @@ from kproducer.spark.exactly_once.marker import Decision, Marker
 from kproducer.spark.exactly_once.task_messages import EmptyTask, PreparedTask, RepeatedTask
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from tests.spark.memory_kafka import MemoryDriver, MemoryKafka, MemoryTask, Rows, SumOfRows
-from tests.support.divided_commit import COMMIT_REST, DividedCommit
+from tests.support.spark.divided_commit import COMMIT_REST, DividedCommit
 
 STREAM = WriteIdentity(WriteKind.STREAM, "query", "k")
 NAMED = WriteIdentity(WriteKind.NAMED, "nightly", "k")

@@ -10,9 +10,9 @@ import pytest
 from pyspark import InheritableThread
 from pyspark.sql import functions as f
 
-from tests.support.committed_records import read_committed
-from tests.support.maven_artifacts import NEWEST_VERSION
-from tests.support.topics import create_topic
+from tests.support.kafka.committed_records import read_committed
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION
+from tests.support.kafka.topics import create_topic
 
 pytestmark = pytest.mark.kafka
 newest = pytest.mark.parametrize("each_protocol", [NEWEST_VERSION], indirect=True)

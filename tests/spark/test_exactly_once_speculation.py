@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.spark.conftest import require_java
-from tests.support.committed_records import read_committed
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.spark_driver import SparkDriver, spark_home
-from tests.support.speculation_job import HOSTS, PLAN, PLANS, ROWS
-from tests.support.topics import create_topic
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.committed_records import read_committed
+from tests.support.kafka.topics import create_topic
+from tests.support.spark.driver import SparkDriver, spark_home
+from tests.support.spark.speculation_job import HOSTS, PLAN, PLANS, ROWS
 
 #: Seven Java processes; tens of seconds where nothing else runs.
 JOB_SECONDS = 600
@@ -41,7 +41,7 @@ class Speculation:
         log = folder / "driver.log"
         driver = SparkDriver(
             f"speculation-{uuid.uuid4().hex}",
-            "tests.support.speculation_job",
+            "tests.support.spark.speculation_job",
             [str(folder), cluster.bootstrap_servers, *self.topics.values()],
             spark_home(folder),
             log,

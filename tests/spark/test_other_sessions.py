@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.tvf import TableValuedFunction
 
-from tests.support.reader import read_topic
+from tests.support.kafka.reader import read_topic
 
 ROOT = Path(__file__).resolve().parents[2]
 _names = (f"sessions-{number}" for number in itertools.count())

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as f
 
 from tests.fakebroker import FakeCluster
-from tests.support.reader import read_topic
+from tests.support.kafka.reader import read_topic
 
 pytestmark = pytest.mark.mock_cluster
 

@@ -14,8 +14,8 @@ from kproducer.spark.partition_writer import PartitionWriter, TaskIdentity
 from kproducer.spark.producer_cache import ProducerCache, _make_kafka_producer
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
+from tests.support.kafka.reader import read_topic
 from tests.support.loopback import open_descriptors
-from tests.support.reader import read_topic
 
 pytestmark = pytest.mark.mock_cluster
 

@@ -42,8 +42,8 @@ from kproducer.errors.broker_errors import InvalidTopicError
 from kproducer.network.selector import Selector
 from kproducer.runtime import process_lifecycle
 from tests.fakebroker import FakeCluster, faults
+from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.loopback import closed_port
-from tests.support.mock_cluster import MockCluster
 from tests.support.waiting import learn_topics
 
 pytestmark = pytest.mark.mock_cluster

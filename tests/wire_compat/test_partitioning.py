@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kproducer import KafkaProducer
-from tests.support.topics import create_topic
+from tests.support.kafka.topics import create_topic
 
 pytestmark = pytest.mark.kafka
 

@@ -11,11 +11,11 @@ from itertools import count
 import pytest
 
 from kproducer import KafkaProducer
-from tests.support.api_versions_probe import advertised_versions
-from tests.support.reader import read_topic
-from tests.support.record_samples import sample_records
-from tests.support.round_trip import check_round_trip, send_all, versions_in_use
-from tests.support.topics import create_topic
+from tests.support.kafka.reader import read_topic
+from tests.support.kafka.record_samples import sample_records
+from tests.support.kafka.round_trip import check_round_trip, send_all, versions_in_use
+from tests.support.kafka.topics import create_topic
+from tests.wire_compat.api_versions_probe import advertised_versions
 
 pytestmark = pytest.mark.kafka
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kproducer import KafkaProducer
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_fixtures import start_or_skip, versions_under_test
-from tests.support.maven_artifacts import NEWEST_VERSION
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.fixtures import start_or_skip, versions_under_test
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 
 #: The last 3.x: its clusters have no feature transaction.version, which means protocol 1.
 PROTOCOL_1_VERSION = "3.9.2"
@@ -65,11 +65,12 @@ def make_producer(three_nodes: KafkaCluster) -> Iterator[MakeProducer]:
 
 @pytest.fixture
 def start_script(three_nodes: KafkaCluster) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Runs ``tests.support.scripted_transactions`` in a process of its own."""
+    """Runs ``tests.integration.transactions.scripted_transactions`` in a process of its own."""
     children = []
 
     def start(script: str, servers: str, transactional_id: str, topic: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-W", "error", "-m", "tests.support.scripted_transactions"]
+        module = "tests.integration.transactions.scripted_transactions"
+        command = [sys.executable, "-W", "error", "-m", module]
         child = subprocess.Popen(
             [*command, script, servers, transactional_id, topic, f"{topic}-group"],
             stdin=subprocess.PIPE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.committed_records import read_committed
-from tests.support.topics import create_topic, in_sync_count, partition_leader
+from tests.support.kafka.committed_records import read_committed
+from tests.support.kafka.topics import create_topic, in_sync_count, partition_leader
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]

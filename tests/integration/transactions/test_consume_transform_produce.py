@@ -18,9 +18,9 @@ from kproducer import (
     TopicPartition,
 )
 from kproducer.protocol.registry import ApiKey
-from tests.support.committed_records import committed_offset, read_committed
-from tests.support.kafka_proxy import Frame, KafkaProxy
-from tests.support.topics import create_topic
+from tests.support.kafka.committed_records import committed_offset, read_committed
+from tests.support.kafka.proxy import Frame, KafkaProxy
+from tests.support.kafka.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -82,7 +82,7 @@ def test_the_copying_process_is_killed_again_and_again(three_nodes, start_script
 @contextmanager
 def group_member(servers: str, topic: str, group: str) -> Iterator[ConsumerGroupMetadata]:
     """A member that has the topic's partition, as it stands in the group; afterwards it has left."""
-    command = [sys.executable, "-m", "tests.support.group_member", servers, topic, group]
+    command = [sys.executable, "-m", "tests.integration.transactions.group_member", servers, topic, group]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         try:
             generation, member_id = json.loads(child.stdout.readline())

@@ -17,9 +17,9 @@ from kproducer import (
     TransactionAbortedError,
 )
 from kproducer.protocol.registry import ApiKey
-from tests.support.committed_records import await_no_open_transaction, committed_offset, read_committed
-from tests.support.kafka_proxy import Frame, KafkaProxy
-from tests.support.topics import create_topic
+from tests.support.kafka.committed_records import await_no_open_transaction, committed_offset, read_committed
+from tests.support.kafka.proxy import Frame, KafkaProxy
+from tests.support.kafka.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import pytest
 
 from kproducer.protocol.registry import ApiKey
-from tests.support.committed_records import committed_offset, read_committed
-from tests.support.kafka_proxy import Frame, KafkaProxy
-from tests.support.scripted_transactions import OFFSET, values_of
-from tests.support.topics import create_topic
+from tests.integration.transactions.scripted_transactions import OFFSET, values_of
+from tests.support.kafka.committed_records import committed_offset, read_committed
+from tests.support.kafka.proxy import Frame, KafkaProxy
+from tests.support.kafka.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

@@ -24,9 +24,9 @@ from kproducer import (
     TopicPartition,
 )
 from kproducer.transactions.coordinator_session import CoordinatorSession
-from tests.support.kafka_fixtures import start_or_skip
-from tests.support.maven_artifacts import NEWEST_VERSION
-from tests.support.topics import create_topic
+from tests.support.kafka.fixtures import start_or_skip
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION
+from tests.support.kafka.topics import create_topic
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.transaction_chaos import TransactionChaos
+from tests.support.chaos.transaction_chaos import TransactionChaos
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

@@ -11,7 +11,7 @@ from kproducer.accumulator.built_in_partitioner import BuiltInPartitioner
 from kproducer.errors import IllegalStateError
 from kproducer.records.record_batch import RecordBatch
 from kproducer.types import Node
-from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
+from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
 
 
 def make(sizes: dict[int, int] | None = None, *, adaptive: bool = True) -> BuiltInPartitioner:

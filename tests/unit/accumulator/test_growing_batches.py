@@ -16,8 +16,8 @@ from kproducer.records.compression import Compression
 from kproducer.records.record_batch import RecordBatch
 from kproducer.records.record_batch_builder import FIRST_BUFFER_BYTES, WHOLE_BUFFER_BYTES, RecordBatchBuilder
 from kproducer.types import UNKNOWN_PARTITION
-from tests.support.accumulator_kit import Kit, make_snapshot
 from tests.support.manual_clock import ManualClock
+from tests.support.units.accumulator_kit import Kit, make_snapshot
 
 KIB = 1024
 TS = 1_700_000_000_000

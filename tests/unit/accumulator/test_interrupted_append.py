@@ -23,8 +23,8 @@ from kproducer.records.record_batch import RecordBatch
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.runtime.clock import SystemClock
 from kproducer.types import TopicPartition
-from tests.support.accumulator_kit import Kit
 from tests.support.interruption import interrupt_after
+from tests.support.units.accumulator_kit import Kit
 
 TS = 1_700_000_000_000
 APPENDING = {

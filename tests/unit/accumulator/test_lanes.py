@@ -12,7 +12,7 @@ from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import ProducerClosedError
 from kproducer.types import UNKNOWN_PARTITION
-from tests.support.accumulator_kit import Kit
+from tests.support.units.accumulator_kit import Kit
 
 
 def queue_of(kit: Kit, partition: int = 0) -> PartitionQueue:

@@ -15,7 +15,7 @@ from kproducer.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import BufferExhaustedError
 from kproducer.runtime.clock import NEVER_MS
-from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of, tp
+from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of, tp
 
 PARTITIONS = 6
 LINGER_MS = 20

@@ -21,7 +21,7 @@ from kproducer.errors import (
 from kproducer.errors.broker_errors import MessageTooLargeError, NotLeaderOrFollowerError
 from kproducer.records.record_batch import RecordBatch
 from kproducer.sender.produce_requests import InFlightBatches
-from tests.support.accumulator_kit import Kit, make_snapshot, partition_of
+from tests.support.units.accumulator_kit import Kit, make_snapshot, partition_of
 from tests.support.waiting import wait_until
 
 # -- appending ---------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.errors import IllegalStateError, KafkaError, Outcome, SerializationError
 from kproducer.kernel import IMPLEMENTATION
 from kproducer.records.record_batch_builder import RecordBatchBuilder
-from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
-from tests.support.sender_bench import Bench
+from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
+from tests.support.units.sender_bench import Bench
 
 
 @pytest.mark.parametrize("other_record_first", [False, True])

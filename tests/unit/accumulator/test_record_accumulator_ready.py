@@ -7,7 +7,7 @@ import pytest
 from kproducer.errors.broker_errors import NotLeaderOrFollowerError
 from kproducer.records.record_batch import RecordBatch
 from kproducer.runtime.clock import NEVER_MS
-from tests.support.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of, tp
+from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of, tp
 
 
 def values(view: memoryview) -> list[bytes | None]:

@@ -13,7 +13,7 @@ from kproducer.errors.broker_errors import NotLeaderOrFollowerError
 from kproducer.records.record_batch import RecordBatch
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import RecordMetadata
-from tests.support.accumulator_kit import Kit, make_snapshot, partition_of
+from tests.support.units.accumulator_kit import Kit, make_snapshot, partition_of
 
 DELIVERY_TIMEOUT_MS = 1000
 

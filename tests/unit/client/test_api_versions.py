@@ -11,7 +11,7 @@ from kproducer.client.throttling import throttle_to_honour_ms
 from kproducer.errors import RemoteProtocolError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.protocol.registry import ApiKey
-from tests.support.client_harness import api_versions_response
+from tests.support.units.client_harness import api_versions_response
 
 
 def table(**ranges: tuple[int, int]) -> NodeApiVersions:

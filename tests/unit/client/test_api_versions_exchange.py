@@ -18,7 +18,7 @@ from kproducer.client.api_versions_exchange import (
 from kproducer.errors import DisconnectedError, RemoteProtocolError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.protocol.responses import CorrelationIdMismatchError
-from tests.support.client_harness import api_versions_response
+from tests.support.units.client_harness import api_versions_response
 
 UNSUPPORTED = 35
 HEADER = struct.pack(">i", 7)

@@ -21,10 +21,10 @@ from kproducer.protocol.registry import ApiKey
 from kproducer.runtime.clock import SystemClock
 from kproducer.sender.producer_metadata import ProducerMetadata
 from kproducer.types import Node
-from tests.support.client_harness import Builder, NoteTakingUpdater, api_versions_response
-from tests.support.lookups import at_once
+from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.loopback import HOST, Listener, closed_port, frame, receive_exactly
-from tests.support.mock_cluster import MockCluster
+from tests.support.units.client_harness import Builder, NoteTakingUpdater, api_versions_response
+from tests.support.units.lookups import at_once
 
 CLOCK = SystemClock()
 MAX_POLLS = 2000

@@ -17,7 +17,7 @@ from kproducer.client.cluster_connection_states import (
 from kproducer.errors import AuthenticationError, IllegalStateError, NetworkError
 from kproducer.network.host_resolver import ResolvedAddress
 from kproducer.runtime.clock import NEVER_MS
-from tests.support.lookups import OpenLookups, at_once
+from tests.support.units.lookups import OpenLookups, at_once
 
 NOW = 1_000_000
 BACKOFF, BACKOFF_MAX = 50, 1000

@@ -12,7 +12,7 @@ from kproducer.client.in_flight_requests import InFlightRequests
 from kproducer.errors import NetworkError
 from kproducer.network.host_resolver import ResolvedAddress
 from kproducer.types import Node
-from tests.support.lookups import at_once
+from tests.support.units.lookups import at_once
 
 NODE, BOOTSTRAP = Node(1, "one", 9092), Node(-1, "seed", 9092)
 

@@ -26,10 +26,10 @@ from kproducer.network.selector import IdleDisconnectError
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.sender.producer_metadata import ProducerMetadata
 from kproducer.types import Node
-from tests.support.client_harness import ALL_APIS, api_versions_response
-from tests.support.lookups import at_once
 from tests.support.manual_clock import ManualClock
-from tests.support.mock_selector import MockSelector, SentRequest
+from tests.support.units.client_harness import ALL_APIS, api_versions_response
+from tests.support.units.lookups import at_once
+from tests.support.units.mock_selector import MockSelector, SentRequest
 
 BROKERS = {1: ("b1", 9092), 2: ("b2", 9092)}
 

@@ -10,7 +10,7 @@ from kproducer.client.client_request import ClientRequest
 from kproducer.client.in_flight_requests import InFlightRequest, InFlightRequests
 from kproducer.errors import IllegalStateError
 from kproducer.network.network_send import NetworkSend
-from tests.support.client_harness import produce_builder
+from tests.support.units.client_harness import produce_builder
 
 NOW = 1_000_000
 

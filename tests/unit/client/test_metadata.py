@@ -13,7 +13,7 @@ from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import AuthenticationError
 from kproducer.errors.broker_errors import InvalidTopicError, TopicAuthorizationFailedError
 from kproducer.types import Node, TopicPartition
-from tests.support.metadata_messages import partition, response, topic, topic_id
+from tests.support.units.metadata_messages import partition, response, topic, topic_id
 
 TP0, TP1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LEADER_NOT_AVAILABLE = 5

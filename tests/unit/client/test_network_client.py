@@ -16,7 +16,7 @@ from kproducer.client.throttling import LONGEST_THROTTLE_MS
 from kproducer.errors import DisconnectedError, IllegalStateError, LocalProtocolError, RequestTimeoutError
 from kproducer.protocol.registry import ApiKey
 from kproducer.runtime.clock import NEVER_MS
-from tests.support.client_harness import (
+from tests.support.units.client_harness import (
     NODES,
     Builder,
     Harness,

@@ -15,7 +15,7 @@ from kproducer.errors import (
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.protocol.registry import ApiKey
 from kproducer.types import Node
-from tests.support.client_harness import (
+from tests.support.units.client_harness import (
     ALL_APIS,
     NODES,
     Builder,
@@ -24,7 +24,7 @@ from tests.support.client_harness import (
     metadata_builder,
     produce_builder,
 )
-from tests.support.lookups import OpenLookups, at_once
+from tests.support.units.lookups import OpenLookups, at_once
 
 NODE = NODES[0]
 ID = str(NODE.id)

@@ -8,7 +8,7 @@ import pytest
 from kproducer_messages import ProduceResponse
 
 from kproducer.errors import IllegalStateError
-from tests.support.client_harness import ALL_APIS, NODES, Harness, api_versions_response
+from tests.support.units.client_harness import ALL_APIS, NODES, Harness, api_versions_response
 
 NODE, OTHER = NODES[0], NODES[1]
 ID, OTHER_ID = str(NODE.id), str(OTHER.id)

@@ -12,7 +12,7 @@ from kproducer.client.unanswered_requests import UnansweredRequests
 from kproducer.errors import RemoteProtocolError
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
-from tests.support.client_harness import produce_builder
+from tests.support.units.client_harness import produce_builder
 
 VERSION = 8
 

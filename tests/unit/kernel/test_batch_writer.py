@@ -15,7 +15,7 @@ from kproducer.errors import SerializationError
 from kproducer.kernel import BatchWriter, decode_records, record_size_upper_bound, write_batch_header
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.types import INT32_MAX, INT64_MAX
-from tests.support.foreign_records import kafka_python_records
+from tests.support.units.foreign_records import kafka_python_records
 
 TS = 1_700_000_000_000
 

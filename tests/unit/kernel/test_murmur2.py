@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer.kernel import murmur2
-from tests.support.foreign_records import murmur2 as foreign_murmur2
+from tests.support.units.foreign_records import murmur2 as foreign_murmur2
 
 #: As signed 32-bit numbers, which is what Java's function returns.
 JAVA_VECTORS = [

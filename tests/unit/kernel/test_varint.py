@@ -15,8 +15,8 @@ from kproducer.kernel.pure.varint import (
     encode_varint,
     encode_varlong,
 )
-from tests.support.foreign_records import decode_varint as foreign_decode
-from tests.support.foreign_records import encode_varint as foreign_encode
+from tests.support.units.foreign_records import decode_varint as foreign_decode
+from tests.support.units.foreign_records import encode_varint as foreign_encode
 
 EDGES_32 = [
     (0, "00"),

@@ -13,7 +13,7 @@ from kproducer.records.compression import Compression
 from kproducer.records.compression_ratio_estimator import TopicCompressionRatio
 from kproducer.records.record_batch import RecordBatch
 from kproducer.records.record_batch_builder import RecordBatchBuilder
-from tests.support.foreign_records import aiokafka_records, kafka_python_records
+from tests.support.units.foreign_records import aiokafka_records, kafka_python_records
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 CLIENTS = {"aiokafka": aiokafka_records, "kafka-python": kafka_python_records}

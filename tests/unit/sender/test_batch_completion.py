@@ -14,8 +14,8 @@ from kproducer import (
 from kproducer.errors import LocalProtocolError
 from kproducer.errors.broker_errors import ERRORS_BY_CODE
 from kproducer.transactions.sequence_tracker import Verdict
-from tests.support.scripted_client import result
-from tests.support.sender_bench import Bench, error_of, initialized_manager
+from tests.support.units.scripted_client import result
+from tests.support.units.sender_bench import Bench, error_of, initialized_manager
 
 #: Codes that the producer tries again, and those that fail the batch at once.
 RETRIED = [2, 3, 5, 6, 7, 9, 13, 19, 20, 56, 74, 75, 100, 103]

@@ -11,8 +11,8 @@ from kproducer import (
 )
 from kproducer.errors import IncompleteResponseError
 from kproducer.errors.broker_errors import ERRORS_BY_CODE, InvalidRecordError, UnrecognizedCodeError
-from tests.support.scripted_client import endpoint, result
-from tests.support.sender_bench import Bench, error_of
+from tests.support.units.scripted_client import endpoint, result
+from tests.support.units.sender_bench import Bench, error_of
 
 
 def test_offsets_and_timestamps_come_from_the_response() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kproducer.errors import AuthenticationError, KafkaError, MetadataTimeoutError, ProducerClosedError
 from kproducer.sender.producer_metadata import ProducerMetadata
-from tests.support.metadata_messages import response
+from tests.support.units.metadata_messages import response
 
 IDLE_MS = 5000
 

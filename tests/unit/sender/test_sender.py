@@ -13,7 +13,7 @@ from kproducer import (
     ProducerClosedError,
 )
 from kproducer.runtime.clock import NEVER_MS
-from tests.support.sender_bench import Bench, error_of
+from tests.support.units.sender_bench import Bench, error_of
 
 
 def test_one_request_for_each_node_with_all_its_partitions() -> None:

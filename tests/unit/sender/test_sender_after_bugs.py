@@ -16,7 +16,7 @@ from kproducer.sender.produce_responses import BatchCompletion
 from kproducer.sender.sender import Sender
 from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import TransactionState
-from tests.support.sender_bench import Bench, error_of, initialized_manager
+from tests.support.units.sender_bench import Bench, error_of, initialized_manager
 
 MESSAGE_TOO_LARGE = 10
 

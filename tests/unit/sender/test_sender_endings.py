@@ -10,7 +10,7 @@ import pytest
 
 from kproducer import Outcome, ProducerClosedError
 from kproducer.errors import DeliveryTimeoutError, RequestTimeoutError
-from tests.support.sender_bench import Bench, error_of
+from tests.support.units.sender_bench import Bench, error_of
 
 PATIENCE_S = 60.0
 NOT_ENOUGH_REPLICAS = 19

@@ -17,8 +17,8 @@ import pytest
 from kproducer.errors import KafkaError, Outcome, ProducerClosedError
 from kproducer.records.record_batch import RecordBatch
 from kproducer.types import RecordMetadata
-from tests.support.scripted_client import SentRequest, result
-from tests.support.sender_bench import Bench
+from tests.support.units.scripted_client import SentRequest, result
+from tests.support.units.sender_bench import Bench
 
 PARTITIONS = 3
 CALLERS = 4

@@ -17,7 +17,7 @@ from kproducer.sending.partitioners import (
     make_partitioner,
     partition_for_key,
 )
-from tests.support.accumulator_kit import TOPIC, make_snapshot
+from tests.support.units.accumulator_kit import TOPIC, make_snapshot
 
 # (key, murmur2 as a signed 32-bit number, as Java's Utils.murmur2 gives it).
 JAVA_MURMUR2 = [

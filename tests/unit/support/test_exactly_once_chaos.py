@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import exactly_once_chaos
-from tests.support.exactly_once_chaos import Asked, ExactlyOnceChaos, reasons_to_fail
-from tests.support.exactly_once_query import Judgement
-from tests.support.exactly_once_rows import Verdict
-from tests.support.spark_driver import WORKER, SparkDriver, send_signal
+from tests.support.spark import exactly_once_chaos
+from tests.support.spark.driver import WORKER, SparkDriver, send_signal
+from tests.support.spark.exactly_once_chaos import Asked, ExactlyOnceChaos, reasons_to_fail
+from tests.support.spark.exactly_once_query import Judgement
+from tests.support.spark.exactly_once_rows import Verdict
 
 GOOD = Judgement(Verdict(expected=1, seen=1), Verdict(expected=1, seen=1), [])
 MINUTE = 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.exactly_once_rows import PARTITIONS, SKIPPED, SeenRows, text_of_file
+from tests.support.spark.exactly_once_rows import PARTITIONS, SKIPPED, SeenRows, text_of_file
 
 FILES = {1: 7, 2: 2, 3: 0}
 

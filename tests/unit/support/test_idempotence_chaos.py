@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from kproducer import RecordMetadata
-from tests.support import idempotence_chaos
-from tests.support.idempotence_chaos import FAULTS, LEAST_PROXY_FAULTS, PROXY_FAULTS, IdempotenceChaos
-from tests.support.idempotence_ledger import Lane, LedgerFile, Verdict
-from tests.support.idempotence_worker import TOPICS
-from tests.support.reader import ReadRecord
+from tests.support.chaos import idempotence_chaos
+from tests.support.chaos.idempotence_chaos import FAULTS, LEAST_PROXY_FAULTS, PROXY_FAULTS, IdempotenceChaos
+from tests.support.chaos.idempotence_ledger import Lane, LedgerFile, Verdict
+from tests.support.chaos.idempotence_worker import TOPICS
+from tests.support.kafka.reader import ReadRecord
 
 RECORDS = 3000
 GOOD = Verdict(acknowledged=5000, seen=5000)

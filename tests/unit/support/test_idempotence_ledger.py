@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproducer import DeliveryTimeoutError, Outcome, RecordMetadata, RecordTooLargeError
-from tests.support.idempotence_ledger import Checker, Lane, LedgerFile, Result, Verdict, read_ledgers
+from tests.support.chaos.idempotence_ledger import Checker, Lane, LedgerFile, Result, Verdict, read_ledgers
 
 #: What the lane of ``history`` wrote: 0 and 1 to partition 0, 2 to partition 1; 3 rejected, 4 unknown.
 RIGHT = {0: [b"a 0 ..", b"a 1 .."], 1: [b"a 2 .."]}

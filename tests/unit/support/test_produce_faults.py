@@ -12,8 +12,8 @@ from kproducer_messages.produce_response import PartitionProduceResponse, TopicP
 from kproducer.protocol.headers import request_header_version, response_header_version
 from kproducer.protocol.registry import ApiKey
 from kproducer.protocol.responses import parse_response
-from tests.support.kafka_proxy import Frame
-from tests.support.produce_faults import ERRORS_AFTER_APPEND, REJECTIONS, ProduceFaults, Rates
+from tests.support.chaos.produce_faults import ERRORS_AFTER_APPEND, REJECTIONS, ProduceFaults, Rates
+from tests.support.kafka.proxy import Frame
 
 CORRELATION_ID = 71
 VERSIONS = range(ProduceRequest.MIN_VERSION, ProduceRequest.MAX_VERSION + 1)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.transaction_ledger import (
+from tests.support.chaos.transaction_ledger import (
     Fate,
     Incarnation,
     Ledger,

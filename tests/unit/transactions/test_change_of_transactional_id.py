@@ -20,7 +20,7 @@ from kproducer.transactions.transaction_requests import Coordinator, Coordinator
 from kproducer.transactions.transaction_state import TransactionState
 from kproducer.types import Node
 from tests.fakebroker.transaction_coordinator import NO_PRODUCER
-from tests.support.transaction_kit import Kit
+from tests.support.units.transaction_kit import Kit
 
 _S = TransactionState
 FIND, INIT = 10, 22

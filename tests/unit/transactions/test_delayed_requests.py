@@ -14,7 +14,7 @@ from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, Offse
 from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import TransactionState
 from kproducer.types import TopicPartition
-from tests.support.transaction_kit import Kit
+from tests.support.units.transaction_kit import Kit
 
 _S = TransactionState
 TP = TopicPartition("t", 0)

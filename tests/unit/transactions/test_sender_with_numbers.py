@@ -12,8 +12,8 @@ import pytest
 
 from kproducer import AbortTransactionError, DeliveryTimeoutError, Outcome, TransactionAbortedError
 from kproducer.accumulator.producer_batch import ProducerBatch
-from tests.support.scripted_client import SentRequest
-from tests.support.sender_bench import Bench, error_of, initialized_manager
+from tests.support.units.scripted_client import SentRequest
+from tests.support.units.sender_bench import Bench, error_of, initialized_manager
 
 NOT_ENOUGH_REPLICAS = 19
 INVALID_RECORD = 87

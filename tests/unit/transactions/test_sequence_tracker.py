@@ -26,7 +26,7 @@ from kproducer.transactions.sequence_tracker import (
     decide,
 )
 from kproducer.types import TopicPartition
-from tests.support.transaction_kit import Batch, Kit
+from tests.support.units.transaction_kit import Batch, Kit
 
 TP = TopicPartition("t", 0)
 PRODUCER = ProducerIdAndEpoch(7, 0)

@@ -29,7 +29,7 @@ from kproducer.transactions.transaction_state import LEGAL_TRANSITIONS, Transact
 from kproducer.types import TopicPartition
 from tests.fakebroker.group_offsets import Member
 from tests.fakebroker.transaction_coordinator import NO_PRODUCER, State
-from tests.support.transaction_kit import TRANSACTIONAL_ID, Kit
+from tests.support.units.transaction_kit import TRANSACTIONAL_ID, Kit
 
 _S = TransactionState
 TP = TopicPartition("t", 0)

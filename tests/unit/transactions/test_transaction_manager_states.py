@@ -18,7 +18,7 @@ from kproducer.transactions.sequence_tracker import REMEMBERED_MS
 from kproducer.transactions.transaction_state import PendingOperation, TransactionState
 from kproducer.types import TopicPartition
 from tests.fakebroker.transaction_coordinator import NO_PRODUCER, Producer, State
-from tests.support.transaction_kit import TRANSACTIONAL_ID, Kit
+from tests.support.units.transaction_kit import TRANSACTIONAL_ID, Kit
 
 _S = TransactionState
 PARTITIONS = 2

@@ -19,14 +19,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.committed_records import await_no_open_transaction
-from tests.support.exactly_once_job import FAILED
-from tests.support.exactly_once_rows import PARTITIONS, SeenRows, Verdict, text_of_file
-from tests.support.exactly_once_source import AT_LEAST_ONCE_STEPS, BREAKAGE, FOLDER
-from tests.support.live_reader import LiveReader
-from tests.support.reader import iterate_topic
-from tests.support.spark_driver import SparkDriver, spark_home
-from tests.support.step_trap import StepTrap
+from tests.support.kafka.committed_records import await_no_open_transaction
+from tests.support.kafka.live_reader import LiveReader
+from tests.support.kafka.reader import iterate_topic
+from tests.support.spark.driver import SparkDriver, spark_home
+from tests.support.spark.exactly_once_job import FAILED
+from tests.support.spark.exactly_once_rows import PARTITIONS, SeenRows, Verdict, text_of_file
+from tests.support.spark.exactly_once_source import AT_LEAST_ONCE_STEPS, BREAKAGE, FOLDER
+from tests.support.spark.step_trap import StepTrap
 
 FILES_PER_BATCH = 3
 #: Files that wait to be written; enough that the query never waits for long.
@@ -136,7 +136,7 @@ class ExactlyOnceQuery:
         self._drivers.append(
             SparkDriver(
                 name,
-                "tests.support.exactly_once_job",
+                "tests.support.spark.exactly_once_job",
                 [str(self.folder)],
                 self._home,
                 self.folder / f"{name}.log",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, TopicPartition
 
-from tests.support.topics import describe
+from tests.support.kafka.topics import describe
 
 DEFAULT_TIMEOUT_SECONDS = 60.0
 _BATCH_RECORDS = 5000

@@ -1,4 +1,4 @@
-"""Random faults under idempotent producers: ``python -m tests.support.idempotence_chaos --seconds 600``.
+"""Random faults while idempotent producers send: ``make idempotence-chaos``.
 
 Brokers and producers are killed and frozen, leaders move, topics are deleted and made again, producer ids
 expire, limits are lowered, and a proxy loses and forges answers. Then the logs are held against what the
@@ -25,22 +25,22 @@ from pathlib import Path
 from uuid import UUID
 
 from kproducer import build_info
-from tests.support.broker_faults import SETTLE_SECONDS, BrokerFaults
-from tests.support.cluster_changes import (
+from tests.support.chaos.broker_faults import SETTLE_SECONDS, BrokerFaults
+from tests.support.chaos.idempotence_ledger import Checker, Verdict, read_ledgers
+from tests.support.chaos.idempotence_worker import TOPICS, Obeyed, Orders
+from tests.support.chaos.produce_faults import ProduceFaults, Rates
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.cluster_changes import (
     await_topic_id,
     move_leader,
     set_broker_config,
     set_topic_config,
 )
-from tests.support.idempotence_ledger import Checker, Verdict, read_ledgers
-from tests.support.idempotence_worker import TOPICS, Obeyed, Orders
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_proxy import KafkaProxy
-from tests.support.kafka_python_admin import await_no_producers
-from tests.support.maven_artifacts import NEWEST_VERSION
-from tests.support.produce_faults import ProduceFaults, Rates
-from tests.support.reader import iterate_topic
-from tests.support.topics import create_topic, delete_topic, partition_leader
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION
+from tests.support.kafka.proxy import KafkaProxy
+from tests.support.kafka.python_admin import await_no_producers
+from tests.support.kafka.reader import iterate_topic
+from tests.support.kafka.topics import create_topic, delete_topic, partition_leader
 
 BRIEF = "brief"
 REPLICAS = {"triple": 3, "single": 1, BRIEF: 3}
@@ -157,7 +157,7 @@ class IdempotenceChaos:
         name = f"w{self._worker_names}"
         kernel = self._kernels[self._worker_names % len(self._kernels)]
         self._worker_names += 1
-        command = [sys.executable, "-m", "tests.support.idempotence_worker", self._worker_servers]
+        command = [sys.executable, "-m", "tests.support.chaos.idempotence_worker", self._worker_servers]
         seed = self._chance.randrange(2**31)
         with (self._folder / f"{name}.log").open("ab") as log:
             self._workers[name] = subprocess.Popen(

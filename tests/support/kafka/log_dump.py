@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.java_process import run_java
-from tests.support.maven_artifacts import DUMP_TOOL_VERSION
+from tests.support.kafka.java_process import run_java
+from tests.support.kafka.maven_artifacts import DUMP_TOOL_VERSION
 
 _BATCH_LINE = re.compile(
     r"baseOffset: (?P<base>\d+) lastOffset: (?P<last>\d+) count: (?P<count>\d+) "

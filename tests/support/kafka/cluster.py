@@ -19,15 +19,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
-from tests.support.java_process import JavaProcess, run_java
-from tests.support.kafka_properties import (
+from tests.support.kafka.java_process import JavaProcess, run_java
+from tests.support.kafka.log_dump import DumpedBatch, dump_log_files
+from tests.support.kafka.properties import (
     NodeAddress,
     as_text,
     broker_properties,
     uses_kraft,
     zookeeper_properties,
 )
-from tests.support.log_dump import DumpedBatch, dump_log_files
 
 DEFAULT_LIFETIME_SECONDS = 3 * 3600
 START_TIMEOUT_SECONDS = 120
@@ -265,7 +265,7 @@ class KafkaCluster:
 
     def _await_all_in_metadata(self) -> None:
         # A started broker may still be unknown to the controller for a moment; only asking tells.
-        from tests.support.topics import broker_ids
+        from tests.support.kafka.topics import broker_ids
 
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while broker_ids(self.bootstrap_servers) != set(self.nodes):

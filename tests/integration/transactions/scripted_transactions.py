@@ -1,4 +1,4 @@
-"""A producer to be killed: ``python -m tests.support.scripted_transactions SCRIPT SERVERS ID TOPIC GROUP``.
+"""A producer that a test kills; a program with the arguments SCRIPT SERVERS ID TOPIC GROUP.
 
 ``three``: commits the transaction "one" with an offset, aborts "two", commits "three"; each writes to both
 partitions of TOPIC. ``prepare``: writes "handed over", prepares, prints the result, hangs until it is killed.
@@ -72,7 +72,7 @@ def copy(producer: KafkaProducer, topic: str, group: str, servers: str) -> None:
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
     from confluent_kafka import TopicPartition as Place
 
-    from tests.support.committed_records import committed_offset
+    from tests.support.kafka.committed_records import committed_offset
 
     settings = {"bootstrap.servers": servers, "group.id": group, "enable.partition.eof": True}
     consumer = Consumer({**settings, "enable.auto.commit": False, "auto.offset.reset": "earliest"})

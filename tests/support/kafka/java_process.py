@@ -14,10 +14,10 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.maven_artifacts import class_path, java_command
+from tests.support.kafka.maven_artifacts import class_path, java_command
 
 STOP_TIMEOUT_SECONDS = 30
-_BOUNDED_EXEC = Path(__file__).with_name("bounded_exec.py")
+_BOUNDED_EXEC = Path(__file__).parents[1] / "bounded_exec.py"
 
 
 class JavaProcess:

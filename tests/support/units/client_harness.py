@@ -17,9 +17,9 @@ from kproducer.errors import KafkaError
 from kproducer.network.host_resolver import BeginLookup, ResolvedAddress
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Node
-from tests.support.lookups import at_once
 from tests.support.manual_clock import ManualClock
-from tests.support.mock_selector import MockSelector
+from tests.support.units.lookups import at_once
+from tests.support.units.mock_selector import MockSelector
 
 NODES = tuple(Node(i, f"host{i}", 9092) for i in range(3))
 ALL_APIS = {0: (0, 13), 3: (0, 13), 18: (0, 4)}

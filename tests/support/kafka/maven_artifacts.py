@@ -40,7 +40,7 @@ _LOGGING = (("org.slf4j", "slf4j-simple", "1.7.36"), ("ch.qos.reload4j", "reload
 _JSON = ("com.fasterxml.jackson.core", "jackson-databind", "2.16.2")
 _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _RESOLVE_TIMEOUT_SECONDS = 900
-_PROJECT_ROOT = Path(__file__).resolve().parents[2]
+_PROJECT_ROOT = Path(__file__).resolve().parents[3]
 
 
 class KafkaUnavailableError(RuntimeError):

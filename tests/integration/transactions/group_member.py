@@ -1,4 +1,4 @@
-"""A member of a consumer group: ``python -m tests.support.group_member SERVERS TOPIC GROUP``.
+"""A member of a consumer group; a program with the arguments SERVERS TOPIC GROUP.
 
 Joins with kafka-python, which tells its generation (confluent-kafka does not), prints generation and member
 id as JSON when it has been given records, and leaves the group at the end of its standard input. In a process

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import KafkaException
 
-from tests.support.kafka_cluster import KafkaCluster, KafkaNode
-from tests.support.topics import await_in_sync, describe
+from tests.support.kafka.cluster import KafkaCluster, KafkaNode
+from tests.support.kafka.topics import await_in_sync, describe
 
 SETTLE_SECONDS = 180
 

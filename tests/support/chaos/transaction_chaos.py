@@ -1,4 +1,4 @@
-"""Random faults while transactions are made: ``python -m tests.support.transaction_chaos --seconds 600``.
+"""Random faults while producers write transactions: ``make transaction-chaos``.
 
 Producers, brokers and whoever commits for others are killed, stopped and frozen at random. Then a reader of
 committed records is held against the ledgers of the producers. Prints what was done and the verdict; the exit
@@ -23,14 +23,14 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from kproducer import KafkaProducer
-from tests.support.broker_faults import SETTLE_SECONDS, BrokerFaults
-from tests.support.chaos_worker import PARTITIONS, TOPICS, again, position_of
-from tests.support.committed_records import await_no_open_transaction, committed_offset
-from tests.support.kafka_cluster import KafkaCluster, KafkaNode
-from tests.support.maven_artifacts import NEWEST_VERSION
-from tests.support.reader import iterate_topic
-from tests.support.topics import create_topic, partition_leader
-from tests.support.transaction_ledger import Fate, Transaction, Verdict, compare, read_ledgers
+from tests.support.chaos.broker_faults import SETTLE_SECONDS, BrokerFaults
+from tests.support.chaos.transaction_ledger import Fate, Transaction, Verdict, compare, read_ledgers
+from tests.support.chaos.transaction_worker import PARTITIONS, TOPICS, again, position_of
+from tests.support.kafka.cluster import KafkaCluster, KafkaNode
+from tests.support.kafka.committed_records import await_no_open_transaction, committed_offset
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION
+from tests.support.kafka.reader import iterate_topic
+from tests.support.kafka.topics import create_topic, partition_leader
 
 CHAOS_PROPERTIES = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -103,7 +103,7 @@ class TransactionChaos:
     def _spawn(self, name: str) -> None:
         role = "finisher" if name == "finisher" else "worker"
         seed = self._chance.randrange(2**31)
-        command = [sys.executable, "-m", "tests.support.chaos_worker", role, self._servers]
+        command = [sys.executable, "-m", "tests.support.chaos.transaction_worker", role, self._servers]
         with (self._folder / f"{name}.log").open("ab") as log:
             child = subprocess.Popen([*command, str(self._folder), name, str(seed)], stderr=log)
         # Whoever is fenced looks here whether there is a successor.

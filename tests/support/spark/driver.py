@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pyspark
 
-_BOUNDED_EXEC = Path(__file__).with_name("bounded_exec.py")
-_ROOT = Path(__file__).parents[2]
+_BOUNDED_EXEC = Path(__file__).parents[1] / "bounded_exec.py"
+_ROOT = Path(__file__).parents[3]
 #: In the environment of every process: which run it belongs to.
 RUN_NAME = "SPARK_DRIVER_RUN"
 _KILL_SECONDS = 120.0

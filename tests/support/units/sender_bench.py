@@ -25,7 +25,7 @@ from kproducer.transactions.producer_id_and_epoch import ProducerIdAndEpoch
 from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import TransactionState
 from tests.support.manual_clock import ManualClock
-from tests.support.scripted_client import ScriptedClient, SentRequest
+from tests.support.units.scripted_client import ScriptedClient, SentRequest
 
 
 class Bench:

@@ -17,7 +17,7 @@ from kproducer_messages.produce_response import PartitionProduceResponse, TopicP
 
 from kproducer.protocol.headers import request_header_version, response_header_version
 from kproducer.protocol.registry import ApiKey
-from tests.support.kafka_proxy import Frame
+from tests.support.kafka.proxy import Frame
 
 #: NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS, UNKNOWN_TOPIC_OR_PARTITION,
 #: LEADER_NOT_AVAILABLE.

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.support.exactly_once_rows import PARTITIONS, SKIPPED
-from tests.support.exactly_once_source import TrappedSource
-from tests.support.spark_driver import RUN_NAME
+from tests.support.spark.driver import RUN_NAME
+from tests.support.spark.exactly_once_rows import PARTITIONS, SKIPPED
+from tests.support.spark.exactly_once_source import TrappedSource
 
 FAILED = "QUERY FAILED: "
 #: A file for each task, whatever the number of cores that are there: a file costs as much as a task may hold.

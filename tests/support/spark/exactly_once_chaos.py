@@ -1,4 +1,4 @@
-"""A streaming query that is killed at every step: ``python -m tests.support.exactly_once_chaos --kills 30``.
+"""A streaming query whose processes are killed at every step of the protocol: ``make exactly-once-chaos``.
 
 Spark reads files and writes their rows to a topic, exactly once; its driver, executors and Python workers are
 killed at random moments and at named steps of the protocol, while brokers go down and come back. A reader of
@@ -25,12 +25,12 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
-from tests.support.exactly_once_query import ExactlyOnceQuery, Judgement, failures_of
-from tests.support.exactly_once_rows import PARTITIONS
-from tests.support.kafka_cluster import KafkaCluster, KafkaNode
-from tests.support.maven_artifacts import NEWEST_VERSION
-from tests.support.spark_driver import COMMITTER, WORKER, send_signal
-from tests.support.topics import await_in_sync, create_topic, in_sync_count
+from tests.support.kafka.cluster import KafkaCluster, KafkaNode
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION
+from tests.support.kafka.topics import await_in_sync, create_topic, in_sync_count
+from tests.support.spark.driver import COMMITTER, WORKER, send_signal
+from tests.support.spark.exactly_once_query import ExactlyOnceQuery, Judgement, failures_of
+from tests.support.spark.exactly_once_rows import PARTITIONS
 
 CHAOS_PROPERTIES = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tests.support.reader import read_topic
+from tests.support.kafka.reader import read_topic
 
 TIMEOUT_SECONDS = 60.0
 

@@ -41,7 +41,7 @@ def await_no_producers(
 
 
 def _run(command: str, bootstrap_servers: str, **arguments: Any) -> None:
-    script = [sys.executable, "-W", "ignore", "-m", "tests.support.kafka_python_admin"]
+    script = [sys.executable, "-W", "ignore", "-m", "tests.support.kafka.python_admin"]
     done = subprocess.run(
         [*script, command, bootstrap_servers, json.dumps(arguments)],
         stdin=subprocess.DEVNULL,

@@ -27,7 +27,7 @@ from kproducer import (
     TopicPartition,
     TransactionAbortedError,
 )
-from tests.support.transaction_ledger import Fate, Incarnation, Ledger
+from tests.support.chaos.transaction_ledger import Fate, Incarnation, Ledger
 
 TOPICS = ("chaos-a", "chaos-b", "chaos-c")
 PARTITIONS = 3

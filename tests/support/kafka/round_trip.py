@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kproducer import KafkaProducer, RecordMetadata
-from tests.support.reader import ReadRecord, read_topic
-from tests.support.record_samples import SampleRecord
+from tests.support.kafka.reader import ReadRecord, read_topic
+from tests.support.kafka.record_samples import SampleRecord
 
 #: The broker's clock is ours, but the reader sees milliseconds.
 CLOCK_SLACK_MS = 1

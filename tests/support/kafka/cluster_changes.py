@@ -19,8 +19,8 @@ from kproducer_messages import MetadataRequest, MetadataResponse, RequestHeader,
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
 from kproducer.protocol.registry import ApiKey
-from tests.support.kafka_python_admin import place_replicas
-from tests.support.topics import TIMEOUT_SECONDS, describe, partition_leader
+from tests.support.kafka.python_admin import place_replicas
+from tests.support.kafka.topics import TIMEOUT_SECONDS, describe, partition_leader
 
 #: The first version with topic ids; flexible.
 _METADATA_VERSION = 10

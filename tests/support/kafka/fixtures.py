@@ -13,8 +13,8 @@ from typing import NoReturn
 
 import pytest
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.maven_artifacts import (
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.maven_artifacts import (
     DUMP_TOOL_VERSION,
     KAFKA_VERSIONS,
     NEWEST_VERSION,

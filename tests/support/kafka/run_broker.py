@@ -1,4 +1,4 @@
-"""Run Apache Kafka until Ctrl-C: ``python -m tests.support.kafka_broker [VERSION] [--nodes N] [--port P]``.
+"""Run Apache Kafka until Ctrl-C: ``make broker``.
 
 Prints the bootstrap address. Data lies in a temporary folder and goes when the broker does.
 """
@@ -10,8 +10,8 @@ import signal
 import sys
 import threading
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.maven_artifacts import KAFKA_VERSIONS, NEWEST_VERSION, KafkaUnavailableError
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.maven_artifacts import KAFKA_VERSIONS, NEWEST_VERSION, KafkaUnavailableError
 
 LIFETIME_SECONDS = 12 * 3600
 

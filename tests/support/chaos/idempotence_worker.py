@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from kproducer import KafkaError, KafkaProducer, Outcome, RecordMetadata, SendManyResult
-from tests.support.idempotence_ledger import Lane, LedgerFile
+from tests.support.chaos.idempotence_ledger import Lane, LedgerFile
 
 #: Partitions of each topic. ``single`` has one replica; ``brief`` is deleted and made again.
 TOPICS = {"triple": 3, "single": 2, "brief": 2}

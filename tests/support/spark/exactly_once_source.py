@@ -12,8 +12,8 @@ from typing import Any
 
 from kproducer.spark import KafkaProducerDataSource
 from kproducer.spark.writers import stream_writer_class
-from tests.support.divided_commit import COMMIT_REST, DividedCommit
-from tests.support.step_trap import StepTrap
+from tests.support.spark.divided_commit import COMMIT_REST, DividedCommit
+from tests.support.spark.step_trap import StepTrap
 
 #: Of the steps of the protocol, those that the sink which writes at least once has too.
 AT_LEAST_ONCE_STEPS = ("prepared", "commit", "committed")
