@@ -22,11 +22,13 @@ setup: $(VENV)/.installed ## create the virtual environment (.venv) with all dep
 native: setup ## compile the native core in place (only changed files)
 	@$(PY) -W ignore native_build.py
 
-generate: setup ## compile specs/ into generated/
+generate: setup ## compile specs/ into generated/, and tables of the package into the files that repeat them
 	$(PY) -m codegen specs generated/kproducer_messages
+	$(PY) -m codegen.from_tables
 
-generate-check: setup ## fail if generated/ is out of date
+generate-check: setup ## fail if a generated file is out of date
 	$(PY) -m codegen --check specs generated/kproducer_messages
+	$(PY) -m codegen.from_tables --check
 
 lint: setup ## style and import rules
 	$(BIN)/ruff check .

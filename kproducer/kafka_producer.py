@@ -18,7 +18,7 @@ import attrs
 from kproducer.bulk.bulk_calls import BulkCalls
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import KafkaTimeoutError, ProducerClosedError
-from kproducer.errors.method_suggestions import PRODUCER_METHODS, no_such_attribute
+from kproducer.errors.suggestions import PRODUCER_METHODS, no_such_attribute
 from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock, SystemClock

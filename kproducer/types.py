@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from kproducer.errors.foreign_text import printable
+from kproducer.errors import printable
 
 #: The largest ``int32`` and ``int64`` of Kafka's protocol.
 INT32_MAX: Final = 2**31 - 1

@@ -21,7 +21,7 @@ from concurrent.futures import TimeoutError as FuturesTimeoutError
 from typing import TYPE_CHECKING, Any
 
 from kproducer.errors import IllegalStateError, KafkaError
-from kproducer.errors.method_suggestions import FUTURE_METHODS, no_such_attribute
+from kproducer.errors.suggestions import FUTURE_METHODS, no_such_attribute
 from kproducer.kernel import BatchOutcome, Deliveries, RecordFuture, set_future_type
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.guarded_logger import GuardedLogger

@@ -21,7 +21,7 @@ from kproducer.accumulator.future_record_metadata import (
 )
 from kproducer.bulk.record_places import RecordPlaces
 from kproducer.errors import IllegalStateError, KafkaError, SendManyError
-from kproducer.errors.method_suggestions import SEND_MANY_RESULT_METHODS, no_such_attribute
+from kproducer.errors.suggestions import SEND_MANY_RESULT_METHODS, no_such_attribute
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger

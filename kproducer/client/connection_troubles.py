@@ -12,8 +12,10 @@ from collections.abc import Iterable
 
 from kproducer.client.cluster_connection_states import ClusterConnectionStates, ConnectionState
 from kproducer.client.in_flight_requests import InFlightRequests
-from kproducer.errors import KafkaError
-from kproducer.errors.foreign_text import printable
+from kproducer.errors import (
+    KafkaError,
+    printable,
+)
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.log_repeats import LogRepeats
 from kproducer.types import Node

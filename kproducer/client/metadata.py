@@ -26,9 +26,12 @@ from kproducer.client.metadata_snapshot import (
     available_partitions,
     missing_partition,
 )
-from kproducer.errors import BrokerError, KafkaError
+from kproducer.errors import (
+    BrokerError,
+    KafkaError,
+    printable,
+)
 from kproducer.errors.broker_errors import error_for_code
-from kproducer.errors.foreign_text import printable
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import Node, TopicPartition
 

@@ -31,8 +31,8 @@ from kproducer.config.setting import (
     parse_text,
     special,
 )
-from kproducer.config.suggestions import instead_of
 from kproducer.errors import ConfigError
+from kproducer.errors.suggestions import instead_of
 from kproducer.types import INT32_MAX, INT64_MAX
 
 _log = logging.getLogger(__name__)

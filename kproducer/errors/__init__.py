@@ -1,37 +1,37 @@
-"""The exception tree, with one branch for each thing a caller can do about a failure.
+"""All exceptions, with one branch of the tree for each action that a caller can take.
 
     KafkaError
-    |-- ConfigError                  fix the configuration (raised before anything runs)
+    |-- ConfigError                  fix the setting (raised before anything starts)
     |-- SerializationError           fix the record
     |-- InvalidArgumentError         fix the call
-    |-- RecordTooLargeError          make the record smaller, or raise the limit that the message names
+    |-- RecordTooLargeError          make the record smaller, or raise the limit in the message
     |-- IllegalStateError            fix the calling code
     |   `-- ProducerClosedError
-    |-- SendManyError                some records of a send_many() failed; its failures say which
-    |-- BatchRejectedError           send the record again: others in its batch were at fault
-    |-- AbortTransactionError        abort the transaction; the producer can then begin another
-    |-- TransactionAbortedError      the transaction was aborted: none of its records will be read
-    |-- FatalProducerError           close the producer and make a new one
-    |   `-- FencedError              ... and ask who else uses its transactional id
-    |-- LocalProtocolError           we would have written a wrong message; nothing was sent
-    |-- RemoteProtocolError          the peer's bytes make no sense
+    |-- SendManyError                some records of a send_many() failed; see its failures
+    |-- BatchRejectedError           send the record again; another record of its batch was refused
+    |-- AbortTransactionError        abort the transaction, then begin another
+    |-- TransactionAbortedError      the transaction was aborted; consumers do not read its records
+    |-- FatalProducerError           close the producer and create a new one
+    |   `-- FencedError              ... and find what else uses its transactional id
+    |-- LocalProtocolError           a request was not valid; nothing was sent
+    |-- RemoteProtocolError          the peer's response was not valid
     |   `-- IncompleteResponseError  (a RetriableError too)
-    |-- RetriableError               the same call may succeed later
-    |   `-- InvalidMetadataError     ... after a look at fresh metadata
-    |       `-- NetworkError         connection trouble
+    |-- RetriableError               retry: the same call may succeed later
+    |   `-- InvalidMetadataError     ... after a metadata refresh
+    |       `-- NetworkError         a connection failed
     |           |-- DisconnectedError
     |           `-- NoBrokersAvailableError
-    |-- AuthenticationError          wrong credentials; not retriable
-    |-- AuthorizationError           valid credentials, but not allowed; not retriable
-    |-- KafkaTimeoutError            also a builtin TimeoutError; names stage, broker, cause, setting
+    |-- AuthenticationError          fix the credentials; not retriable
+    |-- AuthorizationError           grant the permission; not retriable
+    |-- KafkaTimeoutError            also a built-in TimeoutError; names stage, broker, cause, setting
     |   |-- MetadataTimeoutError
     |   |-- BufferExhaustedError
     |   |-- RequestTimeoutError      (a RetriableError too)
     |   |-- DeliveryTimeoutError
     |   `-- CloseTimeoutError
-    `-- BrokerError                  the broker answered with an error code (kproducer.errors.broker_errors)
+    `-- BrokerError                  a broker's error code (kproducer.errors.broker_errors)
 
-This is the lowest module of the package: it imports nothing of ours.
+This package is the lowest layer: it imports no other package of kproducer.
 Source of the retriable and invalid-metadata flags: Apache Kafka's ``Errors`` table.
 """
 
@@ -40,15 +40,25 @@ from __future__ import annotations
 import enum
 from typing import ClassVar
 
-from kproducer.errors.foreign_text import printable
+
+def printable(text: str) -> str:
+    r"""Escape every character that is not printable, as Python literals do: ``\n``, ``\x1b``, ``\u202e``.
+
+    For text from brokers (messages, host names, racks, the cluster id) in errors and logs. A line break in it
+    would look like another log entry, and a terminal would execute an escape sequence. Spaces and letters of
+    all languages stay; printable text is returned unchanged.
+    """
+    if text.isprintable():
+        return text
+    return "".join([each if each.isprintable() else ascii(each)[1:-1] for each in text])
 
 
 class Outcome(enum.Enum):
     """What is known about a record whose delivery failed.
 
-    ``NOT_SENT``: no byte of it left this process, or it certainly never reached a log.
-    ``REJECTED``: a broker refused it; it is not in the log.
-    ``UNKNOWN``: it may have been written (for instance: the answer got lost).
+    ``NOT_SENT``: it was not sent, or certainly never reached a log.
+    ``REJECTED``: a broker rejected it; it is not in the log.
+    ``UNKNOWN``: it may have been written, for example because the response was lost.
     """
 
     NOT_SENT = "not_sent"
@@ -57,12 +67,12 @@ class Outcome(enum.Enum):
 
 
 class KafkaError(Exception):
-    """Root of every error this package raises.
+    """Base class of every error that this package raises.
 
     Attributes:
-        retriable: whether the same operation may succeed when tried again (class-wide).
-        refreshes_metadata: whether the cause is likely to be stale metadata (class-wide).
-        outcome: for a failed delivery, what is known about the record; ``None`` elsewhere.
+        retriable: whether a retry may succeed; the same for all errors of a class.
+        refreshes_metadata: whether stale metadata is the likely cause; the same for all errors of a class.
+        outcome: for a failed delivery, what is known about the record; otherwise ``None``.
     """
 
     retriable: ClassVar[bool] = False
@@ -70,92 +80,92 @@ class KafkaError(Exception):
     outcome: Outcome | None = None
 
     def with_outcome(self, outcome: Outcome) -> KafkaError:
-        """Note what is known about the record and return this same error."""
+        """Set ``outcome`` and return this error."""
         self.outcome = outcome
         return self
 
 
 class ConfigError(KafkaError, ValueError):
-    """A setting is unknown, out of range, of the wrong type, or contradicts another."""
+    """A setting is unknown, out of range or of the wrong type, or contradicts another setting."""
 
 
 class SerializationError(KafkaError, ValueError):
-    """A key, value or header could not be turned into bytes."""
+    """A key, value or header could not be serialized."""
 
 
 class InvalidArgumentError(KafkaError, ValueError):
-    """A call was made with an argument that makes no sense, such as a negative partition."""
+    """An argument of a call is not valid, for example a negative partition."""
 
 
 class RecordTooLargeError(KafkaError, ValueError):
-    """A record exceeds a size limit: ours (``max_request_size``, ``buffer_memory``) or the broker's."""
+    """A record exceeds a limit of the producer (``max_request_size``, ``buffer_memory``) or of the broker."""
 
 
 class IllegalStateError(KafkaError, RuntimeError):
-    """The call is not legal in the object's present state."""
+    """The call is not allowed in the object's present state."""
 
 
 class ProducerClosedError(IllegalStateError):
-    """The producer was closed before or while the call ran."""
+    """The producer was closed before or during the call."""
 
 
 class BatchRejectedError(KafkaError):
-    """The record itself is fine, but the broker refused its batch because of other records in it."""
+    """The record is valid, but the broker rejected its batch because of another record."""
 
 
 class SendManyError(KafkaError):
-    """Records of one ``send_many`` were not delivered; others may have been.
+    """Some records of a ``send_many`` were not delivered; the others may have been.
 
     Attributes:
         failures: (index, error) of each record that was not delivered, in order.
-        outcome: what is known of all of them; ``None`` where it differs.
+        outcome: what is known about these records; ``None`` if it differs between them.
     """
 
     failures: list[tuple[int, KafkaError]]
 
 
 class AbortTransactionError(KafkaError):
-    """The transaction cannot be committed: abort it, then begin another. ``__cause__`` says why."""
+    """The transaction cannot be committed: abort it, then begin another. ``__cause__`` is the reason."""
 
 
 class TransactionAbortedError(KafkaError):
-    """The transaction was aborted, by its application or by the cluster: none of its records will be read."""
+    """The application or the cluster aborted the transaction; transactional consumers skip its records."""
 
 
 class FatalProducerError(KafkaError):
-    """This producer can do nothing any more: close it. A new one may go on. ``__cause__`` says why."""
+    """The producer can no longer be used: close it and create another. ``__cause__`` is the reason."""
 
 
 class FencedError(FatalProducerError):
-    """Another producer with the same transactional id has taken over, or the cluster took the epoch away."""
+    """Another producer with the same transactional id took over, or the cluster fenced the epoch."""
 
 
 class LocalProtocolError(KafkaError):
-    """We would have sent a message that the protocol forbids; nothing was sent."""
+    """A request would have violated the protocol; nothing was sent."""
 
 
 class RemoteProtocolError(KafkaError):
-    """The peer sent bytes that are no valid answer."""
+    """The peer sent a response that is not valid."""
 
 
 class RetriableError(KafkaError):
-    """The same operation may succeed when tried again."""
+    """The same operation may succeed on a retry."""
 
     retriable = True
 
 
 class InvalidMetadataError(RetriableError):
-    """Our view of the cluster is probably stale: fetch metadata, then try again."""
+    """The cluster metadata is probably stale: refresh it, then retry."""
 
     refreshes_metadata = True
 
 
 class IncompleteResponseError(RemoteProtocolError, RetriableError):
-    """A broker's answer left out a partition that the request asked about."""
+    """A broker's response lacks a partition of the request."""
 
 
 class NetworkError(InvalidMetadataError):
-    """A connection could not be made or was lost."""
+    """A connection could not be opened, or was lost."""
 
 
 class DisconnectedError(NetworkError):
@@ -167,11 +177,11 @@ class NoBrokersAvailableError(NetworkError):
 
 
 class AuthenticationError(KafkaError):
-    """The broker refused the credentials, or the peer's identity could not be verified."""
+    """The broker rejected the credentials, or the identity of the peer could not be verified."""
 
 
 class AuthorizationError(KafkaError):
-    """The authenticated user may not do this."""
+    """The authenticated user is not authorized for this operation."""
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
@@ -183,7 +193,7 @@ class MetadataTimeoutError(KafkaTimeoutError):
 
 
 class BufferExhaustedError(KafkaTimeoutError):
-    """No buffer memory came free within ``max_block_ms`` (see ``buffer_memory``)."""
+    """No buffer memory became available within ``max_block_ms`` (see ``buffer_memory``)."""
 
 
 class RequestTimeoutError(KafkaTimeoutError, RetriableError):
@@ -195,29 +205,23 @@ class DeliveryTimeoutError(KafkaTimeoutError):
 
 
 class CloseTimeoutError(KafkaTimeoutError):
-    """``close(timeout)`` ended with records that were not acknowledged."""
+    """``close(timeout)`` timed out before all records were acknowledged."""
 
 
 class BrokerError(KafkaError):
-    """A broker answered with an error code. One subclass per code: ``kproducer.errors.broker_errors``.
+    """A broker responded with an error code. ``kproducer.errors.broker_errors`` has one subclass per code.
 
     Attributes:
         code: Kafka's numeric error code.
-        name: Kafka's name for it, for instance ``NOT_LEADER_OR_FOLLOWER``.
-        description: our one-sentence explanation (a subclass's docstring), used when the broker sends no
-            text of its own.
-        broker_message: the broker's text as it came, or ``None``. What is not printable is written out in the
-            error's own text.
+        name: Kafka's name of the code, for example ``NOT_LEADER_OR_FOLLOWER``.
+        description: an explanation in one sentence, for the error's text if the broker sends no message.
+        broker_message: the broker's message as received, or ``None``. The error's text has it with characters
+            escaped that are not printable.
     """
 
     code: int = -1
     name: str = "UNKNOWN_SERVER_ERROR"
-    description: str = "The broker met an error it did not expect."
-
-    def __init_subclass__(cls) -> None:
-        # Docstrings are absent under -OO; the inherited description then has to do.
-        if cls.__doc__:
-            cls.description = cls.__doc__
+    description: str = "The broker hit an unexpected error."
 
     def __init__(self, message: str | None = None, context: str | None = None) -> None:
         where = f" [{context}]" if context else ""
@@ -232,7 +236,7 @@ class BrokerError(KafkaError):
 def _rebuild_broker_error(
     error_class: type[BrokerError], args: tuple[object, ...], state: dict[str, object]
 ) -> BrokerError:
-    # The constructor composes its text, so calling it again on unpickling would compose it twice.
+    # The constructor builds the text from its arguments, so it cannot be called with the finished text.
     error = error_class.__new__(error_class, *args)
     error.args = args
     error.__dict__.update(state)

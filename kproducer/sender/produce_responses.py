@@ -29,13 +29,13 @@ from kproducer.errors import (
     KafkaError,
     Outcome,
     RequestTimeoutError,
+    printable,
 )
 from kproducer.errors.broker_errors import (
     MessageTooLargeError,
     OutOfOrderSequenceNumberError,
     error_for_code,
 )
-from kproducer.errors.foreign_text import printable
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.log_repeats import LogRepeats
 from kproducer.sender.metrics import ProducerMetrics

@@ -18,8 +18,8 @@ import attrs
 
 from kproducer.config.producer_config import SETTINGS, ProducerConfig
 from kproducer.config.setting import from_text, shown
-from kproducer.config.suggestions import instead_of
 from kproducer.errors import ConfigError
+from kproducer.errors.suggestions import instead_of
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.exactly_once_options import (
     AT_LEAST_ONCE,

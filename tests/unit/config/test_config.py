@@ -286,7 +286,7 @@ def test_an_unknown_keyword_is_answered_with_the_nearest_right_one(name: str, ne
         ("stats_cb", "metrics()"),
         ("transaction.id", "did you mean transactional.id?"),
         ("ssl.ca.location", "not available yet"),
-        ("zzz", "nothing similar"),
+        ("zzz", "no setting has a similar name"),
     ],
 )
 def test_an_unknown_dotted_name_is_answered_in_dots(name: str, answer: str) -> None:

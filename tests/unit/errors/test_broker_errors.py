@@ -118,3 +118,14 @@ def test_errors_survive_pickling(code: int) -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error)
     assert (str(copy), copy.code, copy.outcome) == (str(error), error.code, errors.Outcome.REJECTED)
+
+
+def test_every_class_can_be_imported_by_its_name_and_says_what_it_means() -> None:
+    for error_class in broker_errors.ERRORS_BY_CODE.values():
+        assert getattr(broker_errors, error_class.__name__) is error_class
+        assert error_class.__module__ == broker_errors.__name__
+        assert error_class.description == error_class.__doc__
+        assert error_class.description.endswith(".")
+    assert broker_errors.ERRORS_BY_CODE[6].__name__ == "NotLeaderOrFollowerError"
+    assert broker_errors.ERRORS_BY_CODE[13].__name__ == "NetworkExceptionError"
+    assert broker_errors.ERRORS_BY_CODE[17].__name__ == "InvalidTopicError"

@@ -8,7 +8,7 @@ import pytest
 
 from kproducer import FutureRecordMetadata, KafkaProducer, SendManyResult, TopicPartition
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
-from kproducer.errors.method_suggestions import (
+from kproducer.errors.suggestions import (
     FUTURE_METHODS,
     PRODUCER_METHODS,
     SEND_MANY_RESULT_METHODS,
@@ -24,7 +24,7 @@ def test_names_that_have_a_hint_do_not_exist() -> None:
 
 def test_methods_of_other_clients_get_a_hint() -> None:
     with KafkaProducer("127.0.0.1:1") as producer:
-        with pytest.raises(AttributeError, match=r"no attribute 'produce': it is called send\(topic"):
+        with pytest.raises(AttributeError, match=r"no attribute 'produce': use send\(topic"):
             producer.produce("t", b"v")  # type: ignore[attr-defined]
         assert not hasattr(producer, "poll")
         with pytest.raises(AttributeError, match=r"no attribute 'sent'$"):

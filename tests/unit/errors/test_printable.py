@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kproducer.errors import printable
 from kproducer.errors.broker_errors import error_for_code
-from kproducer.errors.foreign_text import printable
 from kproducer.types import Node
 
 HOSTILE = "a\r\n2026-01-01 CRITICAL forged\x1b[2J\x1b]0;title\x07\u202egnol\u2028\x85\x00\x9b31m\ud800"

@@ -1,0 +1,133 @@
+"""What an error suggests for a setting or a method that exists only in another Kafka client.
+
+Lists names of confluent-kafka (librdkafka), kafka-python, aiokafka and Java that have another name, or no
+equivalent, here. Never shows a value: the value of a misspelt setting may be a secret.
+Source: the configuration and API references of these clients.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+#: Settings: the other client's name (with ``_`` for ``.``) to ours.
+_OTHER_NAMES = {
+    "acks_required": "acks",
+    "api_version_auto_timeout_ms": "request_timeout_ms",
+    "batch_bytes": "batch_size",
+    "bootstrap_server": "bootstrap_servers",
+    "brokers": "bootstrap_servers",
+    "compression": "compression_type",
+    "compression_codec": "compression_type",
+    "delivery_timeout": "delivery_timeout_ms",
+    "interceptor_classes": "interceptors",
+    "linger": "linger_ms",
+    "max_batch_size": "batch_size",
+    "max_in_flight": "max_in_flight_requests_per_connection",
+    "message_max_bytes": "max_request_size",
+    "message_send_max_retries": "retries",
+    "message_timeout_ms": "delivery_timeout_ms",
+    "metadata_broker_list": "bootstrap_servers",
+    "partitioner_class": "partitioner",
+    "queue_buffering_max_kbytes": "buffer_memory",
+    "queue_buffering_max_ms": "linger_ms",
+    "request_required_acks": "acks",
+    "request_timeout": "request_timeout_ms",
+    "socket_receive_buffer_bytes": "receive_buffer_bytes",
+    "socket_send_buffer_bytes": "send_buffer_bytes",
+    "socket_timeout_ms": "request_timeout_ms",
+    "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
+}
+
+#: Settings that have no equivalent, and what to do instead.
+_NO_COUNTERPART = {
+    "api_version": "the producer negotiates API versions with each broker; remove the setting",
+    "api_version_request": "the producer always negotiates API versions; remove the setting",
+    "batch_num_messages": "batches are limited in bytes; use batch_size",
+    "broker_address_family": "the producer tries all addresses of a host; remove the setting",
+    "broker_version_fallback": "the producer negotiates API versions with each broker; remove the setting",
+    "compression_level": "each codec has its own level; use compression_gzip_level, compression_lz4_level "
+    "or compression_zstd_level",
+    "debug": "use the logging module; the logger is 'kproducer'",
+    "dr_cb": "pass on_delivery to send()",
+    "dr_msg_cb": "pass on_delivery to send()",
+    "error_cb": "the futures of send() and on_delivery report errors",
+    "event_cb": "the futures of send() and on_delivery report errors",
+    "log_cb": "use the logging module; the logger is 'kproducer'",
+    "logger": "use the logging module; the logger is 'kproducer'",
+    "loop": "the futures of send() can be awaited in any event loop; remove the setting",
+    "metric_reporters": "call metrics() and report the values",
+    "on_delivery": "pass on_delivery to send()",
+    "queue_buffering_max_messages": "the queue is limited in bytes; use buffer_memory",
+    "socket_keepalive_enable": "TCP keepalive is always on; remove the setting",
+    "socket_nagle_disable": "TCP_NODELAY is always set; remove the setting",
+    "socket_options": "use send_buffer_bytes and receive_buffer_bytes",
+    "statistics_interval_ms": "call metrics() at any time",
+    "stats_cb": "call metrics() at any time",
+    "sticky_partitioning_linger_ms": "the built-in partitioner switches after batch_size bytes",
+}
+
+
+def instead_of(name: str, spelling: Mapping[str, str]) -> str:
+    """Say what to use instead of an unknown setting.
+
+    Args:
+        name: the name that the user wrote.
+        spelling: the attribute name of every setting, and how to write it: the same, or Kafka's dotted name.
+    """
+    plain = re.sub(r"[.\-\s]", "_", str(name)).lower()
+    if plain in _NO_COUNTERPART:
+        return _NO_COUNTERPART[plain]
+    if plain.startswith(("sasl_", "ssl_")):
+        return "TLS and SASL are not available yet; remove the setting to connect in plain text"
+    nearest = plain if plain in spelling else _OTHER_NAMES.get(plain)
+    if nearest is None:
+        import difflib  # only loaded for an error
+
+        candidates = difflib.get_close_matches(plain, [*spelling, *_OTHER_NAMES], n=1, cutoff=0.6)
+        nearest = _OTHER_NAMES.get(candidates[0], candidates[0]) if candidates else None
+    if nearest is None:
+        return "no setting has a similar name"
+    return f"did you mean {spelling[nearest]}?"
+
+
+PRODUCER_METHODS = {
+    "abort": "close(0) gives up on records that are not acknowledged",
+    "list_topics": "use partitions_for(topic), which returns the partitions of one topic",
+    "partitions": "use partitions_for(topic)",
+    "partitionsFor": "use partitions_for(topic)",
+    "poll": "the producer runs callbacks by itself; remove the call",
+    "produce_batch": "use send_many(topic, values, keys, headers, partitions, timestamps_ms)",
+    "produce": "use send(topic, value, key, headers, partition, timestamp_ms, on_delivery)",
+    "purge": "close(0) gives up on records that are not acknowledged",
+    "send_and_wait": "use 'await producer.send(...)', or 'producer.send(...).result()' without asyncio",
+    "start": "a new producer is already running; remove the call",
+    "stop": "use close()",
+}
+
+FUTURE_METHODS = {
+    "add_both": "use add_done_callback(f), which calls f(future) on success and on failure",
+    "add_callback": "pass on_delivery to send(), or use add_done_callback(f), which calls f(future)",
+    "add_errback": "pass on_delivery to send(), or use add_done_callback(f), which calls f(future)",
+    "failed": "use exception(), which returns the error or None once done() is true",
+    "is_done": "use done()",
+    "succeeded": "use exception(), which returns the error or None once done() is true",
+    "value": "use result()",
+}
+
+SEND_MANY_RESULT_METHODS = {
+    "errors": "use failures(), which returns (index, error) for each record that was not delivered",
+    "failed": "use failed_count, or failures() for the index and the error of each record",
+    "future": "use result[i], the future of record i",
+    "is_done": "use done()",
+    "metadata": "use result[i].result(), the metadata of record i",
+    "succeeded": "use succeeded_count",
+}
+
+
+def no_such_attribute(owner: object, name: str, suggestions: Mapping[str, str]) -> AttributeError:
+    """The error for an attribute that does not exist, with a suggestion if another client has it."""
+    hint = f": {suggestions[name]}" if name in suggestions else ""
+    text = f"{type(owner).__name__!r} object has no attribute {name!r}{hint}"
+    # Python itself suggests similar names, for which it needs the name and the object.
+    return AttributeError(text, name=name, obj=owner)
