@@ -61,8 +61,11 @@ if TYPE_CHECKING:
     from kproducer.kafka_producer import KafkaProducer
     from kproducer.sender.metrics import METRICS
     from kproducer.sending.interceptors import ProducerRecord
-    from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
-    from kproducer.transactions.open_transaction import PreparedTransaction
+    from kproducer.transactions.transaction_arguments import (
+        ConsumerGroupMetadata,
+        OffsetAndMetadata,
+        PreparedTransaction,
+    )
 
 __all__ = [
     "METRICS",
@@ -131,9 +134,9 @@ _LATER = {
     "ProducerRecord": "sending.interceptors",
     "METRICS": "sender.metrics",
     "SendManyResult": "bulk.send_many_result",
-    "ConsumerGroupMetadata": "transactions.consumer_offsets",
-    "OffsetAndMetadata": "transactions.consumer_offsets",
-    "PreparedTransaction": "transactions.open_transaction",
+    "ConsumerGroupMetadata": "transactions.transaction_arguments",
+    "OffsetAndMetadata": "transactions.transaction_arguments",
+    "PreparedTransaction": "transactions.transaction_arguments",
 }
 
 

@@ -72,8 +72,6 @@ class ProducerEngine:
             self.sender = Sender(
                 self.client, self.metadata, self.accumulator, config, clock, transactions=self.transactions
             )
-            if self.transactions is not None:
-                self.transactions.set_wakeup(self.sender.wakeup)
             self.transaction_calls = TransactionCalls(self)
             self._ended = threading.Event()
             self.thread = threading.Thread(
@@ -101,8 +99,8 @@ class ProducerEngine:
 
     def _transaction_manager(self) -> TransactionManager:
         # Here, since not every producer needs them.
+        from kproducer.transactions.coordinator_requests import transaction_version
         from kproducer.transactions.transaction_manager import TransactionManager
-        from kproducer.transactions.transaction_version import transaction_version
 
         config = self.config
         return TransactionManager(

@@ -24,8 +24,11 @@ from kproducer.runtime.guarded_logger import GuardedLogger
 
 if TYPE_CHECKING:
     from kproducer.engine.producer_engine import ProducerEngine
-    from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
-    from kproducer.transactions.open_transaction import PreparedTransaction
+    from kproducer.transactions.transaction_arguments import (
+        ConsumerGroupMetadata,
+        OffsetAndMetadata,
+        PreparedTransaction,
+    )
     from kproducer.transactions.transaction_manager import TransactionManager
     from kproducer.transactions.transaction_state import PendingOperation
     from kproducer.types import TopicPartition
@@ -87,7 +90,7 @@ class TransactionCalls:
             is_complete = accumulator.await_completion(timeout_s * 1000)
         if not is_complete:
             raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")
-        return manager.prepare(accumulator.incomplete_count > 0)
+        return manager.prepare()
 
     def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None) -> None:
         manager, timeout_s = self._check_may_wait("commit_prepared", timeout)

@@ -77,6 +77,7 @@ class Sender:
             from kproducer.transactions.coordinator_link import CoordinatorLink
 
             self._coordinators = CoordinatorLink(transactions, client, clock, config.request_timeout_ms)
+            transactions.connect(self.wakeup, lambda: accumulator.incomplete_count > 0)
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
@@ -263,7 +264,7 @@ class Sender:
             self._accumulator.abort_undrained_batches(given_up.error, given_up.numbered_too)
         for batch in transactions.resolve():
             self._completion.give_up_unsafe(cast("ProducerBatch", batch), now_ms)
-        return coordinators.step(now_ms, self._accumulator.incomplete_count > 0)
+        return coordinators.step(now_ms)
 
     # -- one round -------------------------------------------------------------------------------------
 

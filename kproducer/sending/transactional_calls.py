@@ -12,8 +12,11 @@ from kproducer.engine.transaction_calls import TransactionCalls, transaction_blo
 from kproducer.sending.producer_lifecycle import ProducerLifecycle
 
 if TYPE_CHECKING:
-    from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
-    from kproducer.transactions.open_transaction import PreparedTransaction
+    from kproducer.transactions.transaction_arguments import (
+        ConsumerGroupMetadata,
+        OffsetAndMetadata,
+        PreparedTransaction,
+    )
     from kproducer.types import TopicPartition
 
 

@@ -1,7 +1,8 @@
-"""CommittedOffsets: the dialogue with coordinators of groups about what these have committed.
+"""The tasks of a session that ask brokers about groups and coordinators: CommittedOffsets, CoordinatorLookup.
 
-Asks each coordinator for all its groups at once, and again for those whose coordinator moved, loads, or
-waits for the end of a transaction. Source: KIP-447, KIP-709; Kafka's ``ListConsumerGroupOffsetsHandler``.
+``CommittedOffsets`` asks each coordinator for all its groups at once, and again for groups whose coordinator
+moved, is loading, or waits for the end of a transaction.
+Source: KIP-447, KIP-699, KIP-709; Kafka's ``ListConsumerGroupOffsetsHandler``, ``CoordinatorStrategy``.
 """
 
 from __future__ import annotations
@@ -10,61 +11,66 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kproducer.errors import KafkaError
+from kproducer.errors import BrokerError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
-from kproducer.transactions.consumer_offsets import OffsetAndMetadata
-from kproducer.transactions.coordinator_calls import Attempts, KnownCoordinators
-from kproducer.transactions.dialogue import Addressed
-from kproducer.transactions.offset_fetch import GroupAnswer, OffsetFetch
-from kproducer.transactions.transaction_requests import (
+from kproducer.runtime.clock import NEVER_MS
+from kproducer.transactions.coordinator_link import (
+    Addressed,
+    Attempts,
+    KnownCoordinators,
+    transport_failure,
+)
+from kproducer.transactions.coordinator_requests import (
     Coordinator,
     CoordinatorKind,
     FindCoordinator,
+    OffsetFetch,
+    Reaction,
 )
+from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.types import Node, TopicPartition
 
 if TYPE_CHECKING:
     from kproducer.client.client_request import ClientResponse
     from kproducer.client.exponential_backoff import ExponentialBackoff
 
-#: Of one request.
+#: Groups in one OffsetFetch request.
 _MOST_GROUPS: Final = 100
-#: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
-_MOVED: Final = (15, 16)
-#: UNSTABLE_OFFSET_COMMIT: after the answer to a commit, until its markers are written: some milliseconds.
+#: Coordinators in one FindCoordinator request, which stays below 100 kB with the longest names of the Spark
+#: sink (some 400 bytes).
+_MOST_COORDINATORS: Final = 200
+#: UNSTABLE_OFFSET_COMMIT: between the response to a commit and its markers, which takes milliseconds.
 _UNSTABLE: Final = 88
 _FIRST_UNSTABLE_PAUSE_MS: Final = 10
-#: GROUP_ID_NOT_FOUND: who has never committed anything need not exist.
-_NO_GROUP: Final = 69
 
 _Request = FindCoordinator | OffsetFetch
 
 
 class _Group:
-    """One group on its way to an answer."""
+    """A group without an answer yet."""
 
-    __slots__ = ("attempts", "coordinator", "trouble")
+    __slots__ = ("attempts", "coordinator", "last_failure")
 
     def __init__(self, name: str, backoff: ExponentialBackoff) -> None:
         self.coordinator = Coordinator(CoordinatorKind.GROUP, name)
         self.attempts = Attempts(backoff)
-        self.trouble = ""
+        self.last_failure = ""
 
 
 class CommittedOffsets:
-    """A ``Dialogue``.
+    """A ``CoordinatorTask``: what groups have committed for one partition.
 
     Args:
-        groups: which.
-        topic_partition: the partition that is asked about.
-        known: which brokers coordinate; asked and told.
+        groups: their names.
+        topic_partition: the partition.
+        known: which brokers coordinate.
         backoff: pauses between attempts.
         asks_for_several: whether to try requests for several groups at once.
         stable: whether to wait for transactions that may change an offset.
 
     Attributes:
         positions: what is known so far; ``None``: nothing was committed.
-        errors: groups for which nothing will be known.
+        errors: groups that will get no answer.
         asks_for_several: false once a broker was too old for that.
     """
 
@@ -81,44 +87,38 @@ class CommittedOffsets:
         self._topic_partition = topic_partition
         self._known = known
         self.asks_for_several = asks_for_several
-        #: Without an answer yet, in the order in which they were named.
         self._open = {name: _Group(name, backoff) for name in groups}
-        self._under_way: set[str] = set()
+        self._in_flight: set[str] = set()
         self.positions: dict[str, OffsetAndMetadata | None] = {}
         self.errors: dict[str, KafkaError] = {}
 
     @property
     def has_ended(self) -> bool:
-        """Whether each group has an answer, or an error."""
+        """Whether each group has an answer or an error."""
         return not self._open
 
     @property
     def waits_for(self) -> str:
-        """One of the groups without answer, the one in trouble if there is one; and how many there are."""
+        """A group without answer, preferably one with a failure, and the number of such groups."""
         if not self._open:
             return ""
-        name, group = next(
-            ((name, group) for name, group in self._open.items() if group.trouble),
-            next(iter(self._open.items())),
-        )
+        name, group = max(self._open.items(), key=lambda item: bool(item[1].last_failure))
         node = self._known.get(group.coordinator)
         return (
             f"waiting for the offset of {self._topic_partition} in group {name!r}"
             + (f" from broker {node}" if node is not None else f" from {group.coordinator}")
             + (f" ({len(self._open)} groups are open)" if len(self._open) > 1 else "")
-            + (f"; the last attempt failed with {group.trouble}" if group.trouble else "")
+            + (f"; the last attempt failed with {group.last_failure}" if group.last_failure else "")
         )
-
-    # -- what to ask -----------------------------------------------------------------------------------
 
     def next_requests(self, now_ms: int) -> Sequence[Addressed]:
         """One for each coordinator, and one for each group whose coordinator is not known."""
         requests: list[Addressed] = []
         by_node: dict[Node, list[str]] = defaultdict(list)
         for name, group in self._open.items():
-            if name in self._under_way or group.attempts.not_before_ms > now_ms:
+            if name in self._in_flight or group.attempts.not_before_ms > now_ms:
                 continue
-            self._under_way.add(name)
+            self._in_flight.add(name)
             node = self._known.get(group.coordinator)
             if node is None:
                 requests.append(Addressed(FindCoordinator(group.coordinator), None))
@@ -132,92 +132,145 @@ class CommittedOffsets:
         return requests
 
     def delay_ms(self, now_ms: int) -> int:
-        """Until the first of the groups that have to wait may be asked for again; 0: none has to."""
-        waiting = (g.attempts.not_before_ms for name, g in self._open.items() if name not in self._under_way)
-        return max(1, min(waiting) - now_ms) if len(self._under_way) < len(self._open) else 0
-
-    # -- what came back --------------------------------------------------------------------------------
+        """Until the first of the groups that pause may be asked about again."""
+        pausing = (g.attempts.not_before_ms for name, g in self._open.items() if name not in self._in_flight)
+        return max(1, min(pausing, default=NEVER_MS) - now_ms)
 
     def handle(self, request: _Request, response: ClientResponse, now_ms: int) -> None:
-        """Note the answers; ask again where that may help."""
-        names = self._landed(request)
+        """Note the answers; ask again about groups where that may help."""
+        names = self._completed(request)
         if response.body is None:
-            self._no_answer(request, names, response, now_ms)
+            self._handle_failure(request, names, response, now_ms)
         elif isinstance(request, FindCoordinator):
-            self._looked_up(request, names[0], response, now_ms)
+            answer = request.parse(response.body)
+            if answer.node is not None:
+                self._known.found(request.wanted[0], answer.node)
+            else:
+                error = error_for_code(answer.codes[None], answer.message, f"{request}")
+                self._refused(names[0], request.reaction_to(error.code), error, now_ms)
         else:
-            for name, answer in request.parse(response.body).items():
-                self._answered(name, answer, now_ms)
+            for name, (code, position) in request.parse_groups(response.body).items():
+                reaction = request.reaction_to(code)
+                if reaction is Reaction.DONE:
+                    self.positions[name] = position
+                    del self._open[name]
+                else:
+                    error = error_for_code(code, None, f"group {name!r}, {self._topic_partition}")
+                    self._refused(name, reaction, error, now_ms)
 
     def unreachable(self, request: _Request, now_ms: int) -> None:
-        """Perhaps another broker coordinates by now."""
-        for name in self._landed(request):
-            node = (
-                None
-                if isinstance(request, FindCoordinator)
-                else self._known.get(self._open[name].coordinator)
-            )
-            self._again(name, f"no connection to {node or 'any broker'}", now_ms, moved=True)
+        """Another broker may be the coordinator now."""
+        for name in self._completed(request):
+            is_lookup = isinstance(request, FindCoordinator)
+            node = None if is_lookup else self._known.get(self._open[name].coordinator)
+            self._retry(name, f"no connection to {node or 'any broker'}", now_ms, relocate=True)
 
-    def _landed(self, request: _Request) -> Sequence[str]:
-        names = (request.wanted.key,) if isinstance(request, FindCoordinator) else request.groups
-        self._under_way.difference_update(names)
+    def internal_error(self, bug: Exception) -> None:
+        """The caller of the session gets it."""
+        raise bug
+
+    def _completed(self, request: _Request) -> Sequence[str]:
+        """Note that a request has ended. Returns its groups."""
+        names = [request.wanted[0].key] if isinstance(request, FindCoordinator) else request.groups
+        self._in_flight.difference_update(names)
         return names
 
-    def _no_answer(
+    def _handle_failure(
         self, request: _Request, names: Sequence[str], response: ClientResponse, now_ms: int
     ) -> None:
-        if response.unsupported_version is not None and len(names) > 1:
+        is_too_old = response.unsupported_version is not None
+        if is_too_old and len(names) > 1:
             self.asks_for_several = False
             return
+        failure = transport_failure(request, response)
         for name in names:
-            if response.disconnected and response.authentication_error is None:
-                self._again(name, str(response.error or "a connection that ended"), now_ms, moved=True)
+            if failure.may_retry:
+                self._retry(name, str(failure.error), now_ms, relocate=True)
+            elif is_too_old and isinstance(request, OffsetFetch):
+                error = UnsupportedVersionError(
+                    "brokers before 2.5 cannot tell whether a committed offset is stable, or may still be "
+                    f"changed by an open transaction: {failure.error}"
+                )
+                self._fail(name, error)
             else:
-                self._failed(name, response.authentication_error or _why(request, response))
+                self._fail(name, failure.error)
 
-    def _looked_up(self, request: FindCoordinator, name: str, response: ClientResponse, now_ms: int) -> None:
-        answer = request.parse(response.body)
-        if answer.node is not None:
-            self._known.found(request.wanted, answer.node)
-            return
-        error = error_for_code(answer.codes[None], answer.message, f"{request}")
-        if error.retriable:
-            self._again(name, str(error), now_ms)
+    def _refused(self, name: str, reaction: Reaction, error: BrokerError, now_ms: int) -> None:
+        if reaction in (Reaction.RETRY, Reaction.RELOCATE):
+            first_ms = _FIRST_UNSTABLE_PAUSE_MS if error.code == _UNSTABLE else None
+            self._retry(name, str(error), now_ms, relocate=reaction is Reaction.RELOCATE, first_ms=first_ms)
         else:
-            self._failed(name, error)
+            self._fail(name, error)
 
-    def _answered(self, name: str, answer: GroupAnswer, now_ms: int) -> None:
-        if answer.code in (0, _NO_GROUP):
-            self.positions[name] = answer.position
-            del self._open[name]
-            return
-        error = error_for_code(answer.code, None, f"group {name!r}, {self._topic_partition}")
-        if error.retriable:
-            unstable = answer.code == _UNSTABLE
-            self._again(name, str(error), now_ms, moved=answer.code in _MOVED, unstable=unstable)
-        else:
-            self._failed(name, error)
-
-    def _again(
-        self, name: str, trouble: str, now_ms: int, *, moved: bool = False, unstable: bool = False
+    def _retry(
+        self, name: str, failure: str, now_ms: int, *, relocate: bool, first_ms: int | None = None
     ) -> None:
         group = self._open[name]
-        group.trouble = trouble
-        group.attempts.failed(now_ms, first_ms=_FIRST_UNSTABLE_PAUSE_MS if unstable else None)
-        if moved:
+        group.last_failure = failure
+        group.attempts.failed(now_ms, first_ms=first_ms)
+        if relocate:
             self._known.forget(group.coordinator)
 
-    def _failed(self, name: str, error: KafkaError) -> None:
+    def _fail(self, name: str, error: KafkaError) -> None:
         self.errors[name] = error
         del self._open[name]
 
 
-def _why(request: _Request, response: ClientResponse) -> KafkaError:
-    unsupported = response.unsupported_version
-    if unsupported is not None and isinstance(request, OffsetFetch):
-        return UnsupportedVersionError(
-            "brokers before 2.5 cannot tell whether a committed offset is stable, or may still be changed by "
-            f"an open transaction: {unsupported}"
-        )
-    return unsupported or response.error or KafkaError(f"{request}: no answer, and no reason for it")
+class CoordinatorLookup:
+    """A ``CoordinatorTask``: looks up many coordinators at once, to save round trips.
+
+    Each request is sent once. A coordinator that is not found this way is looked up again by the task that
+    needs it.
+
+    Args:
+        coordinators: all of one kind.
+        known: gets those that are found.
+
+    Attributes:
+        is_unsupported: a broker is too old for look-ups of several coordinators.
+    """
+
+    def __init__(self, coordinators: Sequence[Coordinator], known: KnownCoordinators) -> None:
+        self._known = known
+        self._due = [
+            FindCoordinator(*coordinators[start : start + _MOST_COORDINATORS])
+            for start in range(0, len(coordinators), _MOST_COORDINATORS)
+        ]
+        self._unanswered = list(self._due)
+        self.is_unsupported = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all requests have ended."""
+        return not self._unanswered
+
+    @property
+    def waits_for(self) -> str:
+        """One of the requests without response."""
+        return f"waiting for {self._unanswered[0]}" if self._unanswered else ""
+
+    def next_requests(self, now_ms: int) -> Sequence[Addressed]:
+        """All of them, the first time."""
+        due, self._due = self._due, []
+        return [Addressed(request, None) for request in due]
+
+    def delay_ms(self, now_ms: int) -> int:
+        """No request is held back."""
+        return NEVER_MS
+
+    def handle(self, request: FindCoordinator, response: ClientResponse, now_ms: int) -> None:
+        """Note the brokers that were found."""
+        self._unanswered.remove(request)
+        self.is_unsupported |= response.unsupported_version is not None
+        if response.body is not None:
+            for coordinator, answer in request.parse_all(response.body).items():
+                if answer.node is not None:
+                    self._known.found(coordinator, answer.node)
+
+    def unreachable(self, request: FindCoordinator, now_ms: int) -> None:
+        """The request is not repeated."""
+        self._unanswered.remove(request)
+
+    def internal_error(self, bug: Exception) -> None:
+        """The caller of the session gets it."""
+        raise bug

@@ -1,108 +1,141 @@
-"""CoordinatorSession: ends transactions of other producers, fences them, reads committed offsets.
+"""CoordinatorSession: ends transactions of other producers, fences them, and reads committed offsets.
 
-Blocks its caller and has no thread of its own: while nobody calls it nothing happens. One network client
-carries the requests of many transactional ids and groups, all at once. For whoever coordinates producers in
-other processes: the driver of a distributed write. Knows nothing of who that is.
-Source: KIP-98, KIP-447, KIP-890; Kafka's ``Admin`` (fenceProducers, listConsumerGroupOffsets).
+For a process that coordinates producers in other processes, such as the driver of a distributed write. Calls
+block, and there is no thread: between calls nothing happens. One network client carries the requests for many
+transactional ids and groups at once; each transactional id has a ``TransactionManager``, as in a producer.
+Source: KIP-98, KIP-447, KIP-890; Kafka's ``Admin`` (fenceProducers, listConsumerGroupOffsets) and
+``KafkaAdminClient``, whose loop has a thread. Session, loop and error texts are one file because only the
+session uses them, hence its length.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import attrs
 
 from kproducer.client.exponential_backoff import ExponentialBackoff
+from kproducer.client.metadata import Metadata
+from kproducer.client.new_network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import IllegalStateError, InvalidArgumentError, KafkaError, KafkaTimeoutError
+from kproducer.errors import (
+    AbortTransactionError,
+    AuthorizationError,
+    BrokerError,
+    FatalProducerError,
+    IllegalStateError,
+    InvalidArgumentError,
+    KafkaError,
+    KafkaTimeoutError,
+)
 from kproducer.runtime.arguments import checked_timeout_s
-from kproducer.transactions.committed_offsets import CommittedOffsets
-from kproducer.transactions.consumer_offsets import (
+from kproducer.runtime.clock import NEVER_MS, SystemClock
+from kproducer.transactions.committed_offsets import CommittedOffsets, CoordinatorLookup
+from kproducer.transactions.coordinator_link import CoordinatorLink, CoordinatorTask, KnownCoordinators
+from kproducer.transactions.coordinator_requests import Coordinator, CoordinatorKind, transaction_version
+from kproducer.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
+    PreparedTransaction,
     checked_group,
     checked_offsets,
 )
-from kproducer.transactions.coordinator_calls import KnownCoordinators
-from kproducer.transactions.coordinator_lookup import CoordinatorLookup
-from kproducer.transactions.open_transaction import PreparedTransaction
-from kproducer.transactions.remote_producer import RemoteProducer
-from kproducer.transactions.session_errors import explained, plain
-from kproducer.transactions.session_loop import SessionLoop
-from kproducer.transactions.transaction_requests import Coordinator, CoordinatorKind
-from kproducer.transactions.transaction_state import TransactionState
+from kproducer.transactions.transaction_manager import TransactionManager
+from kproducer.transactions.transaction_state import PendingOperation, TransactionState
 from kproducer.types import TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+#: Requests to coordinators are small, and their order does not matter for different ids.
+_MOST_IN_FLIGHT: Final = 100
+
+_TOPIC_CODE, _GROUP_CODE, _CLUSTER_CODE, _TRANSACTIONAL_ID_CODE = 29, 30, 31, 53
+#: By error code: the permissions and the kind of resource that writes need.
+_NEEDED_TO_WRITE: Final = {
+    _TOPIC_CODE: "Read on the topic",
+    _GROUP_CODE: "Read on the group",
+    _CLUSTER_CODE: "IdempotentWrite on the cluster",
+    _TRANSACTIONAL_ID_CODE: "Write and Describe on the transactional id",
+}
+_NEEDED_TO_READ: Final = {_TOPIC_CODE: "Describe on the topic", _GROUP_CODE: "Describe on the group"}
+
+
+class _Step(NamedTuple):
+    """An operation that a call of the session waits for.
+
+    Attributes:
+        link: sends the manager's requests.
+        manager: of the transactional id.
+        operation: what the manager was asked to do.
+    """
+
+    link: CoordinatorLink
+    manager: TransactionManager
+    operation: PendingOperation
+
 
 class CoordinatorSession:
-    """Requests to coordinators in the name of other producers. Not thread-safe: one thread at a time.
+    """Sends requests to coordinators on behalf of other producers. Not thread-safe: one thread at a time.
 
     Args:
         config: servers, timeouts, backoffs; ``transaction_timeout_ms`` goes into InitProducerId. Its
-            ``transactional_id``, if it has one, is not used.
+            ``transactional_id`` is not used.
 
-    Every call takes ``timeout_s``, in seconds, and comes back about then at the latest. Brokers that are
-    down, coordinators that move, load or are busy are tried again until then; after it, KafkaTimeoutError
-    names the stage, the broker and its last error. The same call again puts right what a timeout left behind.
+    Every call takes ``timeout_s``, in seconds, and returns soon after that at the latest. Until then, brokers
+    that are down and coordinators that moved, are loading or are busy are tried again. The KafkaTimeoutError
+    names the request, the broker and its last error. After a timeout the same call may be repeated.
 
-    Errors of all calls: AuthorizationError names what lacks which permission; AuthenticationError;
-    UnsupportedVersionError, brokers are too old; IllegalStateError, the session is closed.
+    All calls may raise AuthorizationError, which names the missing permission, AuthenticationError,
+    UnsupportedVersionError if brokers are too old, and IllegalStateError if the session is closed.
     """
 
     def __init__(self, config: ProducerConfig) -> None:
         self._config = config
-        self._loop = SessionLoop(config)
+        self._loop = _Loop(config)
         self._known = KnownCoordinators()
-        #: Whom this session has fenced, and stands for since. Where a step failed or timed out there is none.
-        self._producers: dict[str, RemoteProducer] = {}
+        #: The transactional ids that this session has fenced and is the producer of. Ids whose last step
+        #: failed or timed out are removed.
+        self._fenced: dict[str, tuple[CoordinatorLink, TransactionManager]] = {}
         self._backoff = ExponentialBackoff(config.retry_backoff_ms, 2, config.retry_backoff_max_ms, 0.2)
         # Until a broker turns out to be too old for it.
         self._looks_up_several = True
         self._asks_for_several = True
 
     def name_topics(self, topics: Iterable[str]) -> None:
-        """Say which topics offsets will be written for: brokers take none for a topic that does not exist.
+        """Name the topics of later offsets: brokers refuse offsets of topics that do not exist.
 
-        Asks brokers about them with the next call, and those that make topics by themselves make them then.
+        The next call requests their metadata, and brokers with ``auto.create.topics.enable`` create them.
         """
-        self._loop.name_topics(topics)
+        self._loop.metadata.name(topics)
 
     def fence(self, transactional_ids: Iterable[str], timeout_s: float) -> None:
-        """Fence the producers with these ids: what they have open is aborted, and they can do nothing more.
+        """Fence the producers with these ids. Their open transactions are aborted.
 
-        Returns when all of it has been ended wholly: offsets that a transaction had committed are there.
-        From now on this session is the producer of these ids: ``write_offsets``.
+        When it returns, these transactions have ended completely: offsets that were committed are readable.
+        From then on this session is the producer of these ids, see ``write_offsets``.
 
         Raises:
-            KafkaTimeoutError: not all in time. Some may be fenced.
+            KafkaTimeoutError: not all were fenced in time; some may be.
             AuthorizationError: an id lacks Write and Describe. The other ids were fenced.
         """
         ids = list(dict.fromkeys(transactional_ids))
         deadline_ms = self._deadline_ms("fence", timeout_s)
         for each in ids:
-            self._producers.pop(each, None)
-        producers = self._producers_of(ids, deadline_ms)
-        for producer in producers:
-            producer.wait_for(producer.manager.begin_initialize())
-        self._loop.drive(producers, deadline_ms)
-        errors: list[KafkaError] = []
-        for producer in producers:
-            error = self._end_of("fence", producer, timeout_s)
+            self._fenced.pop(each, None)
+        steps = [_Step(*each, each[1].begin_initialize()) for each in self._producers_of(ids, deadline_ms)]
+        results = self._run("fence", steps, deadline_ms, timeout_s)
+        for transactional_id, (link, manager, _), error in zip(ids, steps, results, strict=True):
             if error is None:
-                self._producers[producer.transactional_id] = producer
-            else:
-                errors.append(error)
-        _raise_first(errors)
+                self._fenced[transactional_id] = link, manager
+        _raise_first([error for error in results if error is not None])
 
-    def let_go(self) -> None:
-        """Be the producer of none of the fenced ids any more: nobody has to remember them.
-
-        For who keeps a session for other ids to come. Nothing is told to brokers.
-        """
-        self._producers.clear()
+    def release_fenced_ids(self) -> None:
+        """Stop being the producer of the fenced ids, so that they need not be kept. Sends no request."""
+        self._fenced.clear()
 
     def write_offsets(
         self,
@@ -111,41 +144,42 @@ class CoordinatorSession:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         timeout_s: float,
     ) -> None:
-        """Commit offsets of a group in a transaction of their own, as the producer that ``fence`` made.
+        """Commit offsets of a group in a transaction of their own, with an id that ``fence`` was called for.
 
-        Returns when they are committed. Where an error leaves open whether they are, since the answer to the
-        commit was lost, its text says so; ``fence`` settles it, then they can be read. Any other error says
-        that they are not and will not be.
+        When it returns, they are committed. If the response to the commit was lost, the error says that they
+        may be committed; after another ``fence`` they can be read. Any other error means that they are not
+        and will not be.
 
         Raises:
-            FencedError: the id was fenced by somebody else meanwhile.
-            IllegalStateError: ``fence`` has to be called first: for the first time, or since the last call
-                timed out or ended the producer.
+            FencedError: another producer uses the id.
+            IllegalStateError: ``fence`` has to be called first, or again since the last call failed.
             KafkaTimeoutError: not done in time.
             AuthorizationError: id (Write), group (Read) or topic (Read) lacks a permission.
         """
         group_metadata = checked_group(ConsumerGroupMetadata(group))
         offsets = checked_offsets(offsets)
         deadline_ms = self._deadline_ms("write_offsets", timeout_s)
-        producer = self._producers.pop(transactional_id, None)
-        if producer is None:
+        fenced = self._fenced.pop(transactional_id, None)
+        if fenced is None:
             raise IllegalStateError(f"write_offsets: fence {transactional_id!r} first, with this session")
-        manager = producer.manager
+        manager = fenced[1]
+
+        def run(operation: PendingOperation) -> KafkaError | None:
+            step = _Step(*fenced, operation)
+            return self._run("write_offsets", [step], deadline_ms, timeout_s, f", group {group!r}")[0]
+
         manager.begin_transaction()
-        self._loop.drive([producer.wait_for(manager.send_offsets(offsets, group_metadata))], deadline_ms)
-        error = self._end_of("write_offsets", producer, timeout_s, group)
+        error = run(manager.send_offsets(offsets, group_metadata))
         if error is None:
-            self._loop.drive([producer.wait_for(manager.begin_commit())], deadline_ms)
-            error = self._end_of("write_offsets", producer, timeout_s, group)
+            error = run(manager.begin_commit())
             if error is not None and manager.state is not TransactionState.ABORTABLE_ERROR:
-                # The answer to EndTxn may have been lost before a newer producer took over, for instance.
-                error.args = (f"{error} (the offsets may have been committed all the same)",)
+                # For instance, the response to EndTxn was lost before a newer producer fenced this one.
+                error.args = (f"{error} (the offsets may have been committed nevertheless)",)
         if manager.state is TransactionState.ABORTABLE_ERROR:
-            # Nothing of it is there in any case; this is for the next transaction.
-            self._loop.drive([producer.wait_for(manager.begin_abort())], deadline_ms)
-            producer.acknowledge()
+            # The offsets are not committed in any case; the abort is for the next transaction.
+            run(manager.begin_abort())
         if manager.state is TransactionState.READY:
-            self._producers[transactional_id] = producer
+            self._fenced[transactional_id] = fenced
         if error is not None:
             raise error
 
@@ -157,92 +191,116 @@ class CoordinatorSession:
         *,
         stable: bool = True,
     ) -> dict[str, OffsetAndMetadata | None]:
-        """What each group has committed for one partition; ``None``: nothing.
+        """The offset that each group has committed for one partition; ``None``: none.
 
-        Stable: as long as a transaction that would change it is open, it waits. Else: what is there now.
+        Args:
+            groups: names of the groups.
+            topic_partition: the partition.
+            timeout_s: seconds.
+            stable: wait while an open transaction may still change the offset; else return the present one.
 
         Raises:
-            KafkaTimeoutError: not all in time, for instance since a transaction stays open.
+            KafkaTimeoutError: not all in time, for instance because a transaction stays open.
             AuthorizationError: a group (Describe) or the topic (Describe) lacks a permission.
             UnsupportedVersionError: brokers before 2.5 cannot tell whether offsets are stable.
         """
         names = list(dict.fromkeys(groups))
         deadline_ms = self._deadline_ms("committed_offsets", timeout_s)
         self._look_up(CoordinatorKind.GROUP, names, deadline_ms)
-        dialogue = CommittedOffsets(
+        task = CommittedOffsets(
             names, topic_partition, self._known, self._backoff, self._asks_for_several, stable
         )
-        self._loop.drive([self._loop.link(dialogue)], deadline_ms)
-        self._asks_for_several = dialogue.asks_for_several
+        self._loop.drive([self._loop.link(task)], deadline_ms)
+        self._asks_for_several = task.asks_for_several
         errors = [
-            explained(error, f"offset of {topic_partition} in group {name!r}", reads=True)
-            for name, error in dialogue.errors.items()
+            with_context(error, f"offset of {topic_partition} in group {name!r}", reads=True)
+            for name, error in task.errors.items()
         ]
-        if not dialogue.has_ended:
-            errors.append(self._timeout("committed_offsets", dialogue.waits_for, timeout_s))
+        if not task.has_ended:
+            errors.append(self._timeout("committed_offsets", task.waits_for, timeout_s))
         _raise_first(errors)
-        return {name: dialogue.positions[name] for name in names}
+        return {name: task.positions[name] for name in names}
 
     def end(
         self, prepared: Sequence[PreparedTransaction], commit: bool, timeout_s: float
     ) -> list[KafkaError | None]:
-        """Commit or abort transactions that were handed over, all at once. Harmless when it was done before.
+        """Commit or abort transactions that were handed over, all at once. May safely be repeated.
 
         Returns:
-            For each, in order: ``None``: it is committed (aborted). Else what ``commit_prepared`` of a
-            ``KafkaProducer`` would raise: TransactionAbortedError, it was aborted; FencedError, its epoch is
-            gone; KafkaTimeoutError, not known yet, call it again; AuthorizationError, the id lacks Write or
-            Describe; IllegalStateError, it was to be aborted, and was committed.
+            For each, in order: ``None``: it is committed (aborted). Else the error that ``commit_prepared``
+            of a ``KafkaProducer`` would raise: TransactionAbortedError, it was aborted; FencedError, its
+            epoch is no longer valid; KafkaTimeoutError, not known yet, repeat the call; AuthorizationError,
+            the id lacks Write or Describe; IllegalStateError, it should be aborted and was committed.
         """
         deadline_ms = self._deadline_ms("end", timeout_s)
-        producers = self._producers_of([each.transactional_id for each in prepared], deadline_ms)
-        for producer, each in zip(producers, prepared, strict=True):
-            producer.manager.take_over(each)
-            begin = producer.manager.begin_commit if commit else producer.manager.begin_abort
-            producer.wait_for(begin())
-        self._loop.drive(producers, deadline_ms)
-        return [self._end_of("end", producer, timeout_s) for producer in producers]
+        steps = []
+        ids = [each.transactional_id for each in prepared]
+        for (link, manager), each in zip(self._producers_of(ids, deadline_ms), prepared, strict=True):
+            manager.take_over(each)
+            operation = manager.begin_commit() if commit else manager.begin_abort()
+            steps.append(_Step(link, manager, operation))
+        return self._run("end", steps, deadline_ms, timeout_s)
 
     def close(self) -> None:
-        """End the connections. Idempotent; waits for nothing."""
-        self._loop.close()
+        """Close the connections. Idempotent; does not wait."""
+        self._loop.client.close()
 
     # -- parts of calls --------------------------------------------------------------------------------
 
     def _deadline_ms(self, call: str, timeout_s: float) -> int:
         checked_s = checked_timeout_s(call, timeout_s)
         if checked_s is None:
-            raise InvalidArgumentError(f"{call}: timeout_s must be a number of seconds")
+            raise InvalidArgumentError(f"{call}: timeout_s must be a number of seconds, not None")
         if not self._loop.client.active:
             raise IllegalStateError(f"{call}: the session is closed")
         return self._loop.clock.monotonic_ms() + int(checked_s * 1000)
 
-    def _producers_of(self, transactional_ids: Sequence[str], deadline_ms: int) -> list[RemoteProducer]:
+    def _producers_of(
+        self, transactional_ids: Sequence[str], deadline_ms: int
+    ) -> list[tuple[CoordinatorLink, TransactionManager]]:
+        """A new manager for each id, and the link for its requests."""
         self._look_up(CoordinatorKind.TRANSACTION, transactional_ids, deadline_ms)
-        return [RemoteProducer(each, self._config, self._loop, self._known) for each in transactional_ids]
+        config, producers = self._config, []
+        for transactional_id in transactional_ids:
+            manager = TransactionManager(
+                transactional_id,
+                config.transaction_timeout_ms,
+                config.retry_backoff_ms,
+                config.retry_backoff_max_ms,
+                lambda: transaction_version(self._loop.client.api_versions),
+                known=self._known,
+            )
+            producers.append((self._loop.link(manager), manager))
+        return producers
 
     def _look_up(self, kind: CoordinatorKind, keys: Sequence[str], deadline_ms: int) -> None:
-        """Find the coordinators that are not known, all with one request."""
-        unknown = [key for key in dict.fromkeys(keys) if Coordinator(kind, key) not in self._known]
-        # One alone is looked up by whoever needs it.
+        """Look up the coordinators that are not known, many with one request."""
+        wanted = [Coordinator(kind, key) for key in dict.fromkeys(keys)]
+        unknown = [each for each in wanted if each not in self._known]
+        # A single one is looked up by the task that needs it.
         if len(unknown) > 1 and self._looks_up_several:
-            lookup = CoordinatorLookup(kind, unknown, self._known)
+            lookup = CoordinatorLookup(unknown, self._known)
             self._loop.drive([self._loop.link(lookup)], deadline_ms)
             self._looks_up_several = not lookup.is_unsupported
 
-    def _end_of(
-        self, call: str, producer: RemoteProducer, timeout_s: float, group: str | None = None
-    ) -> KafkaError | None:
-        """How the producer's step has ended; if it has not, that is an error too."""
-        of_group = "" if group is None else f", group {group!r}"
-        of_whom = f"transactional id {producer.transactional_id!r}{of_group}"
-        if not producer.has_ended:
-            return self._timeout(call, f"{of_whom}: {producer.waits_for}", timeout_s)
-        producer.acknowledge()
-        return None if producer.error is None else explained(plain(producer.error), of_whom)
+    def _run(
+        self, call: str, steps: Sequence[_Step], deadline_ms: int, timeout_s: float, of_what: str = ""
+    ) -> list[KafkaError | None]:
+        """Perform the steps. Returns their errors; a step that is not done in time has one too."""
+        self._loop.drive([step.link for step in steps], deadline_ms)
+        errors: list[KafkaError | None] = []
+        for _, manager, operation in steps:
+            subject = f"transactional id {manager.transactional_id!r}{of_what}"
+            if not operation.has_ended:
+                errors.append(self._timeout(call, f"{subject}: {manager.waits_for}", timeout_s))
+                continue
+            manager.acknowledge(operation)
+            error = operation.error
+            errors.append(None if error is None else with_context(unwrap_cause(error), subject))
+        return errors
 
     def _timeout(self, call: str, waits_for: str, timeout_s: float) -> KafkaTimeoutError:
-        details = "; ".join(filter(None, (waits_for, self._loop.troubles)))
+        details = "; ".join(filter(None, (waits_for, self._loop.last_errors())))
         return KafkaTimeoutError(f"{call}: not done within timeout_s={timeout_s} s: {details}")
 
     def __enter__(self) -> Self:
@@ -257,8 +315,105 @@ class CoordinatorSession:
         self.close()
 
 
+class _Brokers(Metadata):
+    """Metadata of brokers, and of the topics that were named."""
+
+    _topics: tuple[str, ...] = ()
+
+    def name(self, topics: Iterable[str]) -> None:
+        """Request these topics too, soon."""
+        with self._lock:
+            known = self._topics
+            self._topics = tuple(dict.fromkeys([*known, *topics]))
+            if self._topics != known:
+                self.request_update("new topics", reset_equivalent_backoff=True)
+
+    def _topics_of_interest(self) -> tuple[str, ...]:
+        return self._topics
+
+
+class _Loop:
+    """The connections of a session, and the loop that performs many tasks at once. Not thread-safe.
+
+    Attributes:
+        metadata, client, clock: the parts.
+    """
+
+    def __init__(self, config: ProducerConfig) -> None:
+        # Sequence numbers limit the requests in flight elsewhere; here are none.
+        config = attrs.evolve(
+            config,
+            client_id=config.client_id or "kproducer-coordinators",
+            transactional_id="",
+            enable_idempotence=False,
+            max_in_flight_requests_per_connection=_MOST_IN_FLIGHT,
+        )
+        self.clock = SystemClock()
+        self._request_timeout_ms = config.request_timeout_ms
+        self.metadata = _Brokers(
+            config.retry_backoff_ms, config.retry_backoff_max_ms, config.metadata_max_age_ms
+        )
+        self.client = new_network_client(config, self.metadata, self.clock)
+
+    def link(self, task: CoordinatorTask) -> CoordinatorLink:
+        """A link for the requests of a task."""
+        return CoordinatorLink(task, self.client, self.clock, self._request_timeout_ms)
+
+    def drive(self, links: Iterable[CoordinatorLink], deadline_ms: int) -> None:
+        """Step until each task has ended, or until the (monotonic) deadline."""
+        now_ms = self.clock.monotonic_ms()
+        # Notices connections that were closed since the last call before anything is sent on them.
+        self.client.poll(0, now_ms)
+        open_links = list(links)
+        while now_ms < deadline_ms:
+            delay_ms = min((link.step(now_ms) for link in open_links), default=NEVER_MS)
+            # Some tasks need no request and end in their step.
+            open_links = [link for link in open_links if not link.task.has_ended]
+            if not open_links:
+                return
+            self.client.poll(min(delay_ms, deadline_ms - now_ms), now_ms)
+            now_ms = self.clock.monotonic_ms()
+            open_links = [link for link in open_links if not link.task.has_ended]
+
+    def last_errors(self) -> str:
+        """The present failures of connections and metadata; empty if there are none."""
+        causes = list(self.client.last_errors())
+        failure: KafkaError | None = self.metadata.last_failure
+        if failure is not None and not causes:
+            causes.append(str(failure))
+        return "; ".join(dict.fromkeys(causes))
+
+
+def unwrap_cause(error: KafkaError) -> KafkaError:
+    """The cause of an error that says what to do with a producer, for callers without a producer."""
+    cause = error.__cause__
+    if isinstance(error, (AbortTransactionError, FatalProducerError)) and isinstance(cause, KafkaError):
+        return cause
+    return error
+
+
+def with_context(error: KafkaError, subject: str, *, reads: bool = False) -> KafkaError:
+    """A copy of the error that names its subject and, for AuthorizationError, the missing permission.
+
+    Args:
+        error: what failed.
+        subject: "transactional id 'x'" or similar.
+        reads: whether offsets were to be read.
+
+    Source: the operations and resources in Kafka's documentation of ACLs.
+    """
+    result = copy.copy(error)
+    result.__cause__ = error.__cause__
+    needed = None
+    if isinstance(error, AuthorizationError) and isinstance(error, BrokerError):
+        needed = (_NEEDED_TO_READ if reads else _NEEDED_TO_WRITE).get(error.code)
+    permission = f": needs the permission {needed}" if needed is not None else ""
+    result.args = (f"{subject}{permission}: {error}",)
+    return result
+
+
 def _raise_first(errors: Sequence[KafkaError]) -> None:
-    """Raise the one that says most: not a timeout if there is another."""
+    """Raise the most specific error: not a timeout if there is another."""
     if errors:
         first = next((error for error in errors if not isinstance(error, KafkaTimeoutError)), errors[0])
         if len(errors) > 1:

@@ -1,8 +1,9 @@
-"""What is known about a batch, as the ends of its attempts are learnt one by one: a small pure state machine.
+"""What is known about a batch after each failed attempt to send it: a small pure state machine.
 
-``Knowledge`` is about the batch, ``AttemptEnd`` about one attempt to send it, and ``TRANSITIONS`` lists every
-pair. UNKNOWN is never taken back: a later refusal says nothing about what an earlier attempt wrote.
-Who decides what to do next is ``SequenceTracker`` (numbered batches) and ``BatchCompletion``.
+``Knowledge`` is about the batch, ``AttemptEnd`` about one attempt that was not acknowledged, and
+``TRANSITIONS`` lists every pair. A batch stays UNKNOWN: a later refusal says nothing about what an earlier
+attempt has written. An acknowledged batch is done and needs no state. ``SequenceTracker`` (numbered batches)
+and ``BatchCompletion`` decide what to do next.
 
 Source: Kafka's ``DelayedProduce`` and ``ReplicaManager`` (which errors can follow an append), Kafka's
 ``ProducerAppendInfo`` (45, 59), ``docs/transactions.md``.
@@ -15,14 +16,14 @@ from typing import Final
 
 from kproducer.errors import BrokerError, KafkaError, Outcome
 
-#: A leader that has appended the batch may answer with one of these. While it waits for replicas, the time
-#: can run out (7), replicas can leave the ISR (20), it can lose the leadership (6) or the partition (3), and
-#: its disk can fail (56). -1 can be anything; 13 is a proxy's word for a connection that it lost.
+#: A leader may return these after it has appended the batch. While it waits for replicas, the request can
+#: time out (7), replicas can leave the ISR (20), the leader can lose the leadership (6) or the partition (3),
+#: and its disk can fail (56). -1 can be anything; proxies return 13 when they have lost a connection.
 _MAYBE_APPENDED_CODES: Final = frozenset({-1, 3, 6, 7, 13, 20, 56})
 _OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 _DUPLICATE_SEQUENCE_NUMBER = 46
 _UNKNOWN_PRODUCER_ID = 59
-#: The meaning of a code that is newer than this one is not known.
+#: The meaning of newer codes is not known.
 _NEWEST_KNOWN_CODE = 133
 
 
@@ -32,11 +33,11 @@ class Knowledge(enum.Enum):
     NEVER_SENT = "no request with it has left this process"
     REJECTED = "every attempt was answered with an error that rules out an append"
     UNKNOWN = "an attempt may have appended it"
-    WRITTEN = "a broker said that it is in the log"
+    WRITTEN = "a broker has recognised it as a duplicate of a batch in the log"
 
     @property
     def outcome(self) -> Outcome | None:
-        """What to tell the application if the batch fails now; ``None``: it has not failed."""
+        """The outcome of its records if the batch fails now; ``None``: it is in the log."""
         return _OUTCOMES[self]
 
 
@@ -49,14 +50,13 @@ _OUTCOMES: Final = {
 
 
 class AttemptEnd(enum.Enum):
-    """How one attempt to send a batch ended."""
+    """How an attempt ended that was not acknowledged."""
 
     NOT_TRANSMITTED = "the request did not leave this process"
-    NO_ANSWER = "the connection or the time ended before the answer"
-    ACKNOWLEDGED = "no error: appended now, or recognised as appended before"
-    DUPLICATE = "46: appended before, at an offset that is no longer known"
-    MAYBE_APPENDED = "an error that a leader can give after the append"
-    REJECTED = "an error that a leader gives instead of the append"
+    NO_ANSWER = "the connection was lost, or the request timed out, before the response"
+    DUPLICATE = "46: appended by an earlier attempt, at an offset that is no longer known"
+    MAYBE_APPENDED = "an error that a leader may return after the append"
+    REJECTED = "an error that a leader returns instead of appending"
     OUT_OF_ORDER = "45: the sequence number is not the one that the leader expects"
     UNKNOWN_PRODUCER_ID = "59: the leader has no state for the producer id"
 
@@ -64,7 +64,6 @@ class AttemptEnd(enum.Enum):
 TRANSITIONS: Final = {
     (Knowledge.NEVER_SENT, AttemptEnd.NOT_TRANSMITTED): Knowledge.NEVER_SENT,
     (Knowledge.NEVER_SENT, AttemptEnd.NO_ANSWER): Knowledge.UNKNOWN,
-    (Knowledge.NEVER_SENT, AttemptEnd.ACKNOWLEDGED): Knowledge.WRITTEN,
     (Knowledge.NEVER_SENT, AttemptEnd.DUPLICATE): Knowledge.WRITTEN,
     (Knowledge.NEVER_SENT, AttemptEnd.MAYBE_APPENDED): Knowledge.UNKNOWN,
     (Knowledge.NEVER_SENT, AttemptEnd.REJECTED): Knowledge.REJECTED,
@@ -72,7 +71,6 @@ TRANSITIONS: Final = {
     (Knowledge.NEVER_SENT, AttemptEnd.UNKNOWN_PRODUCER_ID): Knowledge.REJECTED,
     (Knowledge.REJECTED, AttemptEnd.NOT_TRANSMITTED): Knowledge.REJECTED,
     (Knowledge.REJECTED, AttemptEnd.NO_ANSWER): Knowledge.UNKNOWN,
-    (Knowledge.REJECTED, AttemptEnd.ACKNOWLEDGED): Knowledge.WRITTEN,
     (Knowledge.REJECTED, AttemptEnd.DUPLICATE): Knowledge.WRITTEN,
     (Knowledge.REJECTED, AttemptEnd.MAYBE_APPENDED): Knowledge.UNKNOWN,
     (Knowledge.REJECTED, AttemptEnd.REJECTED): Knowledge.REJECTED,
@@ -80,7 +78,6 @@ TRANSITIONS: Final = {
     (Knowledge.REJECTED, AttemptEnd.UNKNOWN_PRODUCER_ID): Knowledge.REJECTED,
     (Knowledge.UNKNOWN, AttemptEnd.NOT_TRANSMITTED): Knowledge.UNKNOWN,
     (Knowledge.UNKNOWN, AttemptEnd.NO_ANSWER): Knowledge.UNKNOWN,
-    (Knowledge.UNKNOWN, AttemptEnd.ACKNOWLEDGED): Knowledge.WRITTEN,
     (Knowledge.UNKNOWN, AttemptEnd.DUPLICATE): Knowledge.WRITTEN,
     (Knowledge.UNKNOWN, AttemptEnd.MAYBE_APPENDED): Knowledge.UNKNOWN,
     (Knowledge.UNKNOWN, AttemptEnd.REJECTED): Knowledge.UNKNOWN,
@@ -90,15 +87,15 @@ TRANSITIONS: Final = {
 
 
 def knowledge_after(knowledge: Knowledge, end: AttemptEnd) -> Knowledge:
-    """What is known once an attempt has ended. KeyError for a batch that is WRITTEN: it is not sent again."""
+    """What is known after an attempt. Raises KeyError for a WRITTEN batch, which is not sent again."""
     return TRANSITIONS[knowledge, end]
 
 
 def attempt_end(error: KafkaError) -> AttemptEnd:
-    """What the error of an attempt says about an append.
+    """What the error of an attempt says about whether the batch was appended.
 
     Args:
-        error: of the attempt; its ``outcome`` counts where the code that raised it has set one.
+        error: of the attempt. If its ``outcome`` is set, that counts.
     """
     if isinstance(error, BrokerError):
         code = error.code

@@ -1,34 +1,75 @@
-"""PartitionSequences: the sequence numbers of one partition's batches, and which batches are unresolved.
+"""Producer ids and epochs, sequence numbers, and the batches of one partition that have them.
 
-I/O thread only. Knows nothing of errors: ``SequenceTracker`` decides, this class keeps the books.
-Source: Kafka's ``TxnPartitionEntry``; KIP-98, KIP-360.
+Sequence numbers count the records of a producer in one partition, from 0 to 2^31-1 and then from 0 again. So
+one number is "after" another if it is less than half of the circle ahead. Everything here belongs to the I/O
+thread, and nothing knows errors: ``SequenceTracker`` decides, ``PartitionSequences`` keeps the numbers.
+Source: KIP-98, KIP-360; Kafka's ``ProducerIdAndEpoch``, ``TxnPartitionEntry``,
+``DefaultRecordBatch.incrementSequence``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
+from kproducer.kernel.layout import INT16_MAX
 from kproducer.transactions.delivery_knowledge import Knowledge
-from kproducer.transactions.producer_id_and_epoch import (
-    NO_PRODUCER,
-    NO_SEQUENCE,
-    ProducerIdAndEpoch,
-    is_at_or_before,
-    sequence_after,
-)
 from kproducer.types import TopicPartition
+
+#: Sequence numbers are taken modulo this: the one after 2^31-1 is 0.
+SEQUENCE_COUNT: Final = 2**31
+#: The value of an unused sequence field.
+NO_SEQUENCE: Final = -1
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """Brokers tell producers apart by the id, and generations of one producer by the epoch."""
+
+    producer_id: int
+    epoch: int
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the coordinator assigned it; ``NO_PRODUCER`` is not valid."""
+        return self.producer_id >= 0 and self.epoch >= 0
+
+    @property
+    def can_be_raised(self) -> bool:
+        """Whether there is a next epoch; after 32767 a new producer id has to be requested."""
+        return self.is_valid and self.epoch < INT16_MAX
+
+    def raised(self) -> ProducerIdAndEpoch:
+        """The same id with the next epoch. Raises OverflowError after the last one."""
+        if not self.can_be_raised:
+            raise OverflowError(f"{self} has no next epoch")
+        return ProducerIdAndEpoch(self.producer_id, self.epoch + 1)
+
+    def __str__(self) -> str:
+        return f"producer id {self.producer_id} epoch {self.epoch}"
+
+
+NO_PRODUCER: Final = ProducerIdAndEpoch(-1, -1)
+
+
+def sequence_after(sequence: int, record_count: int) -> int:
+    """The sequence number ``record_count`` after ``sequence``; -1 counts as the number before 0."""
+    return (sequence + record_count) % SEQUENCE_COUNT
+
+
+def is_at_or_before(sequence: int, other: int) -> bool:
+    """Whether ``sequence`` is ``other`` or less than half of the circle behind it."""
+    return (other - sequence) % SEQUENCE_COUNT < SEQUENCE_COUNT // 2
 
 
 class SequencedBatch(Protocol):
-    """What a batch has to offer: ``ProducerBatch`` does.
+    """The part of ``ProducerBatch`` that is needed here.
 
     Attributes:
         topic_partition: where it goes.
         record_count: how many sequence numbers it takes.
         producer_id, producer_epoch, base_sequence: what ``set_producer_state`` set last; -1 before.
-        in_flight: a request that carries it is on its way or being answered.
-        knowledge: what the attempts that have ended say about it.
+        in_flight: a request that carries it was sent, and its end is not processed yet.
+        knowledge: what the ended attempts say about it.
     """
 
     @property
@@ -49,23 +90,23 @@ class SequencedBatch(Protocol):
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
     ) -> None:
-        """Write the numbers into the batch's header; called only while it is not in flight."""
+        """Write these into the batch's header; called only while it is not in flight."""
 
 
 class PartitionSequences:
-    """The books of one partition.
+    """The sequence numbers of one partition.
 
     Attributes:
-        producer: whose sequence numbers these are.
-        next_sequence: of the next batch that has none yet.
+        producer: the producer id and epoch that the numbers belong to.
+        next_sequence: for the next batch without a number.
         last_acked_sequence: the highest that a broker has acknowledged; -1 before the first.
-        pending: numbered batches whose outcome is open, in sequence order: at a broker, or waiting to be sent
+        pending: numbered batches whose outcome is open, in sequence order: in flight, or waiting to be sent
             again.
-        gap_end: set when a batch was given up that may or may not be in the log: the sequence behind it. The
-            leader takes the next batch only if the one before was written.
-        restart_from: set when the leader cannot take this sequence number: a batch before it was given up and
-            is certainly not in the log, or the leader has refused it. What is pending from here on needs
-            another epoch. Batches before it are still sent under their numbers.
+        gap_end: the sequence number after a batch that was given up and may or may not be in the log. The
+            leader accepts the next batch only if that one was written. ``None``: there is no such batch.
+        restart_from: the leader cannot accept this sequence number: a batch before it was given up and is
+            certainly not in the log, or the leader has refused it. Pending batches from here on need another
+            epoch; those before it are still sent under their numbers. ``None``: there is no such number.
     """
 
     __slots__ = (
@@ -82,7 +123,7 @@ class PartitionSequences:
         self.begin(NO_PRODUCER)
 
     def begin(self, producer: ProducerIdAndEpoch) -> None:
-        """Count from 0 as this producer."""
+        """Number from 0 for this producer id and epoch."""
         self.producer = producer
         self.next_sequence = 0
         self.last_acked_sequence = NO_SEQUENCE
@@ -97,59 +138,59 @@ class PartitionSequences:
         self.pending.append(batch)
 
     def renumber(self, producer: ProducerIdAndEpoch) -> list[SequencedBatch]:
-        """Count from 0 as this producer, beginning with what is pending. Nothing of it may be in flight.
+        """Number from 0 for this producer id and epoch, pending batches first. None may be in flight.
 
         Returns:
             Batches that must not be sent again, and are no longer pending: those that an earlier attempt may
-            have written, since under other numbers the broker would not recognise them, and those before
-            them, since they would come behind.
+            have written, because a broker would not recognise them under other numbers, and those before
+            them, because they would end up behind.
         """
         pending, self.pending = self.pending, []
         self.begin(producer)
         unsafe_count = 0
-        for place, batch in enumerate(pending, 1):
+        for count, batch in enumerate(pending, 1):
             if batch.knowledge is Knowledge.UNKNOWN:
-                unsafe_count = place
+                unsafe_count = count
         for batch in pending[unsafe_count:]:
             self.assign(batch, is_transactional=False)
         return pending[:unsafe_count]
 
     def acknowledge(self, batch: SequencedBatch) -> None:
-        """A broker has it. Answers may come in any order: only later numbers move the mark."""
+        """A broker has acknowledged the batch. Responses may come in any order."""
         self.forget(batch)
         if not self.is_ours(batch):
             return
         if not self.is_passed(batch):
             self.last_acked_sequence = last_sequence(batch)
-        # The leader has taken a batch behind the gap, so it takes the next numbers too. Whether what was
-        # given up there has been written is another question, and nobody concludes anything about it.
+        # The leader has accepted a batch behind the gap, so it accepts the next numbers too. This says
+        # nothing about whether the batch that left the gap was written.
         if self.gap_end is not None and self._is_acked(sequence_after(self.gap_end, -1)):
             self.gap_end = None
         if self.restart_from is not None and self._is_acked(self.restart_from):
             self.restart_from = None
 
     def note_gap(self, batch: SequencedBatch) -> None:
-        """The batch was given up and may be in the log: what the leader expects next is not known."""
+        """The batch was given up and may be in the log: which number the leader expects is not known."""
         end = sequence_after(batch.base_sequence, batch.record_count)
         if self.gap_end is None or is_at_or_before(self.gap_end, end):
             self.gap_end = end
 
     def note_restart(self, sequence: int) -> None:
-        """From this number on, numbering has to start over."""
+        """Numbering has to start over from this number on."""
         if self.restart_from is None or is_at_or_before(sequence, self.restart_from):
             self.restart_from = sequence
 
     def split(self, batch: SequencedBatch, parts: Sequence[SequencedBatch], is_transactional: bool) -> None:
-        """The parts take the place and, one after the other, the numbers of the whole."""
+        """Replace a pending batch by its parts, which share its numbers."""
         sequence = batch.base_sequence
         for part in parts:
             part.set_producer_state(batch.producer_id, batch.producer_epoch, sequence, is_transactional)
             sequence = sequence_after(sequence, part.record_count)
-        place = self.pending.index(batch)
-        self.pending[place : place + 1] = parts
+        index = self.pending.index(batch)
+        self.pending[index : index + 1] = parts
 
     def forget(self, batch: SequencedBatch) -> None:
-        """Its outcome is known, or does not matter. Does nothing for a batch that is not pending."""
+        """The outcome of the batch is known, or does not matter. A batch that is not pending is ignored."""
         if batch in self.pending:
             self.pending.remove(batch)
 
@@ -158,15 +199,15 @@ class PartitionSequences:
         return not self.pending or self.pending[0] is batch
 
     def is_ours(self, batch: SequencedBatch) -> bool:
-        """Whether it was numbered under the present producer id and epoch."""
+        """Whether the batch was numbered under the present producer id and epoch."""
         return self.producer == (batch.producer_id, batch.producer_epoch)
 
     def is_passed(self, batch: SequencedBatch) -> bool:
-        """Whether this batch, or a later one, was acknowledged: the leader takes this one no more."""
+        """Whether this batch or a later one was acknowledged, so that the leader refuses this one."""
         return self.is_ours(batch) and self._is_acked(last_sequence(batch))
 
     def awaits_restart(self, batch: SequencedBatch) -> bool:
-        """Whether the leader cannot take a pending batch under its present numbers."""
+        """Whether the leader cannot accept a pending batch under its present numbers."""
         return self.restart_from is not None and is_at_or_before(self.restart_from, batch.base_sequence)
 
     def _is_acked(self, sequence: int) -> bool:
@@ -174,10 +215,10 @@ class PartitionSequences:
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether a request carries any of its numbered batches."""
+        """Whether any of the pending batches is in flight."""
         return any(batch.in_flight for batch in self.pending)
 
 
 def last_sequence(batch: SequencedBatch) -> int:
-    """The number of the batch's last record."""
+    """The sequence number of the batch's last record."""
     return sequence_after(batch.base_sequence, batch.record_count - 1)

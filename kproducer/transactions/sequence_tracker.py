@@ -1,14 +1,14 @@
 """SequenceTracker: which batch may be sent, under which number, and what to do when an attempt has failed.
 
-Brokers take the batches of a producer in one partition only in the order of their numbers, and recognise the
-last five of them when they come again. Two rules follow: at most five batches of a partition are unresolved,
-and a batch that is sent again goes alone, before all others. A third one keeps records from being written
-twice: a batch that an earlier attempt may have written keeps its number for good. Only batches that are
-certainly not in the log get another one, together with a new epoch, and only after every request that
-carried the old ones has ended.
+Brokers accept the batches of a producer in one partition in sequence order only, and recognise the last five
+of them when they arrive again. This leads to three rules. At most five batches of a partition are unresolved.
+A batch that is sent again goes alone, before all others. A batch that an earlier attempt may have written
+keeps its number for good, so that no record is written twice: only batches that are certainly not in the log
+get another number, together with a new epoch, after every request that carried the old numbers has ended.
 
-Differs from Kafka (see docs/transactions.md): an idempotent producer raises the epoch of the one partition
-with a gap, the others are not disturbed; what may have been written is never renumbered. I/O thread only.
+Differences from Kafka (see docs/transactions.md): an idempotent producer raises the epoch only of a partition
+with a gap; batches that may have been written are never renumbered.
+I/O thread only.
 Source: KIP-98, KIP-360; Kafka's ``TransactionManager`` (canRetry, handleFailedBatch, maybeResolveSequences)
 and ``RecordAccumulator.shouldStopDrainBatchesForPartition``.
 """
@@ -22,31 +22,32 @@ from typing import Any, Final
 from kproducer.errors import Outcome
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge
-from kproducer.transactions.partition_sequences import PartitionSequences, SequencedBatch
-from kproducer.transactions.producer_id_and_epoch import (
+from kproducer.transactions.partition_sequences import (
     NO_PRODUCER,
     NO_SEQUENCE,
+    PartitionSequences,
     ProducerIdAndEpoch,
+    SequencedBatch,
 )
 from kproducer.types import TopicPartition
 
 _log = GuardedLogger(__name__)
 
-#: Brokers remember so many batches of a producer in each partition (``ProducerStateEntry``).
+#: How many batches of a producer brokers remember in each partition (``ProducerStateEntry``).
 MOST_PENDING_BATCHES: Final = 5
 
-#: A leader is taken to remember the producer for so long after it has acknowledged a batch. It forgets after
-#: ``producer.id.expiration.ms`` (a day unless changed), which no request tells. The price of a short time is
-#: small: after an idle period one batch goes alone.
+#: How long a leader is assumed to remember the producer after it has acknowledged a batch. It forgets after
+#: ``producer.id.expiration.ms`` (a day by default), which no request reveals. A short time costs little:
+#: after an idle period one batch goes alone.
 REMEMBERED_MS: Final = 1000
 
 
 class Verdict(enum.Enum):
-    """What to do with a batch after an attempt; limits of time and tries are not looked at."""
+    """What to do with a batch after an attempt, apart from the limits of time and retries."""
 
     RETRY = "send it again"
-    RESTART = "number it, and what is pending behind it, under a new epoch; then send it again"
-    FAIL = "its records have failed"
+    RESTART = "number it and the pending batches behind it under a new epoch, then send it again"
+    FAIL = "fail its records"
     WRITTEN = "it is in the log, at an offset that is not known"
 
 
@@ -67,18 +68,18 @@ def decide(
         retriable: whether the error says that the same request may succeed later.
         is_first: no earlier batch of the partition is pending.
         is_passed: a later batch was acknowledged.
-        is_transactional: a gap ends the transaction, and nothing is renumbered.
+        is_transactional: a gap aborts the transaction, and nothing is renumbered.
     """
-    if end in (AttemptEnd.ACKNOWLEDGED, AttemptEnd.DUPLICATE):
+    if end is AttemptEnd.DUPLICATE:
         return Verdict.WRITTEN
     if end not in (AttemptEnd.OUT_OF_ORDER, AttemptEnd.UNKNOWN_PRODUCER_ID):
         return Verdict.RETRY if retriable else Verdict.FAIL
     if end is AttemptEnd.OUT_OF_ORDER and not is_first:
-        # The leader waits for the one before it.
+        # The leader waits for the batch before it.
         return Verdict.RETRY
     if is_transactional or is_passed or knowledge is Knowledge.UNKNOWN:
-        # Passed: it would come behind a record that was sent after it. UNKNOWN: the leader may refuse it
-        # because it has written it and remembers later ones only, so under another number it could be
+        # Passed: it would end up behind a record that was sent after it. UNKNOWN: the leader may refuse it
+        # because it has written it and remembers later batches only. Under another number it could be
         # written twice.
         return Verdict.FAIL
     return Verdict.RESTART
@@ -95,43 +96,43 @@ class SequenceTracker:
         self._is_transactional = is_transactional
         self._producer = NO_PRODUCER
         self._partitions: dict[TopicPartition, PartitionSequences] = {}
-        #: When the leader last acknowledged this producer id. A leader without state for an id takes a batch
-        #: with any number as its first: with two on their way the later one might become the first
-        #: (KAFKA-14359). With state, be it of an earlier epoch, it takes them in order only.
+        #: When the leader last acknowledged this producer id. A leader without state for an id accepts a
+        #: batch with any number as its first: of two batches in flight, the later one could become the first
+        #: (KAFKA-14359). With state, even of an earlier epoch, it accepts them in order only.
         self._acknowledged_ms: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, Any] = {}
         self._latest_topic_ids: Mapping[str, Any] = self._topic_ids
-        #: Partitions with a gap, or a restart to come: empty as long as all is well.
+        #: Partitions with a gap or a pending restart; usually empty.
         self._gapped: set[TopicPartition] = set()
-        #: An epoch has come to its end: a new producer id has to be requested.
+        #: The epochs of a partition are used up: a new producer id has to be requested.
         self.needs_new_id = False
 
     @property
     def producer(self) -> ProducerIdAndEpoch:
-        """What the coordinator gave last."""
+        """What the coordinator has assigned last."""
         return self._producer
 
     def set_producer(self, producer: ProducerIdAndEpoch) -> None:
-        """Write as this producer from now on; in a partition with batches pending, when these are done."""
+        """Use this producer id and epoch from now on; where batches are pending, once they are resolved."""
         if producer.producer_id != self._producer.producer_id:
             self._acknowledged_ms.clear()
         self._producer = producer
         self.needs_new_id = False
 
     def reset(self, producer: ProducerIdAndEpoch) -> None:
-        """As ``set_producer``, and every count begins at 0: a transaction has ended, nothing is pending."""
+        """As ``set_producer``, and number from 0 everywhere: a transaction has ended, nothing is pending."""
         self.set_producer(producer)
         self._partitions.clear()
         self._gapped.clear()
 
     def note_topic_ids(self, topic_ids: Mapping[str, Any]) -> None:
-        """What metadata knows now. A topic with another id is a new one: no leader has state for us."""
+        """The topic ids in the newest metadata. Leaders of a recreated topic do not know the producer."""
         if topic_ids is self._latest_topic_ids:
             return
         self._latest_topic_ids = topic_ids
         known = self._topic_ids
         recreated = {topic for topic, topic_id in topic_ids.items() if known.get(topic, topic_id) != topic_id}
-        # A topic that is missing for a while keeps the id that it had.
+        # A topic that is missing for a while keeps its id.
         known.update(topic_ids)
         if recreated:
             for topic_partition in [tp for tp in self._acknowledged_ms if tp.topic in recreated]:
@@ -158,7 +159,7 @@ class SequenceTracker:
         return acknowledged_ms is not None and now_ms - acknowledged_ms < REMEMBERED_MS
 
     def drained(self, batch: SequencedBatch) -> None:
-        """It goes out now: number it, if that was not done before."""
+        """The batch goes into a request now: number it, if it has no number yet."""
         if batch.base_sequence != NO_SEQUENCE:
             return
         partition = self._partitions.get(batch.topic_partition)
@@ -169,16 +170,16 @@ class SequenceTracker:
         partition.assign(batch, self._is_transactional)
 
     def _is_stale(self, partition: PartitionSequences) -> bool:
-        """Whether the partition still counts as an earlier producer."""
+        """Whether the partition still uses an earlier producer id or epoch."""
         if self._is_transactional:
             return partition.producer != self._producer
-        # Its epoch may have been raised for this partition alone.
+        # The epoch may have been raised for this partition only.
         return partition.producer.producer_id != self._producer.producer_id
 
     # -- after it was sent -----------------------------------------------------------------------------
 
     def succeeded(self, batch: SequencedBatch, now_ms: int) -> None:
-        """A broker has it."""
+        """A broker has acknowledged the batch."""
         partition = self._partition_of(batch)
         if partition is None:
             return
@@ -191,7 +192,7 @@ class SequenceTracker:
     def verdict(self, batch: SequencedBatch, end: AttemptEnd, retriable: bool) -> Verdict:
         """What to do after a failed attempt; ``batch.knowledge`` includes it already.
 
-        RESTART is noted here; to the caller it means RETRY.
+        RESTART is processed here and returned as RETRY.
         """
         partition = self._partition_of(batch)
         if partition is None:
@@ -211,11 +212,11 @@ class SequenceTracker:
         return Verdict.RETRY
 
     def failed(self, batch: SequencedBatch, outcome: Outcome | None) -> None:
-        """It is given up, and no request carries it any more.
+        """The batch is given up and no longer in flight.
 
         Args:
-            batch: numbered, or not: then nothing happens.
-            outcome: whether it may be in the log all the same.
+            batch: ignored if it has no number.
+            outcome: whether it may be in the log nevertheless.
         """
         partition = self._partition_of(batch)
         if partition is None:
@@ -230,12 +231,12 @@ class SequenceTracker:
             self._gapped.add(batch.topic_partition)
 
     def expired(self, batch: SequencedBatch, outcome: Outcome | None) -> None:
-        """Its time is over. While it is in flight it stays pending: the end of its request decides."""
+        """The batch has timed out. In flight, it stays pending: the end of its request decides."""
         if not batch.in_flight:
             self.failed(batch, outcome)
 
     def split(self, batch: SequencedBatch, parts: Sequence[SequencedBatch]) -> None:
-        """It was too large, and its records go out in parts."""
+        """The batch was too large and is replaced by its parts."""
         partition = self._partition_of(batch)
         if partition is None:
             return
@@ -253,7 +254,7 @@ class SequenceTracker:
 
     @property
     def has_pending(self) -> bool:
-        """Whether any numbered batch is unresolved, those included whose records were given up."""
+        """Whether any numbered batch is unresolved, including those whose records were given up."""
         return any(partition.pending for partition in self._partitions.values())
 
     @property
@@ -262,11 +263,11 @@ class SequenceTracker:
         return bool(self._gapped)
 
     def resolve(self) -> list[SequencedBatch]:
-        """Restart the numbering where that is possible now. Each round of the sender's loop.
+        """Restart the numbering where that is possible now; called in each round of the sender's loop.
 
         Returns:
-            Batches that have to be failed with what is known of them: they, or later ones, may have been
-            written, and the leader cannot take them under their numbers any more.
+            Batches that have to be failed with the outcome that is known: they or later ones may have been
+            written, and the leader cannot accept them under their numbers any more.
         """
         unsafe: list[SequencedBatch] = []
         for topic_partition in tuple(self._gapped):
@@ -291,7 +292,7 @@ class SequenceTracker:
     ) -> list[SequencedBatch]:
         pending = partition.pending
         if pending and not partition.awaits_restart(pending[0]):
-            # The leader can still take it, or recognise it, under its number.
+            # The leader can still accept or recognise it under its number.
             return []
         if partition.is_in_flight:
             return []
@@ -305,8 +306,8 @@ class SequenceTracker:
             return []
         unsafe = partition.renumber(producer)
         _log.info(
-            "%s: sequence numbers start over as %s; %d batches are numbered again, %d cannot be sent again"
-            " safely and fail",
+            "%s: sequence numbers restart with %s; %d batches are renumbered, %d fail because they cannot be"
+            " sent again safely",
             topic_partition,
             producer,
             len(partition.pending),

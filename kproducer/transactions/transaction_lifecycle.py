@@ -1,7 +1,8 @@
-"""TransactionLifecycle: the state, how it changes, and what each change means for those who wait.
+"""TransactionLifecycle: the state of one producer, how it changes, and what each change means for callers.
 
-The only place that sets the state. Guarded by the manager's lock. Knows no requests and no batches.
-Source: Kafka's ``TransactionManager`` (transitionTo, transitionToAbortableError, transitionToFatalError).
+The only place that sets the state. Guarded by the lock of ``TransactionManager``. Knows neither requests nor
+batches. Source: Kafka's ``TransactionManager`` (transitionTo, transitionToAbortableError,
+transitionToFatalError).
 """
 
 from __future__ import annotations
@@ -20,15 +21,12 @@ from kproducer.errors import (
     TransactionAbortedError,
 )
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.transactions.open_transaction import (
-    OpenTransaction,
-    PreparedTransaction,
-    checked_prepared,
-)
-from kproducer.transactions.producer_id_and_epoch import ProducerIdAndEpoch
+from kproducer.transactions.partition_sequences import ProducerIdAndEpoch
 from kproducer.transactions.sequence_tracker import SequenceTracker
+from kproducer.transactions.transaction_arguments import PreparedTransaction, checked_prepared
 from kproducer.transactions.transaction_state import (
     LEGAL_TRANSITIONS,
+    OpenTransaction,
     PendingOperation,
     TransactionState,
 )
@@ -36,19 +34,19 @@ from kproducer.transactions.transaction_state import (
 _log = GuardedLogger(__name__)
 _S = TransactionState
 
-#: States in which batches in the queues may stay there, unless an initialization was refused.
+#: States in which queued batches stay queued, unless an initialization was refused.
 _WAITING = frozenset(_S) - {_S.ABORTABLE_ERROR, _S.ABORTING, _S.FATAL_ERROR}
 
-#: States in which nothing of a transaction is up to this producer.
+#: States in which this producer has no transaction to end.
 _WITHOUT_TRANSACTION = frozenset({_S.UNINITIALIZED, _S.READY, _S.PREPARED})
 
 
 class GivenUp(NamedTuple):
-    """Batches in the queues are to be failed.
+    """Queued batches have to be failed.
 
     Attributes:
-        error: with this.
-        numbered_too: also those that were sent before and wait to be sent again; else those never sent only.
+        error: the error for them.
+        numbered_too: also those that were sent before and wait to be sent again; else only those never sent.
     """
 
     error: KafkaError
@@ -59,17 +57,19 @@ class TransactionLifecycle:
     """State of the producer and of its transaction.
 
     Args:
-        transactional_id: None for a producer that is idempotent only.
+        transactional_id: ``None`` for a producer that is idempotent only.
 
     Attributes:
         transactional_id: the present one.
         state: see ``transaction_state``.
         cause: why the state is an error, or why the last initialization was refused.
-        operation: what a caller waits for, kept until the caller has seen how it ended.
-        transaction: the open transaction; None outside.
-        sequences: numbers of the batches.
-        can_raise_epoch: the coordinator gives the next epoch to whoever has this one (KIP-360).
-        gate: told whether records may be sent without asking: before they may not, after they may.
+        operation: what a caller waits for; kept until the caller has seen how it ended.
+        transaction: the open transaction, if there is one.
+        sequences: the sequence numbers; used by the I/O thread only.
+        can_raise_epoch: whether the coordinator assigns the next epoch to the producer that has this one
+            (KIP-360).
+        gate: told whether records may be sent without ``check_send``: false just before they may not, true
+            just after they may.
     """
 
     def __init__(self, transactional_id: str | None) -> None:
@@ -83,9 +83,11 @@ class TransactionLifecycle:
         self.gate: Callable[[bool], None] | None = None
 
     def move_to(self, state: TransactionState) -> None:
-        """Go to another state. Raises IllegalStateError for a way that is not in the table."""
+        """Change the state. Raises IllegalStateError for a transition that is not legal."""
         if state not in LEGAL_TRANSITIONS[self.state]:
-            raise IllegalStateError(f"a producer that is {self.state.value} cannot be {state.value} next")
+            raise IllegalStateError(
+                f"producer {self.transactional_id!r} is {self.state.value} and cannot become {state.value}"
+            )
         _log.debug("Producer %s: %s -> %s", self.transactional_id, self.state.name, state.name)
         self._enter(state)
 
@@ -100,15 +102,14 @@ class TransactionLifecycle:
     # -- for callers -----------------------------------------------------------------------------------
 
     def start(self, name: str) -> PendingOperation | None:
-        """Begin a step that somebody waits for.
+        """Check whether a step may begin.
 
         Returns:
-            None: go on, and once the state allows the step, replace ``operation``. Else the one of that name
-            that was begun before and not seen to the end, for instance because of a timeout: the caller waits
-            for that.
+            The operation of this name if the last call timed out: the caller waits for that one. ``None``: a
+            new operation may begin if the state allows it.
 
         Raises:
-            IllegalStateError: another step is not done yet.
+            IllegalStateError: another operation is not done yet.
         """
         earlier = self.operation
         if earlier is not None and earlier.name == name:
@@ -119,34 +120,33 @@ class TransactionLifecycle:
             )
         return None
 
-    def refuse_call(self, name: str, instead: str) -> NoReturn:
-        """Raise what fits the state for a call that this state does not allow.
+    def refuse_call(self, name: str, remedy: str) -> NoReturn:
+        """Raise the error for a call that the state does not allow.
 
         Raises:
             FatalProducerError: nothing is allowed any more.
-            AbortTransactionError: only an abort is.
-            IllegalStateError: the call came at a wrong time; nothing has changed.
+            AbortTransactionError: only an abort is allowed.
+            IllegalStateError: the call came at the wrong time; nothing has changed.
         """
         if self.state is _S.FATAL_ERROR:
             raise self.fatal_error()
         if self.state is _S.ABORTABLE_ERROR:
             raise self.abort_error()
         cause = "" if self.cause is None else f" ({self.cause})"
-        raise IllegalStateError(
-            f"{name}: the producer is {self.state.value}{cause}; {instead}"
-        ) from self.cause
+        error = IllegalStateError(f"{name}: the producer is {self.state.value}{cause}; {remedy}")
+        raise error from self.cause
 
     def fatal_error(self) -> FatalProducerError:
-        """The error that every call gets from now on."""
+        """The error that every call gets after FATAL_ERROR was entered."""
         is_fenced = isinstance(self.cause, FencedError)
         error = (FencedError if is_fenced else FatalProducerError)(
-            f"the producer can do nothing any more, close it: {self.cause}"
+            f"the producer has failed and cannot be used any more, close it: {self.cause}"
         )
         error.__cause__ = self.cause
         return error
 
     def abort_error(self) -> AbortTransactionError:
-        """The error that every call but an abort gets."""
+        """The error that every call but an abort gets in ABORTABLE_ERROR."""
         error = AbortTransactionError(f"the transaction can only be aborted: {self.cause}")
         error.__cause__ = self.cause
         return error
@@ -159,9 +159,9 @@ class TransactionLifecycle:
             self.refuse_call(name, "commit or abort the transaction, or prepare and hand it over, first")
         if self.state is not _S.UNINITIALIZED:
             self.move_to(_S.UNINITIALIZED)
-        _log.debug("Producer %s goes on as %s", self.transactional_id, transactional_id)
+        _log.debug("Producer %s continues as %s", self.transactional_id, transactional_id)
         self.transactional_id = transactional_id
-        # The sequences stay as they are until the next initialization: they belong to the I/O thread.
+        # The sequence numbers belong to the I/O thread. The next initialization resets them.
         self.cause = self.transaction = self.operation = None
         self.can_raise_epoch = False
 
@@ -173,11 +173,11 @@ class TransactionLifecycle:
         if transaction is None or self.state is not _S.IN_TRANSACTION:
             self.refuse_call("prepare", "begin a transaction first")
         if has_incomplete or transaction.new_partitions or transaction.offsets:
-            raise IllegalStateError("prepare: flush first; something is not written yet")
+            raise IllegalStateError("prepare: some records or offsets are not written yet; flush first")
         self.move_to(_S.PREPARED)
         assert self.transactional_id is not None
         is_empty = not transaction.may_have_started
-        # Others may send EndTxn as well, and nobody here knows whether theirs were answered.
+        # Other processes may send EndTxn, and this one does not learn whether it was answered.
         transaction.must_raise_epoch |= transaction.version < 2 and not is_empty
         return PreparedTransaction(
             self.transactional_id, *self.sequences.producer, transaction.version, is_empty
@@ -188,7 +188,7 @@ class TransactionLifecycle:
         checked_prepared(prepared)
         if prepared.transactional_id != self.transactional_id:
             raise InvalidArgumentError(
-                f"{prepared} is of another transactional id than {self.transactional_id!r}"
+                f"{prepared} has another transactional id than this producer, {self.transactional_id!r}"
             )
         producer = ProducerIdAndEpoch(prepared.producer_id, prepared.epoch)
         if (
@@ -197,27 +197,31 @@ class TransactionLifecycle:
             and self.sequences.producer == producer
             and self.state in (_S.PREPARED, _S.COMMITTING, _S.ABORTING)
         ):
-            # The call that took it over has timed out, or was interrupted, and is made again.
+            # The call that took it over has timed out or was interrupted, and is repeated.
             return
         if self.state is not _S.UNINITIALIZED:
-            self.refuse_call("take_over", "take a producer that was not initialized")
+            self.refuse_call("take_over", "use a producer that was not initialized")
         self.operation = None
         self.move_to(_S.PREPARED)
-        self.transaction = OpenTransaction(prepared.transaction_version, is_taken_over=True)
-        if prepared.is_empty:
-            self.transaction.has_started = self.transaction.may_have_started = False
+        self.transaction = OpenTransaction(
+            prepared.transaction_version,
+            is_taken_over=True,
+            has_started=not prepared.is_empty,
+            may_have_started=not prepared.is_empty,
+        )
         self.sequences.reset(producer)
 
     # -- for batches -----------------------------------------------------------------------------------
 
     @property
     def may_wait(self) -> bool:
-        """Whether ``give_up`` would say None. A look without the lock."""
+        """Whether ``give_up`` would return ``None``; needs no lock."""
         return self.state in _WAITING and self.cause is None
 
     def give_up(self) -> GivenUp | None:
-        """What is to happen now to batches that wait in the queues; None: they may wait on."""
-        # The next epoch refuses what may still be under way; protocol 1 has to find out what was written.
+        """Which queued batches have to be failed now; ``None``: none."""
+        # In version 2, the next epoch fences requests that are still on their way. In version 1, the outcome
+        # of each batch has to be found out.
         numbered_too = self.transaction is not None and self.transaction.version >= 2
         if self.state is _S.FATAL_ERROR:
             return GivenUp(self.fatal_error(), True)
@@ -226,15 +230,15 @@ class TransactionLifecycle:
         if self.state is _S.ABORTING:
             return GivenUp(TransactionAbortedError("the transaction is being aborted"), numbered_too)
         if self.transactional_id is None and self.state is _S.UNINITIALIZED and self.cause is not None:
-            # Once: records that come later have another try.
+            # Only once: records that are sent later cause another attempt.
             refusal, self.cause = self.cause, None
             return GivenUp(refusal, False)
         return None
 
-    # -- endings ---------------------------------------------------------------------------------------
+    # -- ends of steps ---------------------------------------------------------------------------------
 
     def initialized(self, producer: ProducerIdAndEpoch) -> None:
-        """The coordinator gave us an id."""
+        """The coordinator has assigned a producer id and epoch."""
         self.cause = None
         if self.transactional_id is None:
             self.sequences.set_producer(producer)
@@ -244,17 +248,17 @@ class TransactionLifecycle:
         self._succeed()
 
     def not_initialized(self, error: KafkaError) -> None:
-        """Refused, or given up; it may be tried again."""
+        """The initialization was refused, or a taken-over transaction cannot be ended; it may be retried."""
         self.cause = error
         self.move_to(_S.UNINITIALIZED)
         self._fail(error)
         self.transaction = None
 
     def transaction_over(self, producer: ProducerIdAndEpoch) -> None:
-        """Committed or aborted.
+        """The transaction is committed or aborted.
 
         Args:
-            producer: for the next transaction; not valid: as before.
+            producer: for the next transaction; if not valid, the present one stays.
         """
         transaction = self.transaction
         assert transaction is not None
@@ -265,22 +269,18 @@ class TransactionLifecycle:
         self.move_to(_S.UNINITIALIZED if transaction.is_taken_over else _S.READY)
         self._succeed()
 
-    def was_aborted(self, error: TransactionAbortedError) -> None:
-        """A transaction that was taken over, to be committed, turns out to be aborted."""
-        self.not_initialized(error)
-
     def fail_transaction(self, cause: KafkaError) -> None:
-        """The transaction can only be aborted. Ends the producer where not even that would help."""
+        """The transaction has to be aborted; if it is being aborted already, the producer has failed."""
         transaction = self.transaction
         if transaction is None or self.state not in (_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING):
             return
         if self.state is _S.ABORTING or transaction.has_ended:
-            # Kafka's older producers went round in circles here (KAFKA-19250).
+            # Older Kafka producers loop here (KAFKA-19250).
             self.fail_for_good(cause)
             return
         self.cause = cause
         self.move_to(_S.ABORTABLE_ERROR)
-        # What was announced and not sent need not be added any more.
+        # Their batches will not be sent, so the partitions need not be added.
         transaction.new_partitions.clear()
         transaction.must_raise_epoch = transaction.version < 2
         error = self.abort_error()
@@ -288,13 +288,14 @@ class TransactionLifecycle:
         self._fail_offsets(error)
 
     def fail_for_good(self, cause: KafkaError) -> None:
-        """Nothing works any more but ``close``."""
+        """Enter FATAL_ERROR: from now on only ``close`` is allowed."""
         if self.state is _S.FATAL_ERROR:
             return
-        # Who ends a transaction for somebody else has no producer to mourn, and is told the cause.
+        # A coordinator session ends other producers' transactions, so it has no producer of its own to
+        # report as failed.
         is_foreign = self.transaction is not None and self.transaction.is_taken_over
         level = logging.DEBUG if is_foreign else logging.ERROR
-        _log.log(level, "Producer %s is of no use any more: %s", self.transactional_id, cause)
+        _log.log(level, "Producer %s has failed and has to be closed: %s", self.transactional_id, cause)
         self.cause = cause
         self._enter(_S.FATAL_ERROR)
         error = self.fatal_error()
@@ -302,7 +303,7 @@ class TransactionLifecycle:
         self._fail_offsets(error)
 
     def abandon(self, error: KafkaError) -> None:
-        """The producer is closed: nobody may be left waiting."""
+        """The producer is closed: fail everything that callers wait for."""
         if self.state is not _S.FATAL_ERROR:
             self.cause = error
             self._enter(_S.FATAL_ERROR)
@@ -310,7 +311,7 @@ class TransactionLifecycle:
         self._fail_offsets(error)
 
     def drop_offsets(self) -> None:
-        """An abort begins: offsets that were not sent are not sent any more."""
+        """An abort begins: offsets that were not sent yet are not sent any more."""
         self._fail_offsets(TransactionAbortedError("the transaction is being aborted"))
 
     def _succeed(self) -> None:
@@ -321,8 +322,8 @@ class TransactionLifecycle:
         if self.operation is None:
             return
         if self.transaction is not None and self.transaction.has_ended:
-            # The transaction is committed, or aborted. What has failed is to get the next epoch, and the
-            # next call says so.
+            # The transaction is committed or aborted. Only the request for the next epoch has failed, which
+            # the next call reports.
             self.operation.succeed()
         else:
             self.operation.fail(error)

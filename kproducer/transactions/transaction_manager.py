@@ -1,12 +1,17 @@
-"""TransactionManager: what callers and the I/O thread see of idempotence and transactions.
+"""TransactionManager: idempotence and transactions of one producer, as other packages see them.
 
-Callers begin, commit and abort, and wait for a ``PendingOperation``. The I/O thread asks for the next request
-to a coordinator, brings its end back, and asks about each batch before it is sent and when it came back.
-An error is one of three kinds: tried again by us and never seen; the transaction has to be aborted
-(``AbortTransactionError``); the producer has to be given up (``FatalProducerError``).
+Application threads begin, commit and abort, and wait for a ``PendingOperation``. The I/O thread sends the
+requests to coordinators (through a ``CoordinatorLink``), and asks about each batch before it is sent and
+after each attempt. Errors are of three kinds: those that are retried here and never reported; those after
+which the transaction has to be aborted (``AbortTransactionError``); those that end the producer
+(``FatalProducerError``).
 
-Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; Kafka's ``TransactionManager``; ``docs/transactions.md``
-says where and why we differ.
+Locks: ``_lock`` guards the lifecycle, the protocol and its request queue. The sequence numbers belong to the
+I/O thread and need no lock. ``_lock`` is taken while a partition's lock is held (``may_drain``), so nothing
+that runs under it may take a partition's lock. Methods that read a state without it do a single read.
+
+Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; Kafka's ``TransactionManager``. docs/transactions.md lists
+the differences. The file holds the whole interface of the package to the rest, hence its length.
 """
 
 from __future__ import annotations
@@ -14,9 +19,8 @@ from __future__ import annotations
 import random as random_module
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kproducer.client.client_request import ClientResponse
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.errors import (
     BrokerError,
@@ -25,45 +29,48 @@ from kproducer.errors import (
     Outcome,
     ProducerClosedError,
 )
-from kproducer.transactions.consumer_offsets import (
+from kproducer.transactions.coordinator_link import Addressed, CoordinatorRequestQueue, KnownCoordinators
+from kproducer.transactions.coordinator_requests import FATAL_PRODUCE_CODES, CoordinatorRequest
+from kproducer.transactions.delivery_knowledge import AttemptEnd
+from kproducer.transactions.partition_sequences import NO_SEQUENCE, ProducerIdAndEpoch, SequencedBatch
+from kproducer.transactions.sequence_tracker import Verdict
+from kproducer.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
+    PreparedTransaction,
     checked_group,
     checked_offsets,
 )
-from kproducer.transactions.coordinator_calls import CoordinatorCalls, KnownCoordinators
-from kproducer.transactions.coordinator_dialogue import CoordinatorDialogue
-from kproducer.transactions.delivery_knowledge import AttemptEnd
-from kproducer.transactions.open_transaction import (
+from kproducer.transactions.transaction_lifecycle import GivenUp, TransactionLifecycle
+from kproducer.transactions.transaction_protocol import TransactionProtocol
+from kproducer.transactions.transaction_state import (
     OffsetsTask,
     OpenTransaction,
-    PreparedTransaction,
+    PendingOperation,
+    TransactionState,
 )
-from kproducer.transactions.partition_sequences import SequencedBatch
-from kproducer.transactions.producer_id_and_epoch import NO_SEQUENCE, ProducerIdAndEpoch
-from kproducer.transactions.sequence_tracker import Verdict
-from kproducer.transactions.transaction_errors import FATAL_PRODUCE_CODES
-from kproducer.transactions.transaction_lifecycle import GivenUp, TransactionLifecycle
-from kproducer.transactions.transaction_requests import TransactionRequest
-from kproducer.transactions.transaction_state import PendingOperation, TransactionState
-from kproducer.types import Node, TopicPartition
+from kproducer.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kproducer.client.client_request import ClientResponse
 
 _S = TransactionState
-#: States in which batches of the transaction may still be sent: the last two only again.
+#: States in which batches of the transaction may be sent; in the last two only batches that were sent before.
 _SENDING = frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTABLE_ERROR, _S.ABORTING})
 
 
 class TransactionManager:
-    """Idempotence, and with a transactional id transactions. Thread-safe as the sections say.
+    """Idempotence, and with a transactional id transactions. Also a ``CoordinatorTask``.
+
+    Each section says which threads may call its methods.
 
     Args:
-        transactional_id: None: idempotent only.
+        transactional_id: ``None``: idempotent only.
         transaction_timeout_ms: after which the coordinator aborts an open transaction.
         retry_backoff_ms, retry_backoff_max_ms: pauses between attempts to reach a coordinator.
-        transaction_version: asked when a transaction begins: 2 where all brokers have KIP-890, else 1.
-        wakeup: called when the I/O thread has something new to do; may be set later, before the first use.
+        transaction_version: called when a transaction begins: 2 where all brokers have KIP-890, else 1.
         random: for the jitter of pauses; tests pass a seeded one.
-        known: which brokers coordinate; may be shared by managers whose I/O is done by one thread.
+        known: which brokers coordinate; may be shared by managers whose requests one thread sends.
     """
 
     def __init__(
@@ -73,33 +80,38 @@ class TransactionManager:
         retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1000,
         transaction_version: Callable[[], int] = lambda: 1,
-        wakeup: Callable[[], None] = lambda: None,
         random: random_module.Random | None = None,
         known: KnownCoordinators | None = None,
     ) -> None:
         self._transaction_version = transaction_version
-        self.set_wakeup(wakeup)
+        self._wakeup: Callable[[], None] = lambda: None
+        self._has_incomplete: Callable[[], bool] = lambda: False
         self._has_news = False  # I/O thread only
-        self._lock = threading.RLock()  # guards all that follows, but for the sequences: I/O thread only
+        self._lock = threading.RLock()
         self._life = TransactionLifecycle(transactional_id)
-        self._calls = CoordinatorCalls(
-            ExponentialBackoff(retry_backoff_ms, 2, retry_backoff_max_ms, 0.2, random), known
-        )
-        self._dialogue = CoordinatorDialogue(self._life, self._calls, transaction_timeout_ms)
+        backoff = ExponentialBackoff(retry_backoff_ms, 2, retry_backoff_max_ms, 0.2, random)
+        self._queue = CoordinatorRequestQueue(backoff, known)
+        self._protocol = TransactionProtocol(self._life, self._queue, transaction_timeout_ms)
         self._sequences = self._life.sequences
 
-    def set_wakeup(self, wakeup: Callable[[], None]) -> None:
-        """See the class: for whoever is made after the manager."""
+    def connect(self, wakeup: Callable[[], None], has_incomplete: Callable[[], bool]) -> None:
+        """Connect the manager with the sender and the accumulator; before the first use.
+
+        Args:
+            wakeup: called when the I/O thread has something new to do.
+            has_incomplete: whether the accumulator has batches that are not done. Not called under the lock.
+        """
         self._wakeup = wakeup
+        self._has_incomplete = has_incomplete
 
     def set_gate(self, gate: Callable[[bool], None]) -> None:
         """Have ``gate`` told when records may be sent without ``check_send``; before the first use.
 
-        It is called under the manager's lock, and may not call back.
+        It is called under the manager's lock, and must not call back.
         """
         self._life.gate = gate
 
-    # -- any thread: looking ---------------------------------------------------------------------------
+    # -- any thread: reading ---------------------------------------------------------------------------
 
     @property
     def is_transactional(self) -> bool:
@@ -113,39 +125,44 @@ class TransactionManager:
 
     @property
     def producer(self) -> ProducerIdAndEpoch:
-        """What the coordinator gave last."""
+        """What the coordinator has assigned last."""
         return self._sequences.producer
 
     @property
     def transactional_id(self) -> str | None:
-        """As given, or changed to."""
+        """The present transactional id."""
         return self._life.transactional_id
 
     @property
     def waits_for(self) -> str:
-        """What a coordinator is asked for at present and what went wrong with it last, for error messages."""
+        """The request to a coordinator that is under way and its last failure, for error messages."""
         with self._lock:
-            return str(self._calls)
+            return str(self._queue)
 
     @property
     def uses_version_2(self) -> bool:
-        """Whether the open transaction follows KIP-890: Produce then has to be version 12 or later."""
+        """Whether the open transaction has version 2 (KIP-890), which needs Produce version 12 or later."""
         transaction = self._life.transaction
         return transaction is not None and transaction.version >= 2
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a transaction is being committed or aborted."""
+        return self._life.state in (_S.COMMITTING, _S.ABORTING)
 
     # -- application threads ---------------------------------------------------------------------------
 
     def begin_initialize(self) -> PendingOperation:
-        """Get an id and an epoch; ends what an earlier producer with this id has left open, and fences it.
+        """Get a producer id and epoch; fences earlier producers and ends the transaction they left open.
 
         Raises:
             IllegalStateError: no transactional id, or initialized before.
-            FatalProducerError: the producer is of no use any more.
+            FatalProducerError: the producer has failed.
         """
         return self._begin("init_transactions", {_S.UNINITIALIZED}, _S.INITIALIZING, "it was called before")
 
     def begin_transaction(self) -> None:
-        """Begin one; no broker is asked. Raises as ``begin_initialize``."""
+        """Begin a transaction; no request is sent. Raises as ``begin_initialize``."""
         with self._lock:
             life = self._life
             self._check_transactional("begin_transaction")
@@ -155,22 +172,22 @@ class TransactionManager:
                     "begin_transaction", "call init_transactions once, then end each transaction"
                 )
             life.operation = None
-            # First: as soon as the state says so records come.
+            # Before the state changes: from then on records come.
             life.transaction = OpenTransaction(2 if self._transaction_version() >= 2 else 1)
             life.move_to(_S.IN_TRANSACTION)
 
     def begin_commit(self) -> PendingOperation:
-        """Commit once everything is written. Also for a transaction that was handed over.
+        """Commit once everything is written; also a transaction that was handed over or taken over.
 
         Raises:
-            AbortTransactionError: it can only be aborted.
+            AbortTransactionError: the transaction can only be aborted.
             FatalProducerError, IllegalStateError: as ``begin_initialize``.
         """
         allowed = {_S.IN_TRANSACTION, _S.PREPARED}
         return self._begin("commit_transaction", allowed, _S.COMMITTING, "begin a transaction first")
 
     def begin_abort(self) -> PendingOperation:
-        """Abort: what was not sent is given up, what was sent is not read. Raises as ``begin_commit``."""
+        """Abort; batches that were not sent yet are failed. Raises as ``begin_commit``."""
         allowed = {_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTABLE_ERROR}
         with self._lock:
             operation = self._begin("abort_transaction", allowed, _S.ABORTING, "begin a transaction first")
@@ -187,9 +204,10 @@ class TransactionManager:
                 self._life.operation = None
 
     def check_send(self) -> None:
-        """A record is about to be appended. Raises as ``begin_commit`` where records are not taken."""
+        """Called before a record is appended. Raises as ``begin_commit`` where records are not accepted."""
         life = self._life
-        # The usual cases take no lock: these are single reads.
+        # Without the lock: each is a single read, and a change just after it could as well come after the
+        # append.
         if life.state is _S.IN_TRANSACTION:
             return
         if life.transactional_id is None and life.state is not _S.FATAL_ERROR:
@@ -199,7 +217,7 @@ class TransactionManager:
                 life.refuse_call("send", "begin a transaction first")
 
     def send_failed(self, error: KafkaError) -> None:
-        """``send`` raised: a transaction must not be committed without that record."""
+        """``send`` raised: the transaction must not be committed without that record."""
         with self._lock:
             if self._life.state is _S.IN_TRANSACTION:
                 self._life.fail_transaction(error)
@@ -207,10 +225,10 @@ class TransactionManager:
     def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> PendingOperation:
-        """Make positions of a group part of the transaction.
+        """Make offsets of a group part of the transaction.
 
         Raises:
-            InvalidArgumentError: offsets or group cannot be sent. And as ``begin_commit``.
+            InvalidArgumentError: offsets or group cannot be sent. Others as ``begin_commit``.
         """
         task = OffsetsTask(checked_offsets(offsets), checked_group(group))
         with self._lock:
@@ -225,37 +243,38 @@ class TransactionManager:
         self._wakeup()
         return task.operation
 
-    def prepare(self, has_incomplete: bool) -> PreparedTransaction:
-        """Hand the transaction over. Everything was flushed before; no more records are taken.
+    def prepare(self) -> PreparedTransaction:
+        """Hand the transaction over. Flush first; no more records are accepted.
 
         Raises:
-            IllegalStateError: something is not written yet. And as ``begin_commit``.
+            IllegalStateError: some records or offsets are not written yet. Others as ``begin_commit``.
         """
+        has_incomplete = self._has_incomplete()
         with self._lock:
             self._check_transactional("prepare")
             return self._life.hand_over(has_incomplete)
 
     def change_transactional_id(self, transactional_id: str) -> None:
-        """Be not initialized, under another id, with nothing left of the one before.
+        """Become uninitialized under another transactional id, and forget everything about the present one.
 
-        Allowed while no transaction is open here; one that was handed over is none of ours. Nothing is on its
-        way then: each way into these states ends with the answer to the last request.
+        Allowed while this producer has no transaction to end. No request is in flight then, because every
+        transition into these states processes the response to the last request.
 
         Raises:
-            IllegalStateError: a transaction is open, or a step goes on. And as ``begin_commit``.
+            IllegalStateError: a transaction is open, or an operation is not done. Others as ``begin_commit``.
         """
         with self._lock:
             self._check_transactional("change_transactional_id")
-            if self._calls.in_flight is not None and self._life.state is not _S.FATAL_ERROR:
-                # Its answer would be taken for one to the new id.
+            if self._queue.in_flight is not None and self._life.state is not _S.FATAL_ERROR:
+                # Its response would be taken for one to the new id.
                 raise IllegalStateError(
-                    f"change_transactional_id: {self._calls.in_flight} has not been answered yet"
+                    f"change_transactional_id: {self._queue.in_flight} has not been answered yet"
                 )
             self._life.change_transactional_id(transactional_id)
-            self._calls.start_over()
+            self._queue.start_over()
 
     def take_over(self, prepared: PreparedTransaction) -> None:
-        """Become able to end another process's transaction, instead of being initialized.
+        """Make another process's transaction one that this producer can end, instead of initializing.
 
         Raises:
             InvalidArgumentError: not a transaction of this transactional id.
@@ -264,25 +283,8 @@ class TransactionManager:
         with self._lock:
             self._life.take_over(prepared)
 
-    def begin_close(self) -> None:
-        """The producer is about to be closed: abort an open transaction, unless it was handed over."""
-        with self._lock:
-            if self._life.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
-                self._life.operation = None
-                self.begin_abort()
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether a transaction is being committed or aborted."""
-        return self._life.state in (_S.COMMITTING, _S.ABORTING)
-
-    def close(self, error: KafkaError | None = None) -> None:
-        """The producer ends: whoever waits is told."""
-        with self._lock:
-            self._life.abandon(error or ProducerClosedError("the producer was closed"))
-
     def _begin(
-        self, name: str, allowed: set[TransactionState], target: TransactionState, otherwise: str
+        self, name: str, allowed: set[TransactionState], target: TransactionState, remedy: str
     ) -> PendingOperation:
         with self._lock:
             life = self._life
@@ -291,12 +293,9 @@ class TransactionManager:
             if earlier is not None:
                 return earlier
             if life.state not in allowed:
-                if target is _S.ABORTING and life.state is _S.FATAL_ERROR:
-                    raise life.fatal_error()
-                life.refuse_call(name, otherwise)
-            life.operation = PendingOperation(name)
+                life.refuse_call(name, remedy)
+            operation = life.operation = PendingOperation(name)
             life.move_to(target)
-            operation = life.operation
         self._wakeup()
         return operation
 
@@ -304,66 +303,22 @@ class TransactionManager:
         if self._life.transactional_id is None:
             raise IllegalStateError(f"{name}: the producer has no transactional_id")
 
-    # -- I/O thread: requests --------------------------------------------------------------------------
+    # -- I/O thread: life cycle ------------------------------------------------------------------------
 
-    def next_request(self, now_ms: int, has_incomplete: bool) -> TransactionRequest | None:
-        """The request to send now. Its end, of whatever kind, has to come back through ``handle``.
-
-        Args:
-            now_ms: monotonic.
-            has_incomplete: whether the accumulator has batches without a fate.
-        """
+    def begin_close(self) -> None:
+        """The producer is about to be closed: abort an open transaction, unless it was handed over."""
         with self._lock:
-            if self._calls.in_flight is not None:
-                return None
-            wanted = self._dialogue.wanted(has_incomplete)
-            return None if wanted is None else self._calls.next_request(*wanted, now_ms)
+            if self._life.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
+                self._life.operation = None
+                self.begin_abort()
 
-    @property
-    def wants_nothing(self) -> bool:
-        """Whether ``next_request`` would give None, whatever the time; seen without the lock.
-
-        The usual state of a producer that is idempotent only, in which the I/O thread alone changes anything.
-        """
-        life = self._life
-        return (
-            life.transactional_id is None
-            and life.state is _S.READY
-            and not self._sequences.needs_new_id
-            and self._calls.in_flight is None
-        )
-
-    def delay_ms(self, now_ms: int) -> int:
-        """After ``next_request`` gave None: the time until it may give one; 0: it waits for something."""
+    def close(self, error: KafkaError | None = None) -> None:
+        """The producer is closed: fail everything that callers wait for."""
         with self._lock:
-            return 0 if self._calls.in_flight is not None else self._calls.delay_ms(now_ms)
-
-    def take_news(self) -> bool:
-        """Whether something has happened since the last call that the next round reacts to: do not sleep.
-
-        A request has become due, or a batch was given up, which may hold back others until ``resolve``.
-        """
-        has_news, self._has_news = self._has_news, False
-        return has_news
-
-    def node_for(self, request: TransactionRequest) -> Node | None:
-        """Which broker it goes to; None: any."""
-        with self._lock:
-            return self._calls.node_for(request)
-
-    def handle(self, request: TransactionRequest, response: ClientResponse, now_ms: int) -> None:
-        """A request has ended."""
-        with self._lock:
-            self._dialogue.handle(request, response, now_ms)
-
-    def unreachable(self, request: TransactionRequest, now_ms: int) -> None:
-        """The request could not be sent: no connection to its broker. It will come again."""
-        with self._lock:
-            self._calls.landed()
-            self._dialogue.try_again(request, now_ms)
+            self._life.abandon(error or ProducerClosedError("the producer was closed"))
 
     def internal_error(self, bug: Exception) -> None:
-        """Our own code failed on the I/O thread: what is known of the transaction may be wrong. Fatal.
+        """Our own code has failed on the I/O thread. Fatal: the known state may be wrong.
 
         Source: KAFKA-14831 (``TransactionManager.shouldPoisonStateOnInvalidTransition``).
         """
@@ -373,21 +328,76 @@ class TransactionManager:
             self._life.fail_for_good(error)
         self._has_news = True
 
+    def take_news(self) -> bool:
+        """Whether the next round of the loop has to come at once, since the last call.
+
+        A request has become due, or a batch was given up, which may hold back others until ``resolve``.
+        """
+        has_news, self._has_news = self._has_news, False
+        return has_news
+
+    # -- I/O thread: requests (CoordinatorTask) --------------------------------------------------------
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no caller waits for a request."""
+        operation, transaction = self._life.operation, self._life.transaction
+        return (operation is None or operation.has_ended) and not (transaction and transaction.offsets)
+
+    def next_requests(self, now_ms: int) -> Sequence[Addressed]:
+        """The request to send now, if any. It ends in ``handle`` or ``unreachable``."""
+        if self._needs_no_request:
+            return ()
+        has_incomplete = self._has_incomplete()
+        with self._lock:
+            if self._queue.in_flight is not None:
+                return ()
+            addressed = self._queue.next_request(self._protocol.wanted(has_incomplete), now_ms)
+        return () if addressed is None else (addressed,)
+
+    @property
+    def _needs_no_request(self) -> bool:
+        """The usual state of a producer that is idempotent only.
+
+        Read without the lock: without a transactional id only the I/O thread changes any of this.
+        """
+        life = self._life
+        return (
+            life.transactional_id is None
+            and life.state is _S.READY
+            and not self._sequences.needs_new_id
+            and self._queue.in_flight is None
+        )
+
+    def delay_ms(self, now_ms: int) -> int:
+        """Until the request that ``next_requests`` held back is due. Without the lock: I/O thread only."""
+        return self._queue.delay_ms(now_ms)
+
+    def handle(self, request: CoordinatorRequest, response: ClientResponse, now_ms: int) -> None:
+        """A request has ended, with or without a response."""
+        with self._lock:
+            self._protocol.handle(request, response, now_ms)
+
+    def unreachable(self, request: CoordinatorRequest, now_ms: int) -> None:
+        """The request was not sent, because its broker could not be connected to."""
+        with self._lock:
+            self._protocol.unreachable(request, now_ms)
+
+    # -- I/O thread: batches ---------------------------------------------------------------------------
+
     def give_up(self) -> GivenUp | None:
-        """What is to happen now to batches that wait in the queues; None: they may wait on."""
+        """Which queued batches have to be failed now; ``None``: none."""
         if self._life.may_wait:
             return None
         with self._lock:
             return self._life.give_up()
 
-    # -- I/O thread: batches ---------------------------------------------------------------------------
-
     def resolve(self) -> list[SequencedBatch]:
-        """Each round of the loop, before batches are drained: batches that must be failed as UNKNOWN."""
+        """Batches that have to be failed as UNKNOWN; called in each round, before batches are drained."""
         return self._sequences.resolve() if self._sequences.has_gaps else []
 
     def note_topic_ids(self, topic_ids: Mapping[str, Any]) -> None:
-        """What metadata knows now: leaders of a recreated topic do not know the producer."""
+        """The topic ids in the newest metadata: leaders of a recreated topic do not know the producer."""
         self._sequences.note_topic_ids(topic_ids)
 
     def may_drain(self, batch: SequencedBatch, now_ms: int) -> bool:
@@ -407,7 +417,7 @@ class TransactionManager:
         return self._sequences.may_drain(batch, now_ms)
 
     def _announce(self, topic_partition: TopicPartition) -> None:
-        """Have a partition added to the transaction: its first batch waits."""
+        """Have a partition added to the transaction, which its first batch waits for."""
         with self._lock:
             transaction = self._life.transaction
             if transaction is None or self._life.state not in (_S.IN_TRANSACTION, _S.COMMITTING):
@@ -415,46 +425,46 @@ class TransactionManager:
             if topic_partition in transaction.new_partitions:
                 return
             transaction.new_partitions.add(topic_partition)
-        # No wakeup: a partition's lock is held here, and the loop asks.
+        # Not ``_wakeup``: a partition's lock is held here. The loop calls ``take_news``.
         self._has_news = True
 
     def drained(self, batch: SequencedBatch) -> None:
-        """It goes into a request now: gets its number, if it has none yet."""
+        """The batch goes into a request now: number it, if it has no number yet."""
         self._sequences.drained(batch)
         transaction = self._life.transaction
         if transaction is not None:
             transaction.may_have_started = True
 
     def succeeded(self, batch: SequencedBatch, now_ms: int) -> None:
-        """A broker has it; also when its records were given up before."""
+        """A broker has acknowledged the batch, even if its records were given up before."""
         self._sequences.succeeded(batch, now_ms)
 
     def verdict(self, batch: SequencedBatch, end: AttemptEnd, error: KafkaError) -> Verdict:
-        """What to do after a failed attempt. After FAIL, or limits, ``failed`` has to follow."""
+        """What to do after a failed attempt. If the batch is given up, ``failed`` has to follow."""
         verdict = self._sequences.verdict(batch, end, error.retriable)
-        is_ending = self._life.state in (_S.ABORTABLE_ERROR, _S.ABORTING) and self.uses_version_2
-        if verdict is Verdict.RETRY and (is_ending or self._life.state is _S.FATAL_ERROR):
-            # The next epoch refuses what may still be under way; protocol 1 has to find out.
+        is_aborting = self._life.state in (_S.ABORTABLE_ERROR, _S.ABORTING) and self.uses_version_2
+        if verdict is Verdict.RETRY and (is_aborting or self._life.state is _S.FATAL_ERROR):
+            # In version 2, the next epoch fences requests that are still on their way. In version 1, the
+            # outcome of each batch has to be found out.
             return Verdict.FAIL
         return verdict
 
     def failed(self, batch: SequencedBatch, error: KafkaError, outcome: Outcome | None) -> None:
-        """It is given up, and no request carries it any more; also when its records were given up before."""
+        """The batch is given up and no longer in flight, even if its records were given up before."""
         self._sequences.failed(batch, outcome)
         self._fail_transaction(error)
-        self._has_news = True
 
     def expired(self, batch: SequencedBatch, error: KafkaError, outcome: Outcome | None) -> None:
-        """Its time is over, whether it waits to be sent or for an answer."""
+        """``delivery_timeout_ms`` is over for the batch, queued or in flight."""
         self._sequences.expired(batch, outcome)
         self._fail_transaction(error)
-        self._has_news = True
 
     def split(self, batch: SequencedBatch, parts: Sequence[SequencedBatch]) -> None:
-        """Its records go out in parts, which take its place and its numbers."""
+        """The batch is replaced by parts, which share its numbers."""
         self._sequences.split(batch, parts)
 
     def _fail_transaction(self, error: KafkaError) -> None:
+        self._has_news = True
         if self._life.transactional_id is None:
             return
         with self._lock:
@@ -463,5 +473,5 @@ class TransactionManager:
             elif self._life.state in (_S.IN_TRANSACTION, _S.COMMITTING):
                 self._life.fail_transaction(error)
             elif self._life.transaction is not None:
-                # An abort is under way. What was lost track of must not turn up in the next transaction.
+                # It is being aborted. The next transaction must not receive a batch of this one.
                 self._life.transaction.must_raise_epoch = True

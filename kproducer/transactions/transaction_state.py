@@ -1,4 +1,4 @@
-"""The states of a producer with a transactional id, the legal ways between them, and what a caller waits for.
+"""The states of a producer with a transactional id, their legal transitions, and the open transaction.
 
     UNINITIALIZED --> INITIALIZING --> READY --> IN_TRANSACTION --> COMMITTING --> READY
           ^  |             |                      |     |    |          |
@@ -9,10 +9,12 @@
           |                                     |  |        |
           `--- (taken over from a process) <----'  `-> COMMITTING, ABORTING --> READY, UNINITIALIZED
 
-READY and PREPARED also lead to UNINITIALIZED: the producer goes on under another transactional id.
-Every state but FATAL_ERROR leads to FATAL_ERROR, and that one leads nowhere: the producer is to be closed.
-An idempotent producer without transactional id knows UNINITIALIZED, INITIALIZING, READY and FATAL_ERROR.
-Source: Kafka's ``TransactionManager.State``; PREPARED is ours in this form (KIP-939 has another).
+READY and PREPARED also lead to UNINITIALIZED, when the producer changes its transactional id. Every other
+state leads to FATAL_ERROR, which is final: the producer has to be closed. A producer without transactional id
+uses UNINITIALIZED, INITIALIZING, READY and FATAL_ERROR only.
+
+Plain data, guarded by the lock of ``TransactionManager``; ``PendingOperation`` has its own event.
+Source: Kafka's ``TransactionManager.State``; PREPARED is our own (KIP-939 plans something similar).
 """
 
 from __future__ import annotations
@@ -20,13 +22,18 @@ from __future__ import annotations
 import copy
 import enum
 import threading
+from collections import deque
 from typing import Final
 
+import attrs
+
 from kproducer.errors import KafkaError
+from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.types import TopicPartition
 
 
 class TransactionState(enum.Enum):
-    """Where the producer is. The value is the word that error messages use."""
+    """The value completes "the producer is ..." in error messages."""
 
     UNINITIALIZED = "not initialized"
     INITIALIZING = "being initialized"
@@ -36,25 +43,25 @@ class TransactionState(enum.Enum):
     COMMITTING = "committing"
     ABORTING = "aborting"
     ABORTABLE_ERROR = "in a transaction that can only be aborted"
-    FATAL_ERROR = "of no use any more"
+    FATAL_ERROR = "unusable after a fatal error"
 
 
 _S = TransactionState
 
-#: State to the states that may follow. ``tests/unit/transactions`` draws on it too.
+#: The states that may follow each state.
 LEGAL_TRANSITIONS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
-    # FATAL_ERROR: a broker that has no transactions, a refusal for good.
+    # FATAL_ERROR: the brokers have no transactions, or refuse for good.
     _S.UNINITIALIZED: frozenset({_S.INITIALIZING, _S.PREPARED, _S.FATAL_ERROR}),
-    # UNINITIALIZED: refused for now (authorization); may be asked again.
+    # UNINITIALIZED: authorization failed; the application may try again.
     _S.INITIALIZING: frozenset({_S.READY, _S.UNINITIALIZED, _S.FATAL_ERROR}),
-    # INITIALIZING: an idempotent producer has used up its epochs and asks for another id.
-    # UNINITIALIZED, here and from PREPARED: another transactional id.
+    # INITIALIZING: an idempotent producer has used up its epochs and needs another id.
+    # UNINITIALIZED, here and from PREPARED: change_transactional_id.
     _S.READY: frozenset({_S.IN_TRANSACTION, _S.INITIALIZING, _S.UNINITIALIZED, _S.FATAL_ERROR}),
     _S.IN_TRANSACTION: frozenset(
         {_S.COMMITTING, _S.ABORTING, _S.PREPARED, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}
     ),
     _S.PREPARED: frozenset({_S.COMMITTING, _S.ABORTING, _S.UNINITIALIZED, _S.FATAL_ERROR}),
-    # UNINITIALIZED: a transaction taken over from another process has ended, and we never were its producer.
+    # UNINITIALIZED: a transaction taken over from another process has ended; this producer has no id.
     _S.COMMITTING: frozenset({_S.READY, _S.UNINITIALIZED, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}),
     _S.ABORTABLE_ERROR: frozenset({_S.ABORTING, _S.FATAL_ERROR}),
     _S.ABORTING: frozenset({_S.READY, _S.UNINITIALIZED, _S.FATAL_ERROR}),
@@ -66,7 +73,7 @@ class PendingOperation:
     """A step that a caller waits for; the I/O thread ends it exactly once. Thread-safe.
 
     Attributes:
-        name: the step in words: "commit_transaction".
+        name: the method that started it: "commit_transaction".
     """
 
     __slots__ = ("_error", "_event", "name")
@@ -77,11 +84,11 @@ class PendingOperation:
         self._error: KafkaError | None = None
 
     def succeed(self) -> None:
-        """It is done. Does nothing when it had ended before."""
+        """End it with success, unless it has ended."""
         self._event.set()
 
     def fail(self, error: KafkaError) -> None:
-        """It will not be done. Does nothing when it had ended before."""
+        """End it with an error, unless it has ended."""
         if not self._event.is_set():
             self._error = error
             self._event.set()
@@ -97,16 +104,65 @@ class PendingOperation:
 
     @property
     def error(self) -> KafkaError | None:
-        """Why it failed; None while it goes on and after success."""
+        """Why it failed; ``None`` while it has not ended, and after success."""
         return self._error
 
     def raise_if_failed(self) -> None:
-        """Raise its error, if it has one: each time a copy, for tracebacks grow with each raise."""
+        """Raise a copy of its error, if it has one. A copy, because tracebacks grow with every raise."""
         if self._error is not None:
             error = copy.copy(self._error)
             error.__cause__ = self._error.__cause__
             raise error
 
     def __repr__(self) -> str:
-        how = "goes on" if not self.has_ended else ("is done" if self._error is None else str(self._error))
+        how = "under way" if not self.has_ended else str(self._error or "done")
         return f"<{self.name}: {how}>"
+
+
+class OffsetsTask:
+    """One call of ``send_offsets_to_transaction``.
+
+    Attributes:
+        remaining: the offsets that the group's coordinator has not accepted yet.
+        group: whose offsets.
+        operation: what the caller waits for.
+    """
+
+    __slots__ = ("group", "operation", "remaining")
+
+    def __init__(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> None:
+        self.remaining = offsets
+        self.group = group
+        self.operation = PendingOperation("send_offsets_to_transaction")
+
+
+@attrs.define(eq=False)
+class OpenTransaction:
+    """What the producer knows about its transaction, from ``begin_transaction`` to the end.
+
+    Attributes:
+        version: 1: partitions and groups are added with requests of their own; 2: by writing (KIP-890).
+        is_taken_over: another process has written it.
+        has_started: the coordinator knows of the transaction.
+        may_have_started: the coordinator may know of it: a request was sent whose effect is not known.
+        has_ended: the coordinator has committed or aborted it; only the next epoch may be missing.
+        must_raise_epoch: a batch or request may still arrive in the next transaction, which therefore needs
+            another epoch.
+        new_partitions: partitions with records, not added to the transaction yet (version 1).
+        partitions: partitions that were added, so that batches may be sent (version 1).
+        groups: consumer groups that were added (version 1).
+        offsets: calls of ``send_offsets_to_transaction`` that are not done, oldest first.
+    """
+
+    version: int
+    is_taken_over: bool = False
+    has_started: bool = False
+    may_have_started: bool = False
+    has_ended: bool = False
+    must_raise_epoch: bool = False
+    new_partitions: set[TopicPartition] = attrs.field(factory=set)
+    partitions: set[TopicPartition] = attrs.field(factory=set)
+    groups: set[str] = attrs.field(factory=set)
+    offsets: deque[OffsetsTask] = attrs.field(factory=deque)

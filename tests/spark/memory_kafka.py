@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kproducer.errors import FencedError, KafkaError, TransactionAbortedError
-from kproducer.transactions.open_transaction import PreparedTransaction
+from kproducer.transactions.transaction_arguments import PreparedTransaction
 
 
 class Rows(tuple):

@@ -19,7 +19,7 @@ from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
-from kproducer.transactions.consumer_offsets import OffsetAndMetadata
+from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.types import TopicPartition
 from tests.fakebroker import FakeCluster, faults
 from tests.spark.memory_kafka import SumOfRows

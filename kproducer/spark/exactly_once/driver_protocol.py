@@ -29,8 +29,7 @@ from kproducer.spark.exactly_once.task_messages import (
     RepeatedTask,
     TaskMessage,
 )
-from kproducer.transactions.consumer_offsets import OffsetAndMetadata
-from kproducer.transactions.open_transaction import PreparedTransaction
+from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 
 
 def _new_nonce() -> str:

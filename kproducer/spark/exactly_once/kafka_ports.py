@@ -35,10 +35,12 @@ from kproducer.spark.record_batch_sender import RecordBatchSender
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary, counters
-from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from kproducer.transactions.coordinator_session import CoordinatorSession
-from kproducer.transactions.open_transaction import PreparedTransaction
-from kproducer.transactions.session_errors import plain
+from kproducer.transactions.coordinator_session import CoordinatorSession, unwrap_cause
+from kproducer.transactions.transaction_arguments import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PreparedTransaction,
+)
 from kproducer.types import TopicPartition
 
 #: How long what is only a courtesy may take.
@@ -250,7 +252,7 @@ class KafkaDriver:
         lease, self._lease = self._lease, None
         if lease is not None:
             # The next one fences for itself; names may be others each time.
-            lease.producer.session.let_go()
+            lease.producer.session.release_fenced_ids()
             lease.release(discard=discard)
 
     @property
@@ -288,7 +290,7 @@ def _explained(subject: str = "", *, keep: type[KafkaError] | tuple[()] = ()) ->
         cure = _cure(error)
         if cure is None or isinstance(error, keep):
             raise
-        explained = ExactlyOnceError(f"{subject}{': ' if subject else ''}{plain(error)}: {cure}")
+        explained = ExactlyOnceError(f"{subject}{': ' if subject else ''}{unwrap_cause(error)}: {cure}")
         if error.outcome is not None:
             explained.outcome = error.outcome
         raise explained from error

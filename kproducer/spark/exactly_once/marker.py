@@ -10,7 +10,7 @@ from __future__ import annotations
 import attrs
 
 from kproducer.spark.errors import ExactlyOnceError
-from kproducer.transactions.consumer_offsets import OffsetAndMetadata
+from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 
 _FORMAT = "kproducer/1"
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kproducer.errors import KafkaError
-from kproducer.transactions.consumer_offsets import OffsetAndMetadata
-from kproducer.transactions.open_transaction import PreparedTransaction
+from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 
 #: Called with the name of a step before the step is taken. Only tests use it.
 OnStep = Callable[[str], None]

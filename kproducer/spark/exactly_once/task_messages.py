@@ -12,8 +12,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from kproducer.spark.exactly_once.identity import TaskPlace
 from kproducer.spark.exactly_once.marker import Marker
 from kproducer.spark.write_summary import WriteSummary
-from kproducer.transactions.consumer_offsets import OffsetAndMetadata
-from kproducer.transactions.open_transaction import PreparedTransaction
+from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 
 
 @dataclass

@@ -19,7 +19,7 @@ from kproducer.spark.exactly_once.identity import TaskPlace, numbered
 from kproducer.spark.exactly_once.marker import Decision, Marker
 from kproducer.spark.exactly_once.ports import OnStep, RowBatch, RowChecksum, TaskKafka, unobserved
 from kproducer.spark.exactly_once.task_messages import EmptyTask, PreparedTask, RepeatedTask, TaskMessage
-from kproducer.transactions.open_transaction import PreparedTransaction
+from kproducer.transactions.transaction_arguments import PreparedTransaction
 
 _Batch = TypeVar("_Batch", bound=RowBatch)
 

@@ -20,8 +20,7 @@ from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
 from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
 from kproducer.spark.exactly_once.task_messages import TaskMessage
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
-from kproducer.transactions.consumer_offsets import OffsetAndMetadata
-from kproducer.transactions.open_transaction import PreparedTransaction
+from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 from tests.spark.exactly_once_model.kafka_model import Identity, Row
 
 IDENTITY = WriteIdentity(WriteKind.STREAM, "q", "k")

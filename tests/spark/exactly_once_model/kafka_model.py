@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kproducer.errors import FencedError, IllegalStateError, TransactionAbortedError
-from kproducer.transactions.consumer_offsets import OffsetAndMetadata
+from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 
 #: A row: the number of its batch, and its name.
 Row = tuple[int, str]

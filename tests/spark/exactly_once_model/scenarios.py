@@ -16,8 +16,7 @@ import attrs
 from kproducer.errors import KafkaError, KafkaTimeoutError
 from kproducer.spark.exactly_once import driver_protocol, marker, task_protocol
 from kproducer.spark.exactly_once.identity import WriteKind
-from kproducer.transactions.consumer_offsets import OffsetAndMetadata
-from kproducer.transactions.open_transaction import PreparedTransaction
+from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 from tests.spark.exactly_once_model.actors import IDENTITY, Actors, Checksum, DriverPort, Rows, TaskPort
 from tests.spark.exactly_once_model.explorer import Report, bounds_of, explore
 from tests.spark.exactly_once_model.kafka_model import KafkaModel

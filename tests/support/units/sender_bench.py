@@ -21,7 +21,7 @@ from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.sender.producer_metadata import ProducerMetadata
 from kproducer.sender.sender import Sender
-from kproducer.transactions.producer_id_and_epoch import ProducerIdAndEpoch
+from kproducer.transactions.partition_sequences import ProducerIdAndEpoch
 from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import TransactionState
 from tests.support.manual_clock import ManualClock

@@ -15,11 +15,11 @@ import attrs
 from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
 from kproducer.errors.broker_errors import MessageTooLargeError, error_for_code
+from kproducer.transactions.coordinator_requests import CoordinatorRequest
 from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge, attempt_end, knowledge_after
-from kproducer.transactions.producer_id_and_epoch import NO_SEQUENCE
+from kproducer.transactions.partition_sequences import NO_SEQUENCE
 from kproducer.transactions.sequence_tracker import Verdict
 from kproducer.transactions.transaction_manager import TransactionManager
-from kproducer.transactions.transaction_requests import TransactionRequest
 from kproducer.types import TopicPartition
 from tests.fakebroker import (
     key10_find_coordinator,
@@ -130,6 +130,7 @@ class Kit:
             transaction_version=lambda: self.transaction_version,
             random=random.Random(1),
         )
+        self.manager.connect(lambda: None, lambda: self.has_incomplete)
         self.queues: dict[int, list[Batch]] = {i: [] for i in range(partitions)}
         self.on_the_wire: dict[int, list[Sent]] = {i: [] for i in range(partitions)}
         self.late: list[Sent] = []
@@ -138,7 +139,7 @@ class Kit:
         self.max_attempts = 50
         self._next_number = 0
         self._next_record = 0
-        self.request: TransactionRequest | None = None
+        self.request: CoordinatorRequest | None = None
 
     note_violation = property(lambda self: self.violations.append)
 
@@ -339,10 +340,11 @@ class Kit:
 
     # -- coordinators ----------------------------------------------------------------------------------
 
-    def ask(self) -> TransactionRequest | None:
+    def ask(self) -> CoordinatorRequest | None:
         """Take the request that is due, if there is one and none is on its way."""
         if self.request is None:
-            self.request = self.manager.next_request(self.now_ms, self.has_incomplete)
+            for addressed in self.manager.next_requests(self.now_ms):
+                self.request = addressed.request
         return self.request
 
     def reply(
@@ -436,7 +438,7 @@ class Kit:
         return seen
 
 
-def error_body(request: TransactionRequest, message: Any, code: int) -> Any:
+def error_body(request: CoordinatorRequest, message: Any, code: int) -> Any:
     """An answer with this error and nothing else."""
     from kproducer_messages import RESPONSES
     from kproducer_messages.add_partitions_to_txn_response import (

@@ -171,7 +171,7 @@ def test_a_failure_with_a_request_to_a_coordinator_ends_the_producer(
     def fail(*_: Any) -> Any:
         raise IllegalStateError("it cannot be that next")
 
-    monkeypatch.setattr(manager._dialogue, place, fail)
+    monkeypatch.setattr(manager._protocol, place, fail)
     if place == "wanted":
         bench.step()
     else:
@@ -188,9 +188,8 @@ def test_a_failure_with_a_request_to_a_coordinator_ends_the_producer(
 
 
 def _next_request(bench: Bench, manager: TransactionManager) -> Any:
-    request = manager.next_request(bench.clock.now_ms, False)
-    assert request is not None
-    return request
+    (addressed,) = manager.next_requests(bench.clock.now_ms)
+    return addressed.request
 
 
 def _answer_all(bench: Bench) -> None:

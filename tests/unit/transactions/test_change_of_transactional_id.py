@@ -14,9 +14,9 @@ from kproducer.errors import (
     IllegalStateError,
     KafkaError,
 )
-from kproducer.transactions.coordinator_calls import KnownCoordinators
+from kproducer.transactions.coordinator_link import KnownCoordinators
+from kproducer.transactions.coordinator_requests import Coordinator, CoordinatorKind
 from kproducer.transactions.transaction_manager import TransactionManager
-from kproducer.transactions.transaction_requests import Coordinator, CoordinatorKind
 from kproducer.transactions.transaction_state import TransactionState
 from kproducer.types import Node
 from tests.fakebroker.transaction_coordinator import NO_PRODUCER
@@ -77,7 +77,7 @@ def test_what_was_handed_over_under_one_id_stays_good_under_the_next(version: in
     for number in range(3):
         kit.initialize(f"id-{number}")
         kit.write()
-        handed.append(pickle.loads(pickle.dumps(kit.manager.prepare(kit.has_incomplete))))
+        handed.append(pickle.loads(pickle.dumps(kit.manager.prepare())))
     assert [each.transactional_id for each in handed] == ["id-0", "id-1", "id-2"]
     assert len({each.producer_id for each in handed}) == 3
     assert kit.committed() == []
@@ -96,7 +96,7 @@ def test_the_same_id_again_raises_the_epoch_and_ends_what_was_handed_over(versio
     kit = Stage(version)
     kit.initialize("again")
     kit.write()
-    handed = kit.manager.prepare(False)
+    handed = kit.manager.prepare()
     kit.initialize("again")
     assert kit.manager.producer.producer_id == handed.producer_id
     assert kit.manager.producer.epoch > handed.epoch
@@ -200,7 +200,7 @@ def test_records_are_refused_until_the_next_transaction() -> None:
     kit.manager.set_gate(opened.append)
     kit.initialize("first")
     kit.write()
-    kit.manager.prepare(False)
+    kit.manager.prepare()
     kit.manager.change_transactional_id("second")
     assert opened == [True, False]
     assert not kit.manager.uses_version_2
@@ -215,11 +215,11 @@ def test_each_id_has_the_version_that_the_cluster_has_by_then() -> None:
     kit = Stage(1)
     kit.initialize("old")
     kit.write()
-    assert kit.manager.prepare(False).transaction_version == 1
+    assert kit.manager.prepare().transaction_version == 1
     kit.transaction_version = 2
     kit.initialize("new")
     kit.write()
-    assert kit.manager.prepare(False).transaction_version == 2
+    assert kit.manager.prepare().transaction_version == 2
 
 
 def test_epochs_that_are_used_up_are_followed_by_another_producer_id(version: int) -> None:
@@ -231,7 +231,7 @@ def test_epochs_that_are_used_up_are_followed_by_another_producer_id(version: in
         ids.add(kit.manager.producer.producer_id)
         kit.write()
         if number % 2:
-            kit.manager.prepare(False)
+            kit.manager.prepare()
         else:
             kit.do(kit.manager.begin_commit())
     assert len(ids) > 1
@@ -240,7 +240,7 @@ def test_epochs_that_are_used_up_are_followed_by_another_producer_id(version: in
 
 
 def test_coordinators_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproducer.transactions.coordinator_calls._MOST_COORDINATORS", 2)
+    monkeypatch.setattr("kproducer.transactions.coordinator_link._MOST_COORDINATORS", 2)
     known = KnownCoordinators()
     names = [Coordinator(CoordinatorKind.TRANSACTION, f"id-{number}") for number in range(3)]
     for name in names:

@@ -22,16 +22,15 @@ from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.errors import AuthenticationError, DisconnectedError
 from kproducer.errors.broker_errors import UnsupportedVersionError
-from kproducer.transactions.committed_offsets import CommittedOffsets
-from kproducer.transactions.consumer_offsets import OffsetAndMetadata
-from kproducer.transactions.coordinator_calls import KnownCoordinators
-from kproducer.transactions.coordinator_lookup import CoordinatorLookup, FindCoordinators
-from kproducer.transactions.offset_fetch import OffsetFetch
-from kproducer.transactions.transaction_requests import (
+from kproducer.transactions.committed_offsets import CommittedOffsets, CoordinatorLookup
+from kproducer.transactions.coordinator_link import KnownCoordinators
+from kproducer.transactions.coordinator_requests import (
     Coordinator,
     CoordinatorKind,
     FindCoordinator,
+    OffsetFetch,
 )
+from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.types import Node, TopicPartition
 
 PLACE = TopicPartition("t", 3)
@@ -77,7 +76,7 @@ class Groups:
         asked = type(asked).decode(asked.encode(version), version)[0]
         codes = codes or {}
         if isinstance(request, FindCoordinator):
-            body = RESPONSES[10](coordinators=[self.find(request.wanted.key, codes)])
+            body = RESPONSES[10](coordinators=[self.find(request.wanted[0].key, codes)])
         else:
             body = self.fetch(asked, version, node, codes, of_group)
         self.end(request, body=type(body).decode(body.encode(version), version)[0])
@@ -143,7 +142,7 @@ class Groups:
 
 
 def groups_of(request: Any) -> list[str]:
-    return [request.wanted.key] if isinstance(request, FindCoordinator) else list(request.groups)
+    return [request.wanted[0].key] if isinstance(request, FindCoordinator) else list(request.groups)
 
 
 def truth(names: list[str]) -> dict[str, OffsetAndMetadata | None]:
@@ -276,14 +275,14 @@ def test_what_an_answer_leaves_out_is_an_error_and_not_nothing(version: int) -> 
     request = OffsetFetch(["g"], PLACE)
     for body in (RESPONSES[9](), RESPONSES[9](groups=[OffsetFetchResponseGroup(group_id="other")])):
         if version >= 8 or not body.groups:
-            assert request.parse(type(body).decode(body.encode(version), version)[0])["g"].code == -1
+            assert request.parse_groups(type(body).decode(body.encode(version), version)[0])["g"].code == -1
 
 
 def test_metadata_may_be_null() -> None:
     partition = OffsetFetchResponsePartitions(partition_index=3, committed_offset=4, metadata=None)
     topic = OffsetFetchResponseTopics(name="t", partitions=[partition])
     body = RESPONSES[9](groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic])])
-    assert OffsetFetch(["g"], PLACE).parse(body)["g"].position == OffsetAndMetadata(4)
+    assert OffsetFetch(["g"], PLACE).parse_groups(body)["g"].position == OffsetAndMetadata(4)
 
 
 # -- looking up many -------------------------------------------------------------------------------------
@@ -292,12 +291,13 @@ def test_metadata_may_be_null() -> None:
 def test_coordinators_of_many_are_looked_up_two_hundred_at_a_time() -> None:
     known = KnownCoordinators()
     names = [f"id-{number}" for number in range(450)]
-    lookup = CoordinatorLookup(CoordinatorKind.TRANSACTION, names, known)
+    wanted = [Coordinator(CoordinatorKind.TRANSACTION, name) for name in names]
+    lookup = CoordinatorLookup(wanted, known)
     requests = [request for request, node in lookup.next_requests(0)]
     assert lookup.next_requests(0) == []
     sizes = []
     for request in requests:
-        assert isinstance(request, FindCoordinators)
+        assert isinstance(request, FindCoordinator)
         asked = request.build(4)
         sizes.append(len(asked.coordinator_keys))
         found = [Found(key=key, node_id=1, host="b1", port=9092) for key in asked.coordinator_keys]
@@ -314,7 +314,8 @@ def test_coordinators_of_many_are_looked_up_two_hundred_at_a_time() -> None:
 
 
 def test_a_look_up_that_is_lost_is_given_up() -> None:
-    lookup = CoordinatorLookup(CoordinatorKind.GROUP, ["a", "b"], KnownCoordinators())
+    wanted = [Coordinator(CoordinatorKind.GROUP, name) for name in ("a", "b")]
+    lookup = CoordinatorLookup(wanted, KnownCoordinators())
     (addressed,) = lookup.next_requests(0)
     assert "'a' and 1 others" in lookup.waits_for
     lookup.unreachable(addressed.request, 0)

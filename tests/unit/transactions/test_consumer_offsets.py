@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kproducer.errors import InvalidArgumentError
-from kproducer.transactions.consumer_offsets import (
+from kproducer.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     checked_group,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kproducer.errors import FatalProducerError, FencedError, IllegalStateError
-from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import TransactionState
 from kproducer.types import TopicPartition
@@ -160,7 +160,7 @@ def test_a_delayed_end_by_whom_it_was_handed_to_does_not_end_the_next(commit: bo
     kit.manager.begin_transaction()
     kit.append()
     kit.settle()
-    handed = kit.manager.prepare(False)
+    handed = kit.manager.prepare()
     other = TransactionManager(handed.transactional_id)
     other.take_over(handed)
     operation = other.begin_commit() if commit else other.begin_abort()

@@ -17,7 +17,6 @@ from kproducer.transactions.delivery_knowledge import (
 )
 
 OPEN = [Knowledge.NEVER_SENT, Knowledge.REJECTED, Knowledge.UNKNOWN]
-WRITTEN_ENDS = {AttemptEnd.ACKNOWLEDGED, AttemptEnd.DUPLICATE}
 DOUBTFUL_ENDS = {AttemptEnd.NO_ANSWER, AttemptEnd.MAYBE_APPENDED}
 
 
@@ -35,7 +34,7 @@ def test_the_state_says_what_the_whole_history_says(ends: list[AttemptEnd]) -> N
                 knowledge_after(knowledge, end)
             return
         knowledge = knowledge_after(knowledge, end)
-    if any(end in WRITTEN_ENDS for end in ends):
+    if AttemptEnd.DUPLICATE in ends:
         wanted = Knowledge.WRITTEN
     elif any(end in DOUBTFUL_ENDS for end in ends):
         wanted = Knowledge.UNKNOWN

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kproducer.errors import Outcome
 from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
-from kproducer.transactions.producer_id_and_epoch import (
+from kproducer.transactions.partition_sequences import (
     NO_PRODUCER,
     SEQUENCE_COUNT,
     ProducerIdAndEpoch,
@@ -182,7 +182,7 @@ def test_answers_out_of_order_move_the_mark_once() -> None:
 
 def expected(end: AttemptEnd, knowledge: Knowledge, first: bool, passed: bool, transactional: bool) -> str:
     """The table of docs/transactions.md once more; "again": RETRY if the error says so, else FAIL."""
-    if end in (_E.ACKNOWLEDGED, _E.DUPLICATE):
+    if end is _E.DUPLICATE:
         return "WRITTEN"
     if end is _E.OUT_OF_ORDER and not first:
         return "RETRY"

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kproducer.errors import AbortTransactionError, FatalProducerError, IllegalStateError, Outcome
-from kproducer.transactions.consumer_offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.transactions.delivery_knowledge import Knowledge
-from kproducer.transactions.open_transaction import PreparedTransaction
 from kproducer.transactions.sequence_tracker import REMEMBERED_MS
+from kproducer.transactions.transaction_arguments import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PreparedTransaction,
+)
 from kproducer.transactions.transaction_state import PendingOperation, TransactionState
 from kproducer.types import TopicPartition
 from tests.fakebroker.transaction_coordinator import NO_PRODUCER, Producer, State
@@ -336,7 +339,7 @@ class TransactionalMachine(ProducerMachine):
     @rule()
     def prepare(self) -> None:
         if all(operation.has_ended for operation in self.operations):
-            self.prepared.append((self.manager.prepare(False), self.number))
+            self.prepared.append((self.manager.prepare(), self.number))
 
     @rule(which=st.integers(0, 2))
     def another_transactional_id(self, which: int) -> None:

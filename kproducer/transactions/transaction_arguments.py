@@ -1,6 +1,7 @@
-"""What ``send_offsets_to_transaction`` takes: positions of a consumer group, and who speaks for the group.
+"""The values that applications pass to the transactional methods, and their checks.
 
-Plain values. Source: KIP-447; Kafka classes ``OffsetAndMetadata``, ``ConsumerGroupMetadata``.
+Source: KIP-447; Kafka classes ``OffsetAndMetadata``, ``ConsumerGroupMetadata``. ``PreparedTransaction`` is
+our own (KIP-939 plans something similar).
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kproducer.errors import InvalidArgumentError
+from kproducer.kernel.layout import INT16_MAX
 from kproducer.runtime.arguments import checked_number, checked_text
 from kproducer.types import INT32_MAX, INT64_MAX, TopicPartition
 
 
 class OffsetAndMetadata(NamedTuple):
-    """The position at which a group continues to read. The order of the fields is that of kafka-python.
+    """The offset at which a group continues to read. The order of the fields is that of kafka-python.
 
     Attributes:
         offset: of the next record to read.
-        metadata: any text to be stored with the offset; brokers take 4096 characters by default.
+        metadata: any text to be stored with the offset; brokers accept 4096 characters by default.
         leader_epoch: of the last record read; -1: not known.
     """
 
@@ -28,15 +30,15 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """The group, and the member that read the records.
+    """The consumer group, and the member of it that read the records.
 
-    Without a member the broker cannot tell that the partitions belong to another member by now.
+    Without a member, the broker cannot detect that the partitions belong to another member now.
 
     Attributes:
         group_id: name of the group.
         generation_id: generation, or the member's epoch in groups of the newer protocol; -1: not checked.
-        member_id: as the coordinator named it; empty: not checked.
-        group_instance_id: the static name, if there is one.
+        member_id: as the coordinator assigned it; empty: not checked.
+        group_instance_id: the static name of the member, if it has one.
     """
 
     group_id: str
@@ -46,38 +48,55 @@ class ConsumerGroupMetadata(NamedTuple):
 
     @property
     def names_a_member(self) -> bool:
-        """Whether the broker is asked to check the member; needs brokers from 2.5 on."""
+        """Whether the broker is to check the member, which needs brokers from 2.5 on."""
         return self.generation_id >= 0 or bool(self.member_id) or self.group_instance_id is not None
+
+
+class PreparedTransaction(NamedTuple):
+    """A transaction whose records are all written, for another process to commit or abort. Can be pickled.
+
+    Attributes:
+        transactional_id: the producer's.
+        producer_id, epoch: the producer id and epoch that its records have.
+        transaction_version: 1 or 2: how it has to be ended (KIP-890).
+        is_empty: nothing was written, and no broker knows of it.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    transaction_version: int
+    is_empty: bool = False
 
 
 def checked_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """A copy of ``offsets`` that can be sent.
+    """A checked copy of ``offsets``.
 
     Raises:
-        InvalidArgumentError: they cannot be sent; the text names the partition and the field.
+        InvalidArgumentError: names the partition, the field and the value.
     """
-    # From here on nothing is what its type says: applications are rarely checked.
+    # Any: applications are rarely type-checked.
     given: Any = offsets
     if not isinstance(given, Mapping):
         raise InvalidArgumentError(
             f"offsets must map kproducer.TopicPartition to kproducer.OffsetAndMetadata, not {given!r}"
         )
-    return dict(_checked_offset(place, position) for place, position in given.items())
+    return dict(_checked_offset(partition, position) for partition, position in given.items())
 
 
-def _checked_offset(place: Any, position: Any) -> tuple[TopicPartition, OffsetAndMetadata]:
-    # Other libraries name partitions with pairs of their own.
-    if not isinstance(place, tuple) or len(place) != 2:
-        raise InvalidArgumentError(f"a partition must be a kproducer.TopicPartition, not {place!r}")
+def _checked_offset(partition: Any, position: Any) -> tuple[TopicPartition, OffsetAndMetadata]:
+    # Other libraries have pairs of their own for partitions.
+    if not isinstance(partition, tuple) or len(partition) != 2:
+        raise InvalidArgumentError(f"a partition must be a kproducer.TopicPartition, not {partition!r}")
     topic_partition = TopicPartition(
-        checked_text(f"the topic of partition {place!r}", place[0], shortest=1),
-        checked_number(f"the number of partition {place!r}", place[1], 0, INT32_MAX),
+        checked_text(f"the topic of partition {partition!r}", partition[0], shortest=1),
+        checked_number(f"the number of partition {partition!r}", partition[1], 0, INT32_MAX),
     )
     if not isinstance(position, OffsetAndMetadata):
         raise InvalidArgumentError(
-            f"the position of {topic_partition} must be a kproducer.OffsetAndMetadata, "
+            f"the offset of {topic_partition} must be a kproducer.OffsetAndMetadata, "
             f"not {type(position).__module__}.{type(position).__qualname__}: {position!r}"
         )
     if not isinstance(position.metadata, str):
@@ -93,10 +112,10 @@ def _checked_offset(place: Any, position: Any) -> tuple[TopicPartition, OffsetAn
 
 
 def checked_group(group: ConsumerGroupMetadata) -> ConsumerGroupMetadata:
-    """A copy of ``group`` that can be sent.
+    """A checked copy of ``group``.
 
     Raises:
-        InvalidArgumentError: it cannot be sent; the text names the field.
+        InvalidArgumentError: names the field and the value.
     """
     given: Any = group
     if not isinstance(given, ConsumerGroupMetadata):
@@ -116,3 +135,17 @@ def checked_group(group: ConsumerGroupMetadata) -> ConsumerGroupMetadata:
             f"generation_id {checked.generation_id} of group {group_id!r} needs a member_id"
         )
     return checked
+
+
+def checked_prepared(prepared: PreparedTransaction) -> PreparedTransaction:
+    """``prepared`` itself. Raises InvalidArgumentError if ``prepare`` cannot have returned it."""
+    given: Any = prepared
+    if not isinstance(given, PreparedTransaction):
+        raise InvalidArgumentError(
+            f"prepared must be the PreparedTransaction that prepare() returned, not {given!r}"
+        )
+    checked_text(f"transactional_id of {given}", given.transactional_id, shortest=1)
+    checked_number(f"producer_id of {given}", given.producer_id, 0, INT64_MAX)
+    checked_number(f"epoch of {given}", given.epoch, 0, INT16_MAX)
+    checked_number(f"transaction_version of {given}", given.transaction_version, 1, 2)
+    return prepared

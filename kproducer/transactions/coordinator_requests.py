@@ -1,0 +1,531 @@
+"""The requests to coordinators: versions, building, parsing, and what each error code means.
+
+Each class is a ``RequestBuilder`` for the network client. It parses its own response and has its own table of
+``Reaction`` by error code; a code that is in neither table is retried if Kafka's own error table calls it
+retriable, and is fatal otherwise. Message modules are imported when the first request is built, because most
+producers are idempotent and never use transactions. One file for all requests, hence its length.
+Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-654, KIP-699, KIP-709, KIP-890, KIP-1050; Kafka's
+``TransactionManager`` and its handlers. Comments name the deviations.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
+
+import kproducer_messages as messages
+
+from kproducer.client.api_versions import ApiVersions
+from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
+from kproducer.protocol.registry import ApiKey
+from kproducer.transactions.partition_sequences import NO_PRODUCER, ProducerIdAndEpoch
+from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer.types import Node, TopicPartition
+
+_COORDINATOR_NOT_AVAILABLE: Final = 15
+_UNKNOWN_SERVER_ERROR: Final = -1
+#: From this version on a producer may ask for the epoch after the one it has (KIP-360).
+EPOCH_RAISED_SINCE: Final = 3
+_SEVERAL_COORDINATORS_SINCE: Final = 4
+_MEMBER_SINCE: Final = 3
+_STABLE_OFFSETS_SINCE: Final = 7
+_SEVERAL_GROUPS_SINCE: Final = 8
+
+
+class CoordinatorKind(enum.IntEnum):
+    """What a broker coordinates, with FindCoordinator's numbers."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Coordinator(NamedTuple):
+    """The coordinator of a group or of a transactional id, whichever broker that is at present."""
+
+    kind: CoordinatorKind
+    key: str
+
+    def __str__(self) -> str:
+        return (
+            f"the coordinator of {'group' if self.kind is CoordinatorKind.GROUP else 'producer'} {self.key!r}"
+        )
+
+
+class Reaction(enum.IntEnum):
+    """What to do about an error code. If a response has several, the highest reaction counts."""
+
+    DONE = 0
+    #: Send the same request again after a pause.
+    RETRY = 1
+    #: Look the coordinator up, then send the same request again.
+    RELOCATE = 2
+    #: The transaction has to be aborted; the producer stays usable.
+    ABORT = 3
+    #: This call has failed and may be made again.
+    REFUSE = 4
+    #: The producer has failed and has to be closed.
+    FATAL = 5
+    #: Like FATAL; another producer has the transactional id now.
+    FENCED = 6
+
+
+_COORDINATOR_CODES: Final = {
+    7: Reaction.RETRY,  # REQUEST_TIMED_OUT
+    14: Reaction.RETRY,  # COORDINATOR_LOAD_IN_PROGRESS
+    15: Reaction.RELOCATE,  # COORDINATOR_NOT_AVAILABLE
+    16: Reaction.RELOCATE,  # NOT_COORDINATOR
+    47: Reaction.FENCED,  # INVALID_PRODUCER_EPOCH: coordinators before 2.7 return it instead of 90
+    51: Reaction.RETRY,  # CONCURRENT_TRANSACTIONS
+    53: Reaction.FATAL,  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    90: Reaction.FENCED,  # PRODUCER_FENCED
+    120: Reaction.ABORT,  # TRANSACTION_ABORTABLE
+}
+
+#: The coordinator has forgotten the transactional id (transactional.id.expiration.ms), or the producer id:
+#: INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID.
+_FORGOTTEN_CODES: Final = {49: Reaction.ABORT, 59: Reaction.ABORT}
+
+#: Error codes of Produce responses that end the producer; any other failure ends the transaction only.
+#: INVALID_PRODUCER_EPOCH is not among them: a leader may return it where the coordinator would not (KIP-588).
+FATAL_PRODUCE_CODES: Final = frozenset({31, 53, 90})
+
+
+class Answer(NamedTuple):
+    """The parts of a response that matter here.
+
+    Attributes:
+        codes: error codes by partition; ``None`` is the request as a whole.
+        producer: the producer id and epoch in the response.
+        node: the broker that FindCoordinator names.
+        message: the broker's text for an error.
+    """
+
+    codes: Mapping[TopicPartition | None, int]
+    producer: ProducerIdAndEpoch = NO_PRODUCER
+    node: Node | None = None
+    message: str | None = None
+
+
+class CoordinatorRequest:
+    """Base of all requests here.
+
+    Attributes:
+        api_key, oldest_version, latest_version: see ``RequestBuilder``.
+        reactions: what error codes mean.
+        coordinator: where the request has to go; ``None``: to any broker.
+    """
+
+    api_key: ApiKey
+    oldest_version = 0
+    latest_version = 0
+    reactions: ClassVar[Mapping[int, Reaction]] = {}
+    coordinator: Coordinator | None = None
+
+    def build(self, version: int) -> Any:
+        """The message."""
+        raise NotImplementedError
+
+    def parse(self, body: Any) -> Answer:
+        """Read the response. Most have one error code and nothing else."""
+        return Answer({None: body.error_code})
+
+    def reaction_to(self, code: int) -> Reaction:
+        """What an error code in the response means."""
+        if code == 0:
+            return Reaction.DONE
+        known = self.reactions.get(code)
+        if known is not None:
+            return known
+        return Reaction.RETRY if error_for_code(code).retriable else Reaction.FATAL
+
+    def worst_reaction(self, codes: Iterable[int]) -> tuple[Reaction, int]:
+        """The highest reaction to the codes of one response, and its code."""
+        return max(((self.reaction_to(code), code) for code in codes), default=(Reaction.DONE, 0))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.coordinator or 'any broker'})"
+
+
+class FindCoordinator(CoordinatorRequest):
+    """Asks which brokers coordinate these groups, or these transactional ids.
+
+    Attributes:
+        wanted: what is asked for; several need brokers with version 4.
+    """
+
+    api_key = ApiKey.FIND_COORDINATOR
+    latest_version = 6
+    reactions: ClassVar = {
+        15: Reaction.RETRY,
+        16: Reaction.RETRY,
+        30: Reaction.ABORT,  # GROUP_AUTHORIZATION_FAILED: the transaction may continue without these offsets
+        53: Reaction.FATAL,
+        120: Reaction.ABORT,
+    }
+
+    def __init__(self, *wanted: Coordinator) -> None:
+        self.wanted = wanted
+        if len(wanted) > 1:
+            self.oldest_version = _SEVERAL_COORDINATORS_SINCE
+        elif wanted[0].kind is not CoordinatorKind.GROUP:
+            # Version 0 knows groups only.
+            self.oldest_version = 1
+
+    def build(self, version: int) -> messages.FindCoordinatorRequest:
+        keys, kind = [each.key for each in self.wanted], self.wanted[0].kind
+        if version >= _SEVERAL_COORDINATORS_SINCE:
+            return messages.FindCoordinatorRequest(key_type=kind.value, coordinator_keys=keys)
+        return messages.FindCoordinatorRequest(key=keys[0], key_type=kind.value)
+
+    def parse(self, body: Any) -> Answer:
+        return self.parse_all(body)[self.wanted[0]]
+
+    def parse_all(self, body: Any) -> dict[Coordinator, Answer]:
+        """By coordinator. One that the response leaves out, or names no broker for, is not available."""
+        found = {entry.key: entry for entry in body.coordinators} or {self.wanted[0].key: body}
+        return {each: self._read(found.get(each.key)) for each in self.wanted}
+
+    @staticmethod
+    def _read(found: Any) -> Answer:
+        if found is None or (found.error_code == 0 and not (found.node_id >= 0 and found.host)):
+            return Answer({None: _COORDINATOR_NOT_AVAILABLE}, message="the response names no coordinator")
+        node = Node(found.node_id, found.host, found.port) if found.error_code == 0 else None
+        return Answer({None: found.error_code}, node=node, message=found.error_message)
+
+    def __repr__(self) -> str:
+        others = f" and {len(self.wanted) - 1} others" if len(self.wanted) > 1 else ""
+        return f"FindCoordinator({self.wanted[0]}{others})"
+
+
+class InitProducerId(CoordinatorRequest):
+    """Requests a producer id and epoch; with ``current``, the epoch after that one."""
+
+    api_key = ApiKey.INIT_PRODUCER_ID
+    # Version 6 is for two-phase commit and not stable yet.
+    latest_version = 5
+    reactions: ClassVar = {
+        **_COORDINATOR_CODES,
+        # Permissions are often granted a moment too late: the application may ask again.
+        31: Reaction.REFUSE,  # CLUSTER_AUTHORIZATION_FAILED
+        53: Reaction.REFUSE,
+        120: Reaction.REFUSE,
+    }
+
+    def __init__(
+        self,
+        transactional_id: str | None,
+        timeout_ms: int,
+        current: ProducerIdAndEpoch = NO_PRODUCER,
+    ) -> None:
+        self._transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._current = current
+        self.oldest_version = EPOCH_RAISED_SINCE if current.is_valid else 0
+        if transactional_id is not None:
+            self.coordinator = Coordinator(CoordinatorKind.TRANSACTION, transactional_id)
+
+    def build(self, version: int) -> messages.InitProducerIdRequest:
+        message = messages.InitProducerIdRequest(
+            transactional_id=self._transactional_id, transaction_timeout_ms=self._timeout_ms
+        )
+        if version >= EPOCH_RAISED_SINCE:
+            message.producer_id, message.producer_epoch = self._current
+        return message
+
+    def parse(self, body: Any) -> Answer:
+        producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
+        if body.error_code == 0 and not producer.is_valid:
+            return Answer({None: _UNKNOWN_SERVER_ERROR}, message=f"the broker returned {producer}")
+        return Answer({None: body.error_code}, producer)
+
+
+class _OfTransaction(CoordinatorRequest):
+    """A request that belongs to one transaction of one producer."""
+
+    def __init__(self, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
+        self._transactional_id = transactional_id
+        self._producer = producer
+        self.coordinator = Coordinator(CoordinatorKind.TRANSACTION, transactional_id)
+
+    def _identity(self) -> dict[str, Any]:
+        """The fields that say whose transaction it is."""
+        producer_id, epoch = self._producer
+        return {
+            "transactional_id": self._transactional_id,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+        }
+
+
+class AddPartitionsToTxn(_OfTransaction):
+    """Adds partitions to the transaction (transaction version 1 only)."""
+
+    api_key = ApiKey.ADD_PARTITIONS_TO_TXN
+    # Later versions are for requests between brokers.
+    latest_version = 3
+    reactions: ClassVar = {
+        **_COORDINATOR_CODES,
+        **_FORGOTTEN_CODES,
+        3: Reaction.RETRY,  # UNKNOWN_TOPIC_OR_PARTITION
+        29: Reaction.ABORT,  # TOPIC_AUTHORIZATION_FAILED
+        48: Reaction.FATAL,  # INVALID_TXN_STATE
+        55: Reaction.ABORT,  # OPERATION_NOT_ATTEMPTED: because of another partition
+        -1: Reaction.ABORT,
+    }
+
+    def __init__(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
+    ) -> None:
+        super().__init__(transactional_id, producer)
+        self.partitions = frozenset(partitions)
+
+    def build(self, version: int) -> messages.AddPartitionsToTxnRequest:
+        from kproducer_messages.add_partitions_to_txn_request import AddPartitionsToTxnTopic
+
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for topic, number in sorted(self.partitions):
+            numbers[topic].append(number)
+        topics = [AddPartitionsToTxnTopic(name=topic, partitions=of_it) for topic, of_it in numbers.items()]
+        return messages.AddPartitionsToTxnRequest(
+            **{f"v3_and_below_{name}": value for name, value in self._identity().items()},
+            v3_and_below_topics=topics,
+        )
+
+    def parse(self, body: Any) -> Answer:
+        found = (
+            (TopicPartition(topic.name, result.partition_index), result.partition_error_code)
+            for topic in body.results_by_topic_v3_and_below
+            for result in topic.results_by_partition
+        )
+        return Answer(_codes_by_partition(self.partitions, found))
+
+
+class AddOffsetsToTxn(_OfTransaction):
+    """Adds a group's offsets partition to the transaction (transaction version 1 only)."""
+
+    api_key = ApiKey.ADD_OFFSETS_TO_TXN
+    latest_version = 4
+    reactions: ClassVar = {
+        **_COORDINATOR_CODES,
+        **_FORGOTTEN_CODES,
+        30: Reaction.ABORT,
+        48: Reaction.FATAL,
+    }
+
+    def __init__(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str) -> None:
+        super().__init__(transactional_id, producer)
+        self.group_id = group_id
+
+    def build(self, version: int) -> messages.AddOffsetsToTxnRequest:
+        return messages.AddOffsetsToTxnRequest(**self._identity(), group_id=self.group_id)
+
+
+class TxnOffsetCommit(_OfTransaction):
+    """Commits a group's offsets as part of the transaction. Goes to the group's coordinator."""
+
+    api_key = ApiKey.TXN_OFFSET_COMMIT
+    reactions: ClassVar = {
+        **_COORDINATOR_CODES,
+        # Kafka's client treats these two as fatal here. An abort recovers from them, as it does elsewhere.
+        **_FORGOTTEN_CODES,
+        3: Reaction.RETRY,
+        12: Reaction.ABORT,  # OFFSET_METADATA_TOO_LARGE
+        22: Reaction.ABORT,  # ILLEGAL_GENERATION
+        25: Reaction.ABORT,  # UNKNOWN_MEMBER_ID
+        27: Reaction.ABORT,  # REBALANCE_IN_PROGRESS
+        29: Reaction.ABORT,
+        30: Reaction.ABORT,
+        43: Reaction.FATAL,  # UNSUPPORTED_FOR_MESSAGE_FORMAT
+        48: Reaction.FATAL,
+        69: Reaction.ABORT,  # GROUP_ID_NOT_FOUND
+        82: Reaction.ABORT,  # FENCED_INSTANCE_ID
+        100: Reaction.RETRY,  # UNKNOWN_TOPIC_ID
+        113: Reaction.ABORT,  # STALE_MEMBER_EPOCH
+    }
+
+    def __init__(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        group: ConsumerGroupMetadata,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        transaction_version: int,
+    ) -> None:
+        super().__init__(transactional_id, producer)
+        self.coordinator = Coordinator(CoordinatorKind.GROUP, group.group_id)
+        # From version 5 on the broker adds the group to the transaction; version 6 needs topic ids.
+        self.oldest_version, self.latest_version = (5, 5) if transaction_version >= 2 else (0, 4)
+        self._group = group
+        self._offsets = dict(offsets)
+
+    def build(self, version: int) -> messages.TxnOffsetCommitRequest:
+        from kproducer_messages.txn_offset_commit_request import (
+            TxnOffsetCommitRequestPartition,
+            TxnOffsetCommitRequestTopic,
+        )
+
+        group = self._group
+        if version < _MEMBER_SINCE and group.names_a_member:
+            raise UnsupportedVersionError(
+                f"TxnOffsetCommit v{version}: this broker cannot check the member of group {group.group_id}; "
+                "brokers from 2.5 on can (KIP-447)"
+            )
+        topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+        for (name, number), position in sorted(self._offsets.items()):
+            topic = topics.setdefault(name, TxnOffsetCommitRequestTopic(name=name))
+            topic.partitions.append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=number,
+                    committed_offset=position.offset,
+                    committed_leader_epoch=position.leader_epoch,
+                    committed_metadata=position.metadata,
+                )
+            )
+        message = messages.TxnOffsetCommitRequest(
+            **self._identity(), group_id=group.group_id, topics=list(topics.values())
+        )
+        if version >= _MEMBER_SINCE:
+            message.generation_id_or_member_epoch = group.generation_id
+            message.member_id = group.member_id
+            message.group_instance_id = group.group_instance_id
+        return message
+
+    def parse(self, body: Any) -> Answer:
+        found = (
+            (TopicPartition(topic.name, result.partition_index), result.error_code)
+            for topic in body.topics
+            for result in topic.partitions
+        )
+        return Answer(_codes_by_partition(self._offsets, found))
+
+
+class EndTxn(_OfTransaction):
+    """Commits or aborts the transaction."""
+
+    api_key = ApiKey.END_TXN
+    reactions: ClassVar = {**_COORDINATOR_CODES, **_FORGOTTEN_CODES, 48: Reaction.FATAL}
+
+    def __init__(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, commit: bool, transaction_version: int
+    ) -> None:
+        super().__init__(transactional_id, producer)
+        # From version 5 on the response has the next epoch.
+        self.oldest_version, self.latest_version = (5, 5) if transaction_version >= 2 else (0, 4)
+        self.is_commit = commit
+
+    def build(self, version: int) -> messages.EndTxnRequest:
+        return messages.EndTxnRequest(**self._identity(), committed=self.is_commit)
+
+    def parse(self, body: Any) -> Answer:
+        return Answer({None: body.error_code}, ProducerIdAndEpoch(body.producer_id, body.producer_epoch))
+
+
+class GroupAnswer(NamedTuple):
+    """What an OffsetFetch response says about one group.
+
+    Attributes:
+        code: the group's error code, or else the partition's; 0: no error.
+        position: ``None``: nothing was committed.
+    """
+
+    code: int
+    position: OffsetAndMetadata | None = None
+
+
+class OffsetFetch(CoordinatorRequest):
+    """Asks what groups have committed for one partition.
+
+    Args:
+        groups: several need brokers with version 8.
+        topic_partition: the partition.
+        stable: whether the broker refuses to answer while an open transaction may still change the offset.
+    """
+
+    api_key = ApiKey.OFFSET_FETCH
+    # Version 10 needs topic ids.
+    latest_version = 9
+    reactions: ClassVar = {
+        15: Reaction.RELOCATE,
+        16: Reaction.RELOCATE,
+        69: Reaction.DONE,  # GROUP_ID_NOT_FOUND: a group that has committed nothing need not exist
+    }
+
+    def __init__(self, groups: Sequence[str], topic_partition: TopicPartition, stable: bool = True) -> None:
+        self._stable = stable
+        self.groups = tuple(groups)
+        self._topic_partition = topic_partition
+        self.oldest_version = _STABLE_OFFSETS_SINCE if len(self.groups) == 1 else _SEVERAL_GROUPS_SINCE
+
+    def build(self, version: int) -> messages.OffsetFetchRequest:
+        from kproducer_messages.offset_fetch_request import (
+            OffsetFetchRequestGroup,
+            OffsetFetchRequestTopic,
+            OffsetFetchRequestTopics,
+        )
+
+        name, number = self._topic_partition
+        if version < _SEVERAL_GROUPS_SINCE:
+            topic = OffsetFetchRequestTopic(name=name, partition_indexes=[number])
+            return messages.OffsetFetchRequest(
+                group_id=self.groups[0], topics=[topic], require_stable=self._stable
+            )
+        topics = [OffsetFetchRequestTopics(name=name, partition_indexes=[number])]
+        groups = [OffsetFetchRequestGroup(group_id=group, topics=topics) for group in self.groups]
+        return messages.OffsetFetchRequest(groups=groups, require_stable=self._stable)
+
+    def parse_groups(self, body: Any) -> dict[str, GroupAnswer]:
+        """By group. A group that the response leaves out has an error code."""
+        found = {each.group_id: each for each in body.groups}
+        if not found and len(self.groups) == 1:
+            found = {self.groups[0]: body}
+        missing = GroupAnswer(_UNKNOWN_SERVER_ERROR)
+        return {name: self._read(found[name]) if name in found else missing for name in self.groups}
+
+    def _read(self, of_group: Any) -> GroupAnswer:
+        if of_group.error_code:
+            return GroupAnswer(of_group.error_code)
+        for topic in of_group.topics:
+            for found in topic.partitions:
+                if (topic.name, found.partition_index) != self._topic_partition:
+                    continue
+                if found.error_code or found.committed_offset < 0:
+                    return GroupAnswer(found.error_code)
+                metadata, leader_epoch = found.metadata or "", found.committed_leader_epoch
+                return GroupAnswer(0, OffsetAndMetadata(found.committed_offset, metadata, leader_epoch))
+        return GroupAnswer(_UNKNOWN_SERVER_ERROR)
+
+    def __repr__(self) -> str:
+        others = f" and {len(self.groups) - 1} others" if len(self.groups) > 1 else ""
+        return f"OffsetFetch(group {self.groups[0]!r}{others}, {self._topic_partition})"
+
+
+def _codes_by_partition(
+    asked: Iterable[TopicPartition], found: Iterable[tuple[TopicPartition, int]]
+) -> dict[TopicPartition | None, int]:
+    """The error codes of the partitions that were asked for; one that the response leaves out has one too."""
+    codes: dict[TopicPartition | None, int] = dict.fromkeys(asked, _UNKNOWN_SERVER_ERROR)
+    codes.update((partition, code) for partition, code in found if partition in codes)
+    return codes
+
+
+#: What every broker needs for transaction version 2. A broker that was not upgraded yet would refuse batches.
+_VERSION_2_APIS: Final = {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}
+
+
+def transaction_version(api_versions: ApiVersions) -> int:
+    """Which version of transactions the cluster has (KIP-890).
+
+    2 if the newest finalized features say so and every connected broker has the APIs for it, else 1.
+    Source: KIP-584; Kafka's ``TransactionManager.maybeUpdateTransactionV2Enabled``.
+    """
+    nodes = list(api_versions.snapshot().values())
+    if not nodes:
+        return 1
+    newest = max(nodes, key=lambda node: node.finalized_features_epoch)
+    if newest.finalized_features.get("transaction.version", 0) < 2:
+        return 1
+    apis = _VERSION_2_APIS.items()
+    can_all = all(node.ranges.get(key, (0, -1))[1] >= needed for node in nodes for key, needed in apis)
+    return 2 if can_all else 1
