@@ -1,13 +1,17 @@
-"""ProduceRequestResult and FutureRecordMetadata: how a batch's fate reaches those who sent its records.
+"""ProduceRequestResult and FutureRecordMetadata: from a batch's outcome to the futures of its records.
 
-One result for each batch, one future for each record; the future is only (result, index in the batch) plus
-what its RecordMetadata needs, because millions of them are made. Everything else (events, waiter lists,
-callbacks) is made when somebody asks. A split batch redirects its result to those of its parts, so futures
-are never touched. Source: Kafka classes of the same names; ``concurrent.futures`` for how waiters attach.
+There is one result per batch and one future per record. A future holds only its result and outcome, its
+index in the batch, and what its RecordMetadata needs, because applications keep millions of them. Events,
+waiter lists and callbacks are made when somebody asks. A split batch redirects its result to those of its
+parts, so futures never change. Source: Kafka classes of the same names; ``concurrent.futures`` for how
+waiters attach.
 
 Locking: one re-entrant lock for all futures of the process. ``concurrent.futures.wait`` locks the conditions
 of many futures at once in an order of its own; with one condition for all there is no order to get wrong. The
-lock is taken once for each completed batch and by those who wait, never for a record on its way.
+lock is taken once per completed batch and by threads that wait, never by a ``send``.
+
+This file has more than 400 lines because the interface of ``concurrent.futures.Future`` is large and each of
+its methods has to be consistent with the result's fields.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproducer.errors import IllegalStateError, KafkaError
 from kproducer.errors.suggestions import FUTURE_METHODS, no_such_attribute
-from kproducer.kernel import BatchOutcome, Deliveries, RecordFuture, set_future_type
+from kproducer.kernel import BatchOutcome, Deliveries, RecordFuture, fast_done, fast_exception, fast_result
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.io_thread import is_io_thread
@@ -58,32 +62,57 @@ class _Watch:
         self.callbacks: list[Callable[[Any], object]] = []
 
 
-class ProduceRequestResult(BatchOutcome):
-    """The outcome of one batch, shared by its futures. Thread-safe; completed once, by the I/O thread.
+class ProduceRequestResult:
+    """The result of one batch, shared by its futures. Thread-safe; completed once, by the I/O thread.
 
-    Attributes (``BatchOutcome`` has more):
-        parts: for a split batch, the results of its parts with the index of each one's first record.
+    Attributes:
+        outcome: the values that are known once the batch has ended; compiled code reads them.
+        parts: for a split batch, the index of each part's first record, and the results of the parts.
     """
 
-    __slots__ = ("_event", "_listeners", "_watches")
+    __slots__ = ("_event", "_listeners", "_record_errors", "_watches", "outcome", "parts")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
-        super().__init__(topic_partition)
-        # All guarded by FutureRecordMetadata._condition for writing; done and parts are read without it.
+        # All guarded by FutureRecordMetadata._condition for writing; outcome and parts are read without it.
+        self.outcome = BatchOutcome(topic_partition, RecordMetadata)
+        self.parts: tuple[list[int], list[ProduceRequestResult]] | None = None
+        self._record_errors: Callable[[int], KafkaError] | None = None
         self._event: threading.Event | None = None
         self._watches: dict[int, _Watch] | None = None
         self._listeners: list[Callable[[], object]] | None = None
 
-    if TYPE_CHECKING:
-        topic_partition: TopicPartition
-        parts: tuple[list[int], list[ProduceRequestResult]] | None
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Where the batch goes."""
+        place: TopicPartition = self.outcome.topic_partition  # type: ignore[assignment]
+        return place
+
+    @property
+    def done(self) -> bool:
+        """Whether the batch has ended and its delivery callbacks have run."""
+        return self.outcome.done
+
+    @property
+    def error(self) -> KafkaError | None:
+        """Why the batch failed; ``None`` on success, and before its end."""
+        error: KafkaError | None = self.outcome.error
+        return error
+
+    def future(self, index: int, timestamp_ms: int, key_size: int, value_size: int) -> FutureRecordMetadata:
+        """The future of the record with this index in the batch.
+
+        Args:
+            timestamp_ms: as sent.
+            key_size, value_size: bytes; -1 for null.
+        """
+        return FutureRecordMetadata(self, self.outcome, index, timestamp_ms, key_size, value_size)
 
     # -- the batch's side ------------------------------------------------------------------------------
 
     @property
     def is_settled(self) -> bool:
         """The outcome is decided, though callbacks may still be running; or left to the parts of a split."""
-        return self._settled or self.parts is not None
+        return self.outcome.settled or self.outcome.is_split
 
     def settle(
         self,
@@ -95,21 +124,22 @@ class ProduceRequestResult(BatchOutcome):
         """Decide the outcome; the first one wins. ``release`` must follow if this returns ``True``."""
         # The condition's own lock: the condition's methods would be four more calls for each batch.
         with FutureRecordMetadata._lock:
-            if self._settled or self.parts is not None:
+            outcome = self.outcome
+            if outcome.settled or outcome.is_split:
                 return False
-            self._settled = True
-            self.base_offset = base_offset
-            self.log_append_time_ms = log_append_time_ms
-            self.error = error
+            outcome.settled = True
+            outcome.base_offset = base_offset
+            outcome.log_append_time_ms = log_append_time_ms
+            outcome.error = error
             self._record_errors = record_errors
-            # Inside the delivery callbacks a future is done already; for everybody else it is not before
-            # all of them ran, so that after get() or flush() their effects are there.
-            self._firing_thread_id = threading.get_ident()
+            # Inside the delivery callbacks a future is done already. For other threads it is done after all
+            # of them ran, so that their effects are visible after get() or flush().
+            outcome.firing_thread_id = threading.get_ident()
             return True
 
     def release(self, deliveries: Deliveries | None = None) -> None:
         """Run the delivery callbacks in order, then wake everybody who waits. Logs what they raise."""
-        raised = deliveries.run(self, self._error_copy_for, self._log_raised) if deliveries else 0
+        raised = deliveries.run(self.outcome, self._error_copy_for, self._log_raised) if deliveries else 0
         if raised > 1:
             _log.error(
                 "%d delivery callbacks for one batch of %s raised; the traceback above is the first one's",
@@ -118,8 +148,8 @@ class ProduceRequestResult(BatchOutcome):
             )
         watched: list[_Watch] = []
         with FutureRecordMetadata._lock:
-            self.done = True
-            self._firing_thread_id = 0
+            self.outcome.done = True
+            self.outcome.firing_thread_id = 0
             event = self._event
             listeners, self._listeners = self._listeners, None
             if self._watches:
@@ -159,10 +189,10 @@ class ProduceRequestResult(BatchOutcome):
         self._watches = None
         self._listeners = None
         self._event = None
-        if not self._settled:
-            self._settled = True
-            self.error = error
-        self.done = True
+        if not self.outcome.settled:
+            self.outcome.settled = True
+            self.outcome.error = error
+        self.outcome.done = True
 
     def split_into(self, first_indexes: list[int], results: list[ProduceRequestResult]) -> bool:
         """Redirect to the results of the parts; ``first_indexes[i]`` is the first record of part ``i``.
@@ -170,13 +200,14 @@ class ProduceRequestResult(BatchOutcome):
         Returns ``False``, and does nothing, when this one is settled already.
         """
         with FutureRecordMetadata._condition:
-            if self._settled or self.parts is not None:
+            if self.outcome.settled or self.outcome.is_split:
                 return False
             for index, watch in (self._watches or {}).items():
                 part = bisect_right(first_indexes, index) - 1
                 results[part]._adopt(index - first_indexes[part], watch)
             self._watches = None
             self.parts = (first_indexes, results)
+            self.outcome.is_split = True
             event = self._event
             listeners, self._listeners = self._listeners, None
         if event is not None:
@@ -196,7 +227,7 @@ class ProduceRequestResult(BatchOutcome):
     def wait(self, timeout_s: float | None) -> bool:
         """Block until this result, not counting parts, is done or split. ``False``: it is neither."""
         with FutureRecordMetadata._condition:
-            if self.done or self.parts is not None:
+            if self.outcome.done or self.parts is not None:
                 return True
             event = self._event
             if event is None:
@@ -210,7 +241,7 @@ class ProduceRequestResult(BatchOutcome):
             ``False``: it is done or split already, and the listener is not called.
         """
         with FutureRecordMetadata._condition:
-            if self.done or self.parts is not None:
+            if self.outcome.done or self.parts is not None:
                 return False
             if self._listeners is None:
                 self._listeners = []
@@ -225,9 +256,8 @@ class ProduceRequestResult(BatchOutcome):
 
     def error_for(self, index: int) -> KafkaError | None:
         """The error of one record of a settled result."""
-        if self._record_errors is not None and self.error is not None:
-            return self._record_errors(index)
-        return self.error
+        error: KafkaError | None = self.outcome.error
+        return self._record_errors(index) if self._record_errors is not None and error is not None else error
 
     def watch(self, index: int, future: FutureRecordMetadata) -> _Watch:
         """The watch of one record, made on demand. The lock is held."""
@@ -236,7 +266,7 @@ class ProduceRequestResult(BatchOutcome):
         watch = self._watches.get(index)
         if watch is None:
             watch = self._watches[index] = _Watch()
-        if not self.done:
+        if not self.outcome.done:
             watch.future = future
         return watch
 
@@ -256,29 +286,32 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
     _condition = threading.Condition(_lock)
 
     if TYPE_CHECKING:
-        _owner: ProduceRequestResult
+        _batch_result: ProduceRequestResult
 
     # -- reading ---------------------------------------------------------------------------------------
 
     def _locate(self) -> tuple[ProduceRequestResult, int]:
         """The result that decides this record now, and the record's index in it."""
-        owner = self._owner
+        result = self._batch_result
         index = self._index
-        parts = owner.parts
+        parts = result.parts
         while parts is not None:
             part = bisect_right(parts[0], index) - 1
             index -= parts[0][part]
-            owner = parts[1][part]
-            parts = owner.parts
-        return owner, index
+            result = parts[1][part]
+            parts = result.parts
+        return result, index
 
     def _metadata(self) -> RecordMetadata:
-        owner, index = self._locate()
-        return owner.metadata_of(index, self._timestamp_ms, self._key_size, self._value_size)
+        result, index = self._locate()
+        metadata: RecordMetadata = result.outcome.metadata(
+            index, self._timestamp_ms, self._key_size, self._value_size
+        )
+        return metadata
 
     def _error(self) -> KafkaError | None:
-        owner, index = self._locate()
-        return owner.error_for(index)
+        result, index = self._locate()
+        return result.error_for(index)
 
     def running(self) -> bool:
         """Always ``False``."""
@@ -292,13 +325,27 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         """A record cannot be taken back once accepted: returns ``False`` and does nothing."""
         return False
 
-    get = RecordFuture.result
+    # The compiled kernel answers for delivered records first: a Python frame would triple result()'s cost.
 
-    def _done_slowly(self) -> bool:
-        return self._locate()[0].is_readable()
+    @fast_done
+    def done(self) -> bool:
+        """Whether the record was delivered or has failed."""
+        return self._locate()[0].outcome.is_readable()
 
-    def _result_slowly(self, timeout: float | None) -> RecordMetadata:
-        error = self._exception_slowly(timeout)
+    @fast_result
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait until the record is delivered or has failed.
+
+        Args:
+            timeout: seconds; ``None`` waits for as long as ``delivery_timeout_ms`` allows.
+
+        Raises:
+            KafkaError: the record was not delivered; ``error.outcome`` says what is known.
+            TimeoutError: not known within ``timeout``; the record may still be delivered.
+            IllegalStateError: not known yet, and called without ``timeout`` on the I/O thread, as in a
+                delivery callback: it would deadlock, because it waits for the thread it runs on.
+        """
+        error = self.exception(timeout)
         if error is not None:
             try:
                 raise error
@@ -306,29 +353,33 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
                 del error  # breaks the cycle: error, traceback, this frame
         return self._metadata()
 
-    def _exception_slowly(self, timeout: float | None) -> KafkaError | None:
+    @fast_exception
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """Like ``result``, but return the error, a new object each time, or ``None`` on success."""
         self._wait_done(timeout)
         return _copy_of(self._error())
 
+    get = result
+
     def _wait_done(self, timeout: float | None) -> None:
-        owner, _ = self._locate()
-        if owner.is_readable():
+        result, _ = self._locate()
+        if result.outcome.is_readable():
             return
         if timeout is None and is_io_thread():
             raise IllegalStateError(
-                "result() without a timeout in a delivery callback would wait for itself; "
-                "use add_done_callback()"
+                "result() without a timeout in a delivery callback would deadlock: it waits for the thread "
+                "it runs on; use add_done_callback()"
             )
         timeout_s = checked_timeout_s("result", timeout)
-        in_time = owner.wait(timeout_s)
-        owner, _ = self._locate()
-        while in_time and not owner.is_readable():
-            # Split meanwhile. At most the timeout once more: the clock is not ours to read here.
-            in_time = owner.wait(timeout_s)
-            owner, _ = self._locate()
-        if not owner.is_readable():
+        in_time = result.wait(timeout_s)
+        result, _ = self._locate()
+        while in_time and not result.outcome.is_readable():
+            # Split meanwhile. This waits for at most the timeout once more: no clock is read here.
+            in_time = result.wait(timeout_s)
+            result, _ = self._locate()
+        if not result.outcome.is_readable():
             raise ResultTimeoutError(
-                f"The record for {owner.topic_partition} was neither acknowledged nor failed within"
+                f"The record for {result.topic_partition} was neither acknowledged nor failed within"
                 f" {timeout} s; it may still be delivered"
             )
 
@@ -346,9 +397,9 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
                 "use asyncio.gather(), which takes this one as it is"
             )
         with self._condition:
-            owner, index = self._locate()
-            if not owner.done:
-                owner.watch(index, self).callbacks.append(fn)
+            result, index = self._locate()
+            if not result.done:
+                result.watch(index, self).callbacks.append(fn)
                 return
         _run_done_callback(fn, self)
 
@@ -370,8 +421,8 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         @property
         def _waiters(self) -> list[Any]:
             with self._condition:
-                owner, index = self._locate()
-                return owner.watch(index, self).waiters
+                result, index = self._locate()
+                return result.watch(index, self).waiters
 
     def _get_snapshot(self) -> tuple[bool, bool, RecordMetadata | None, BaseException | None]:
         # asyncio of Python 3.14 reads (done, cancelled, result, exception) in one go.
@@ -398,24 +449,21 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
             raise no_such_attribute(self, name, FUTURE_METHODS)
 
     def __repr__(self) -> str:
-        owner, _ = self._locate()
-        if not owner.done:
+        result, _ = self._locate()
+        if not result.done:
             state = "pending"
         else:
             error = self._error()
             state = f"failed: {error!r}" if error is not None else repr(self._metadata())
-        return f"<FutureRecordMetadata {owner.topic_partition} {state}>"
-
-
-set_future_type(FutureRecordMetadata)
+        return f"<FutureRecordMetadata {result.topic_partition} {state}>"
 
 
 def _copy_of(error: KafkaError | None) -> KafkaError | None:
     """The batch's error for one reader, who may raise it.
 
     Raising puts frames on an error, and in these are futures, often all of the batch. The collector does not
-    see through futures (see ``new_future`` in ``native/_append.pyx``): on the batch's own error the frames,
-    and whatever else is in them, would stay for ever.
+    see through futures (see ``new_future`` in ``native/_completion.pyx``): on the batch's own error the
+    frames, and whatever else is in them, would stay for ever.
     """
     if error is None:
         return None

@@ -112,7 +112,9 @@ class ProducerBatch:
         self.result = ProduceRequestResult(topic_partition)
         # Guarded by the partition queue's lock.
         self.builder: RecordBatchBuilder | None = builder
-        self.appender: RecordAppender | None = RecordAppender(builder.writer, self.result)
+        self.appender: RecordAppender | None = RecordAppender(
+            builder.writer, self.result, self.result.outcome, FutureRecordMetadata
+        )
         self.is_open = True
         self._final_record_count = 0
         self._deliveries = self.appender.deliveries

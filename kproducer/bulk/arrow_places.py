@@ -114,7 +114,7 @@ class ArrowPlaces(RecordPlaces):
 
     def put(self, row: int, future: FutureRecordMetadata) -> None:
         """Note where a single ``send`` has put the record of a row."""
-        number = self.number_of(future._owner)
+        number = self.number_of(future._batch_result)
         if self.runs is not None:
             self.runs.append((row, 1, number, future._index))
             return
@@ -126,8 +126,7 @@ class ArrowPlaces(RecordPlaces):
 
     def future(self, row: int) -> FutureRecordMetadata:
         """A future for one record, as ``send`` would have returned it; a new object each time."""
-        return FutureRecordMetadata(
-            self.owners[self.owner_numbers[row]],
+        return self.owners[self.owner_numbers[row]].future(
             self.indexes[row],
             self._timestamp(row),
             NULL_SIZE if self.key_sizes is None else self.key_sizes[row],

@@ -127,7 +127,7 @@ class RecordPlaces:
         self.key_sizes[row] = future._key_size
         self.value_sizes[row] = future._value_size
         # Last: a row with an owner is a whole one, whatever interrupts this.
-        self.owner_numbers[row] = self.number_of(future._owner)
+        self.owner_numbers[row] = self.number_of(future._batch_result)
 
     def refuse(self, row: int, error: KafkaError, partition: int = UNKNOWN_PARTITION) -> None:
         """Note that the record of a row was not accepted. ``error`` says why, and its outcome."""
@@ -145,8 +145,7 @@ class RecordPlaces:
 
     def future(self, row: int) -> FutureRecordMetadata:
         """A future for one record, as ``send`` would have returned it; a new object each time."""
-        return FutureRecordMetadata(
-            self.owners[self.owner_numbers[row]],
+        return self.owners[self.owner_numbers[row]].future(
             self.indexes[row],
             self.timestamps_ms[row],
             self.key_sizes[row],

@@ -453,7 +453,7 @@ class ArrowSink(ArrowCall):
         """Times are not kept."""
 
     def _accepted(self, row: int, future: FutureRecordMetadata) -> None:
-        self._count(future._owner, 1)
+        self._count(future._batch_result, 1)
 
     def _refused(self, row: int, topic: str, partition: int, error: KafkaError, reason: str = "") -> None:
         raise RowRefusedError(self._rows_before + row, topic, partition, error, reason)

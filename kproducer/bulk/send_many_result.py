@@ -350,4 +350,4 @@ def _base_offset(owner: ProduceRequestResult) -> int | None:
     """The offset of the batch's first record, -1 if it failed or is not known; ``None``: it was split."""
     if owner.parts is not None:
         return None
-    return NO_OFFSET if owner.error is not None else owner.base_offset
+    return NO_OFFSET if owner.error is not None else owner.outcome.base_offset

@@ -35,9 +35,11 @@ __all__ = [
     "TopicLanes",
     "crc32c",
     "decode_records",
+    "fast_done",
+    "fast_exception",
+    "fast_result",
     "murmur2",
     "record_size_upper_bound",
-    "set_future_type",
     "write_batch_header",
 ]
 
@@ -83,8 +85,10 @@ if TYPE_CHECKING or IMPLEMENTATION == "pure":
         StickyChoice,
         StickyPartition,
         TopicLanes,
+        fast_done,
+        fast_exception,
+        fast_result,
         record_size_upper_bound,
-        set_future_type,
     )
     from kproducer.kernel.pure.murmur2 import murmur2
 else:
@@ -100,7 +104,9 @@ else:
         StickyChoice,
         StickyPartition,
         TopicLanes,
+        fast_done,
+        fast_exception,
+        fast_result,
         murmur2,
         record_size_upper_bound,
-        set_future_type,
     )

@@ -75,6 +75,7 @@ class RecordCalls(ProducerLifecycle):
             header_pairs=self._noted(encode_headers),
             ignores_keys=self._ignores_keys,
             small_size=self._small_size,
+            future_type=FutureRecordMetadata,
         )
 
     # -- transactions ----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.bulk.send_arrow import ArrowProducer, ArrowSink
 from kproducer.errors import KafkaError
 from kproducer.types import TopicPartition
@@ -68,7 +68,7 @@ class FakeProducer:
         self.sent.append(SentRecord(topic, value, key, headers, partition, when))
         result = ProduceRequestResult(TopicPartition(topic, partition or 0))
         self._waiting.append((number, result))
-        return FutureRecordMetadata(result, 0, 0, -1, -1)
+        return result.future(0, 0, -1, -1)
 
     def settle(self) -> None:
         """Tell the fate of everything that was sent."""

@@ -305,7 +305,7 @@ def test_a_task_does_not_wait_for_an_io_thread_that_has_died(monkeypatch: pytest
         engine.wakeup()
         engine.thread.join(30)
         tracker = DeliveryTracker()
-        tracker.watch({future._owner: 1})
+        tracker.watch({future._batch_result: 1})
         with pytest.raises(ProducerClosedError, match="I/O thread has ended"):
             partition_writer.deliver_all(producer, tracker, 1)
     finally:

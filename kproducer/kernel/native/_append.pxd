@@ -6,7 +6,7 @@
 # Whoever writes WITHOUT the interpreter lock, moves a writer's limit or rewinds it, holds `queue.lock`, has
 # taken the appender out of its lane before, and puts it back (RecordAccumulator does, see _open_lane) at the end.
 from kproducer.kernel.native._batch cimport BatchWriter, is_nearly_full
-from kproducer.kernel.native._completion cimport Deliveries, RecordFuture
+from kproducer.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture
 
 
 # A record ready to be written. The pointers belong to objects that the caller keeps.
@@ -23,6 +23,8 @@ cdef struct Record:
 cdef class RecordAppender:
     cdef readonly BatchWriter writer
     cdef readonly object owner
+    cdef readonly BatchOutcome outcome
+    cdef readonly object future_type
     cdef readonly Deliveries deliveries
 
     # Writes the record and makes `future` the promise of it. `on_delivery`: who wants to know, or None.
@@ -64,6 +66,8 @@ cdef class TopicLanes:
     cdef Py_ssize_t partition_count(self, str topic, object snapshot) except -1
     # The lane of a partition, or None: nothing was sent there yet. The caller need not keep it.
     cdef Lane lane(self, Py_ssize_t partition)
+    # The appender of the sticky choice's open batch, or None.
+    cdef RecordAppender sticky_appender(self)
     # Writes to the sticky choice's open batch; 0: there is no choice, no batch or no room.
     cdef int append_sticky_record(self, Record* record, RecordFuture future, object on_delivery,
                                   object snapshot) except -1
@@ -77,6 +81,7 @@ cdef class SendPath:
     cdef bint _serializes_value
     cdef Py_ssize_t _small_size
     cdef object _wall_ms
+    cdef object _future_type
     cdef object _key_bytes
     cdef object _value_bytes
     cdef object _header_pairs

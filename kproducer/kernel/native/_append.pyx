@@ -18,7 +18,7 @@ from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_CheckExact
 
 from kproducer.kernel.native._batch cimport BatchWriter, encoded_headers, murmur2_raw, regular_headers
-from kproducer.kernel.native._completion cimport Deliveries, RecordFuture, new_future
+from kproducer.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture, new_future
 
 from kproducer.errors import KafkaError, Outcome, SerializationError
 from kproducer.kernel.record_arguments import as_bytes, refuse_length, refuse_timestamp
@@ -101,16 +101,22 @@ cdef class RecordAppender:
 
     Args:
         writer: the batch's.
-        owner: the result that the futures look at.
+        owner: the result that the futures refer to.
+        outcome: the outcome of ``owner``.
+        future_type: a subclass of ``RecordFuture``.
 
     Attributes:
-        writer, owner: as given.
+        writer, owner, outcome, future_type: as given.
         deliveries: the callbacks of its records.
     """
 
-    def __cinit__(self, BatchWriter writer not None, owner):
+    def __cinit__(self, BatchWriter writer not None, owner, BatchOutcome outcome not None, future_type not None):
+        if not issubclass(future_type, RecordFuture):
+            raise TypeError(f"future_type must be a subclass of RecordFuture, not {future_type!r}")
         self.writer = writer
         self.owner = owner
+        self.outcome = outcome
+        self.future_type = future_type
         self.deliveries = Deliveries()
 
     def append(self, timestamp_ms, key, value, headers, on_delivery):
@@ -122,7 +128,7 @@ cdef class RecordAppender:
         cdef Record record
         cdef list kept = []
         fill_record(&record, timestamp_ms, key, value, headers, kept)
-        cdef RecordFuture future = new_future()
+        cdef RecordFuture future = new_future(self.future_type)
         return future if self.append_record(&record, future, on_delivery) else None
 
     cdef int append_record(self, Record* record, RecordFuture future, object on_delivery) except -1:
@@ -136,11 +142,12 @@ cdef class RecordAppender:
             return 0
         if on_delivery is not None:
             self.deliveries.push(on_delivery, index, record.timestamp_ms, record.key_size, record.value_size)
-        future._owner = self.owner
-        future._index = index
+        future._batch_result = self.owner
+        future._outcome = self.outcome
+        future._index = <int>index
         future._timestamp_ms = record.timestamp_ms
-        future._key_size = record.key_size
-        future._value_size = record.value_size
+        future._key_size = <int>record.key_size
+        future._value_size = <int>record.value_size
         return 1
 
     def promise_last(self, timestamp_ms, key_size, value_size, on_delivery):
@@ -148,8 +155,9 @@ cdef class RecordAppender:
 
         The appender is in no lane meanwhile: the record is still the last one.
         """
-        cdef RecordFuture future = new_future()
-        future._owner = self.owner
+        cdef RecordFuture future = new_future(self.future_type)
+        future._batch_result = self.owner
+        future._outcome = self.outcome
         future._index = self.writer.record_count - 1
         future._timestamp_ms = timestamp_ms
         future._key_size = key_size
@@ -177,8 +185,11 @@ cdef class Lane:
         cdef Record record
         cdef list kept = []
         fill_record(&record, timestamp_ms, key, value, headers, kept)
-        cdef RecordFuture future = new_future()
         cdef RecordAppender appender = self.appender
+        if appender is None:
+            return None
+        cdef RecordFuture future = new_future(appender.future_type)
+        appender = self.appender
         if appender is None or not appender.append_record(&record, future, on_delivery):
             return None
         return future
@@ -225,8 +236,18 @@ cdef class TopicLanes:
         cdef Record record
         cdef list kept = []
         fill_record(&record, timestamp_ms, key, value, headers, kept)
-        cdef RecordFuture future = new_future()
+        cdef RecordAppender appender = self.sticky_appender()
+        if appender is None:
+            return None
+        cdef RecordFuture future = new_future(appender.future_type)
         return future if self.append_sticky_record(&record, future, on_delivery, snapshot) else None
+
+    cdef RecordAppender sticky_appender(self):
+        cdef Lane lane
+        if self.partitioner is None or self.partitioner.current is None:
+            return None
+        lane = self.lane(self.partitioner.current.partition)
+        return None if lane is None else lane.appender
 
     cdef Py_ssize_t partition_count(self, str topic, object snapshot) except -1:
         if snapshot is not self._snapshot:
@@ -272,7 +293,7 @@ cdef class SendPath:
     """``send`` for the usual record; a subclass has ``_send_slowly`` and ``_send_serialized`` for others."""
 
     def _configure_send(self, *, usual, wall_ms, serializes_key, serializes_value, key_bytes, value_bytes,
-                        header_pairs, ignores_keys, small_size):
+                        header_pairs, ignores_keys, small_size, future_type):
         """Say what the usual record is. Once, before ``_open_send``.
 
         Args:
@@ -284,6 +305,9 @@ cdef class SendPath:
             ignores_keys: keys do not decide on partitions.
             small_size: key, value and headers of so many bytes together cannot exceed any limit.
         """
+        if not issubclass(future_type, RecordFuture):
+            raise TypeError(f"future_type must be a subclass of RecordFuture, not {future_type!r}")
+        self._future_type = future_type
         self._usual = usual
         self._wall_ms = wall_ms
         self._reads_system_clock = wall_ms is None
@@ -430,7 +454,7 @@ cdef class SendPath:
             return None
         if overflow or record.timestamp_ms < 0:
             return None
-        future = new_future()
+        future = new_future(self._future_type)
         # From here on nothing but the write: see _append.pxd.
         if number == ANY_PARTITION:
             if record.key_size < 0 or self._ignores_keys:

@@ -1,32 +1,34 @@
-# How the fate of a batch reaches those who sent its records, for the other compiled rooms.
+# How the outcome of a batch reaches the records' futures and callbacks, for the other compiled modules.
 
-# The decided outcome of a batch, as kproducer.accumulator.future_record_metadata keeps it; guarded by its lock.
+# The outcome of a batch, written once under the lock of kproducer.accumulator.future_record_metadata.
 cdef class BatchOutcome:
     cdef public object topic_partition
+    cdef public object metadata_type
     cdef public object error
-    cdef public object parts
-    cdef public object _record_errors
     cdef public long long base_offset
     cdef public long long log_append_time_ms
-    cdef public unsigned long _firing_thread_id
+    cdef public unsigned long firing_thread_id
+    cdef public bint settled
     cdef public bint done
-    cdef public bint _settled
+    cdef public bint is_split
 
-    # A RecordMetadata.
-    cdef object metadata(self, long long index, long long timestamp_ms, Py_ssize_t key_size,
-                         Py_ssize_t value_size)
+    # A new `metadata_type`.
+    cdef object record_metadata(self, long long index, long long timestamp_ms, Py_ssize_t key_size,
+                                Py_ssize_t value_size)
 
 
+# The base of FutureRecordMetadata, and the one compiled class that has a subclass.
 cdef class RecordFuture:
-    cdef public object _owner
-    cdef public long long _index
+    cdef public object _batch_result
+    cdef public BatchOutcome _outcome
     cdef public long long _timestamp_ms
-    cdef public Py_ssize_t _key_size
-    cdef public Py_ssize_t _value_size
+    cdef public int _index
+    cdef public int _key_size
+    cdef public int _value_size
 
 
-# A new FutureRecordMetadata, empty, and not tracked by the garbage collector.
-cdef RecordFuture new_future()
+# A new, empty future of this type, not tracked by the garbage collector.
+cdef RecordFuture new_future(object future_type)
 
 
 # One record's on_delivery, and what its metadata needs. The numbers are 32 bits in a batch, too.

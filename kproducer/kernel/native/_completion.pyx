@@ -1,9 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: auto_pickle=False, annotation_typing=False
-"""From the outcome of a batch to those who sent its records: the compiled twin of ``pure/completion.py``.
+"""From the outcome of a batch to its records: the compiled twin of ``pure/completion.py``.
 
-Only the usual is here: the batch's fate is known, it was not split, and the record was delivered. For
-everything else the subclasses ask and wait in Python.
+The fast paths handle one case: the outcome is known, the batch was not split, and the record was delivered.
 """
 
 from __future__ import annotations
@@ -17,9 +16,6 @@ from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_CheckExact
 
 from bisect import bisect_right
-
-from kproducer.errors import KafkaError
-from kproducer.types import NO_OFFSET, NO_TIMESTAMP, RecordMetadata
 
 cdef extern from "Python.h":
     void PyObject_GC_Track(PyObject* op) noexcept
@@ -72,61 +68,47 @@ cdef extern from *:
     object KP_RECORD_METADATA(object type, object topic, object partition, long long offset,
                               long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size)
 
-cdef object _metadata_type = RecordMetadata
-cdef long long _NO_OFFSET = NO_OFFSET
-cdef long long _NO_TIMESTAMP = NO_TIMESTAMP
+cdef enum:
+    UNKNOWN = -1
 
 
 # -- batches ---------------------------------------------------------------------------------------------------
 
+@cython.final
 cdef class BatchOutcome:
-    """What became of a batch.
+    """See ``pure/completion.py``."""
 
-    Attributes:
-        topic_partition: where the batch goes.
-        done: values are set and every ``on_delivery`` has run.
-        base_offset: offset of the first record; -1 unknown.
-        log_append_time_ms: the broker's time; -1 when records keep their own.
-        error: why the batch failed, ``None`` on success.
-        parts: not ``None``: it was split, and the parts have outcomes of their own.
-        _settled: values are set.
-        _firing_thread_id: the thread that runs the ``on_delivery`` callbacks now; 0: none does.
-        _record_errors: gives the error of each record of a batch that failed; ``None``: all have ``error``.
-    """
-
-    def __cinit__(self):
-        self.base_offset = _NO_OFFSET
-        self.log_append_time_ms = _NO_TIMESTAMP
-
-    def __init__(self, topic_partition):
+    def __cinit__(self, topic_partition, metadata_type):
         self.topic_partition = topic_partition
+        self.metadata_type = metadata_type
+        self.base_offset = UNKNOWN
+        self.log_append_time_ms = UNKNOWN
 
     def is_readable(self):
-        """Done, or settled and now running the delivery callbacks on the calling thread."""
         return readable(self)
 
-    def metadata_of(self, index, timestamp_ms, key_size, value_size):
-        """The RecordMetadata of one record; the last three as sent."""
-        return self.metadata(index, timestamp_ms, key_size, value_size)
+    def metadata(self, index, timestamp_ms, key_size, value_size):
+        return self.record_metadata(index, timestamp_ms, key_size, value_size)
 
-    cdef object metadata(self, long long index, long long timestamp_ms, Py_ssize_t key_size,
-                         Py_ssize_t value_size):
+    cdef object record_metadata(self, long long index, long long timestamp_ms, Py_ssize_t key_size,
+                                Py_ssize_t value_size):
         cdef object place = self.topic_partition
         cdef object topic
         cdef object partition
         cdef object made
         # A failed record has no offset; the time is the one it was sent with.
-        cdef long long offset = _NO_OFFSET
+        cdef long long offset = UNKNOWN
         if not PyTuple_Check(place) or PyTuple_GET_SIZE(place) != 2:
-            raise TypeError(f"{place!r} is no TopicPartition")
+            raise TypeError(f"topic_partition must be a (topic, partition) tuple, not {place!r}")
         topic = <object>PyTuple_GET_ITEM(place, 0)
         partition = <object>PyTuple_GET_ITEM(place, 1)
         if self.error is None:
             if self.base_offset >= 0:
                 offset = self.base_offset + index
-            if self.log_append_time_ms != _NO_TIMESTAMP:
+            if self.log_append_time_ms != UNKNOWN:
                 timestamp_ms = self.log_append_time_ms
-        made = KP_RECORD_METADATA(_metadata_type, topic, partition, offset, timestamp_ms, key_size, value_size)
+        made = KP_RECORD_METADATA(self.metadata_type, topic, partition, offset, timestamp_ms, key_size,
+                                  value_size)
         if PyUnicode_CheckExact(topic) and PyLong_CheckExact(partition):
             # No reference in it leads anywhere. The collector stops looking at such plain tuples by itself.
             PyObject_GC_UnTrack(<PyObject*>made)
@@ -134,25 +116,21 @@ cdef class BatchOutcome:
 
 
 cdef inline bint readable(BatchOutcome outcome) noexcept:
-    return outcome.done or (outcome._settled and outcome._firing_thread_id == PyThread_get_thread_ident())
+    return outcome.done or (outcome.settled and outcome.firing_thread_id == PyThread_get_thread_ident())
+
+
+cdef inline bint delivered(BatchOutcome outcome) noexcept:
+    return (outcome is not None and outcome.error is None and not outcome.is_split and readable(outcome))
 
 
 # -- futures ---------------------------------------------------------------------------------------------------
 
 cdef class RecordFuture:
-    """What is kept for each record: whose it is, which one it is there, and what its metadata needs.
+    """See ``pure/completion.py``."""
 
-    A subclass has ``_result_slowly``, ``_exception_slowly`` and ``_done_slowly`` for all that is unusual.
-
-    Attributes:
-        _owner: the result that the records of a batch share.
-        _index: the record's place in the batch.
-        _timestamp_ms: as sent.
-        _key_size, _value_size: bytes; -1 for null.
-    """
-
-    def __init__(self, owner, index, timestamp_ms, key_size, value_size):
-        self._owner = owner
+    def __init__(self, result, BatchOutcome outcome, index, timestamp_ms, key_size, value_size):
+        self._batch_result = result
+        self._outcome = outcome
         self._index = index
         self._timestamp_ms = timestamp_ms
         self._key_size = key_size
@@ -164,51 +142,49 @@ cdef class RecordFuture:
         if not PyObject_GC_IsTracked(<PyObject*>self):
             PyObject_GC_Track(<PyObject*>self)
 
-    def done(self) -> bool:
-        cdef object owner = self._owner
-        if isinstance(owner, BatchOutcome) and (<BatchOutcome>owner).parts is None:
-            return readable(<BatchOutcome>owner)
-        return self._done_slowly()
 
-    def result(self, timeout: float | None = None) -> RecordMetadata:
-        cdef object owner = self._owner
-        if isinstance(owner, BatchOutcome) and delivered(<BatchOutcome>owner):
-            return (<BatchOutcome>owner).metadata(
-                self._index, self._timestamp_ms, self._key_size, self._value_size
+def fast_done(general):
+    """The method ``general``, preceded by a compiled answer for batches that were not split."""
+    def done(self):
+        cdef BatchOutcome outcome = (<RecordFuture?>self)._outcome
+        if outcome is not None and not outcome.is_split:
+            return readable(outcome)
+        return general(self)
+    return done
+
+
+def fast_result(general):
+    """The method ``general``, preceded by a compiled answer for delivered records."""
+    def result(self, timeout=None):
+        cdef RecordFuture future = <RecordFuture?>self
+        if delivered(future._outcome):
+            return future._outcome.record_metadata(
+                future._index, future._timestamp_ms, future._key_size, future._value_size
             )
-        return self._result_slowly(timeout)
+        return general(self, timeout)
+    return result
 
-    def exception(self, timeout: float | None = None) -> KafkaError | None:
-        cdef object owner = self._owner
-        if isinstance(owner, BatchOutcome) and delivered(<BatchOutcome>owner):
+
+def fast_exception(general):
+    """Likewise."""
+    def exception(self, timeout=None):
+        if delivered((<RecordFuture?>self)._outcome):
             return None
-        return self._exception_slowly(timeout)
+        return general(self, timeout)
+    return exception
 
 
-cdef inline bint delivered(BatchOutcome outcome) noexcept:
-    return outcome.error is None and outcome.parts is None and readable(outcome)
-
-
-cdef object _future_type = RecordFuture
 cdef tuple _no_arguments = ()
 
 
-def set_future_type(future_type):
-    """Say which subclass of ``RecordFuture`` the futures of records are. Once, when it is defined."""
-    global _future_type
-    if not issubclass(future_type, RecordFuture):
-        raise TypeError(f"{future_type!r} is no RecordFuture")
-    _future_type = future_type
-
-
-cdef RecordFuture new_future():
+cdef RecordFuture new_future(object future_type):
     # Untracked: applications keep millions of these, and the collector would walk all of them again and again
-    # (0.38 us instead of 0.15 us for each). It would find nothing: a future refers to its result alone, and
-    # no result refers to a future once it is done, not by way of its error either: whoever is told of that
-    # gets a copy. Freeing one does not ask whether it was tracked.
-    cdef object future = KP_NEW(_future_type, _no_arguments)
+    # (0.38 us instead of 0.15 us per future). It would find nothing: a future refers to its result and its
+    # outcome alone, and neither refers to a future once it is done, not through its error either: each reader
+    # gets a copy of that. Freeing a future does not ask whether it was tracked.
+    cdef object future = KP_NEW(future_type, _no_arguments)
     PyObject_GC_UnTrack(<PyObject*>future)
-    return <RecordFuture>future
+    return <RecordFuture?>future
 
 
 # -- callbacks -------------------------------------------------------------------------------------------------
@@ -314,7 +290,7 @@ cdef class Deliveries:
                 Py_DECREF(on_delivery)
                 number += 1
                 try:
-                    metadata = outcome.metadata(
+                    metadata = outcome.record_metadata(
                         entries[number - 1].index, entries[number - 1].timestamp_ms,
                         entries[number - 1].key_size, entries[number - 1].value_size,
                     )

@@ -5,10 +5,15 @@ Whatever runs once a batch, or never in a producer, is the pure twin's: C would 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any, TypeVar, cast
+
 from kproducer.kernel.native import _append, _batch, _completion, _send_many
 from kproducer.kernel.pure import RawRecord, RecordFormatError, crc32c, decode_records, write_batch_header
-from kproducer.kernel.pure import RecordFuture as PureRecordFuture
 from kproducer.kernel.pure import SendPath as PureSendPath
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 BatchOutcome = _completion.BatchOutcome
 BatchWriter = _batch.BatchWriter
@@ -23,12 +28,19 @@ StickyPartition = _append.StickyPartition
 TopicLanes = _append.TopicLanes
 murmur2 = _batch.murmur2
 record_size_upper_bound = _batch.record_size_upper_bound
-set_future_type = _completion.set_future_type
 
 # help() shows it; it is written where editors and type checkers find it.
 SendPath.send.__doc__ = PureSendPath.send.__doc__
-for _name in ("done", "result", "exception"):
-    getattr(RecordFuture, _name).__doc__ = getattr(PureRecordFuture, _name).__doc__
+
+
+def _documented(fast: Callable[[_Method], Callable[..., Any]]) -> Callable[[_Method], _Method]:
+    """A decorator that keeps the name, the signature and the docstring of the method."""
+    return lambda general: cast(_Method, update_wrapper(fast(general), general))
+
+
+fast_done = _documented(_completion.fast_done)
+fast_exception = _documented(_completion.fast_exception)
+fast_result = _documented(_completion.fast_result)
 
 __all__ = [
     "BatchOutcome",
@@ -46,8 +58,10 @@ __all__ = [
     "TopicLanes",
     "crc32c",
     "decode_records",
+    "fast_done",
+    "fast_exception",
+    "fast_result",
     "murmur2",
     "record_size_upper_bound",
-    "set_future_type",
     "write_batch_header",
 ]

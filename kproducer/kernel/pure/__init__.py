@@ -15,7 +15,14 @@ from kproducer.kernel.pure.append import (
 )
 from kproducer.kernel.pure.batch_reader import RawRecord, RecordFormatError, decode_records
 from kproducer.kernel.pure.batch_v2 import BatchWriter, record_size_upper_bound, write_batch_header
-from kproducer.kernel.pure.completion import BatchOutcome, Deliveries, RecordFuture, set_future_type
+from kproducer.kernel.pure.completion import (
+    BatchOutcome,
+    Deliveries,
+    RecordFuture,
+    fast_done,
+    fast_exception,
+    fast_result,
+)
 from kproducer.kernel.pure.crc32c import crc32c
 from kproducer.kernel.pure.murmur2 import murmur2
 from kproducer.kernel.pure.send_many import RowSender
@@ -36,8 +43,10 @@ __all__ = [
     "TopicLanes",
     "crc32c",
     "decode_records",
+    "fast_done",
+    "fast_exception",
+    "fast_result",
     "murmur2",
     "record_size_upper_bound",
-    "set_future_type",
     "write_batch_header",
 ]

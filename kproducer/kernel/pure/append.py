@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kproducer.errors import KafkaError, Outcome
 from kproducer.kernel.pure.batch_v2 import BatchWriter, is_nearly_full
-from kproducer.kernel.pure.completion import Deliveries, new_future
+from kproducer.kernel.pure.completion import BatchOutcome, Deliveries
 from kproducer.kernel.pure.murmur2 import murmur2
 from kproducer.kernel.record_arguments import BytesLike, Headers
 from kproducer.runtime.arguments import headers_size_upper_bound
@@ -36,20 +36,24 @@ class RecordAppender:
 
     Args:
         writer: the batch's.
-        owner: the result that the futures look at.
+        owner: the result that the futures refer to.
+        outcome: the outcome of ``owner``.
+        future_type: a subclass of ``RecordFuture``.
 
     Attributes:
-        writer, owner: as given.
+        writer, owner, outcome, future_type: as given.
         deliveries: the callbacks of its records.
     """
 
-    __slots__ = ("_append", "deliveries", "owner", "writer")
+    __slots__ = ("_append", "deliveries", "future_type", "outcome", "owner", "writer")
 
-    def __init__(self, writer: BatchWriter, owner: Any) -> None:
+    def __init__(self, writer: BatchWriter, owner: Any, outcome: BatchOutcome, future_type: Any) -> None:
         if not isinstance(writer, BatchWriter):
             raise TypeError(f"the writer must be a BatchWriter, not {type(writer).__name__}")
         self.writer = writer
         self.owner = owner
+        self.outcome = outcome
+        self.future_type = future_type
         self.deliveries = Deliveries()
         self._append = writer.append
 
@@ -71,8 +75,9 @@ class RecordAppender:
         index = self.writer.record_count
         if not self._append(timestamp_ms, key, value, headers):
             return None
-        future: FutureRecordMetadata = new_future(
+        future: FutureRecordMetadata = self.future_type(
             self.owner,
+            self.outcome,
             index,
             timestamp_ms,
             -1 if key is None else key.nbytes if key.__class__ is memoryview else len(key),
@@ -91,8 +96,8 @@ class RecordAppender:
 
         The appender is in no lane meanwhile: the record is still the last one.
         """
-        future: FutureRecordMetadata = new_future(
-            self.owner, self.writer.record_count - 1, timestamp_ms, key_size, value_size
+        future: FutureRecordMetadata = self.future_type(
+            self.owner, self.outcome, self.writer.record_count - 1, timestamp_ms, key_size, value_size
         )
         if on_delivery is not None:
             self.deliveries.add(
@@ -242,6 +247,7 @@ class SendPath:
         header_pairs: Callable[[str, Any], list[tuple[str, bytes | None]]],
         ignores_keys: bool,
         small_size: int,
+        future_type: Any,
     ) -> None:
         """Say what the usual record is. Once, before ``_open_send``.
 

@@ -53,7 +53,10 @@ def wrap_it(future: FutureRecordMetadata) -> None:
 
 
 def batch_of(count: int) -> tuple[RecordAppender, list[FutureRecordMetadata]]:
-    appender = RecordAppender(BatchWriter(bytearray(1000)), ProduceRequestResult(TopicPartition("t", 0)))
+    result = ProduceRequestResult(TopicPartition("t", 0))
+    appender = RecordAppender(
+        BatchWriter(bytearray(1000)), result, result.outcome, future_record_metadata.FutureRecordMetadata
+    )
     futures = [appender.append(1, b"k", b"v", None, None) for _ in range(count)]
     return appender, [future for future in futures if future is not None]
 

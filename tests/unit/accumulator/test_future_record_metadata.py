@@ -24,7 +24,7 @@ TP = TopicPartition("topic", 3)
 
 def make(count: int = 1) -> tuple[ProduceRequestResult, list[FutureRecordMetadata]]:
     result = ProduceRequestResult(TP)
-    return result, [FutureRecordMetadata(result, i, 1000 + i, 5, -1) for i in range(count)]
+    return result, [result.future(i, 1000 + i, 5, -1) for i in range(count)]
 
 
 def finish(

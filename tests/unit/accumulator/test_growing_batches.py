@@ -187,13 +187,13 @@ def test_a_sticky_stay_lasts_until_its_batch_ends() -> None:
     kit = Kit(batch_size=256 * KIB, buffer_memory=4096 * KIB)
     partitions = set()
     for _ in range(100):
-        partitions.add(kit.append(UNKNOWN_PARTITION, bytes(900))._owner.topic_partition.partition)
+        partitions.add(kit.append(UNKNOWN_PARTITION, bytes(900))._batch_result.topic_partition.partition)
     assert len(partitions) == 1, "moved on in the middle of a batch that had room to grow"
     for _ in range(40):
         # What has lingered is sent, at whatever size.
         end(kit)
         for _ in range(20):
-            partitions.add(kit.append(UNKNOWN_PARTITION, bytes(900))._owner.topic_partition.partition)
+            partitions.add(kit.append(UNKNOWN_PARTITION, bytes(900))._batch_result.topic_partition.partition)
     assert len(partitions) > 1, "one partition has all records of a slow topic"
 
 

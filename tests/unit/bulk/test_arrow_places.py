@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.bulk.arrow_places import ArrowPlaces
 from kproducer.bulk.record_places import NO_OWNER, NULL_SIZE, RecordPlaces
 from kproducer.errors import KafkaError, Outcome
@@ -46,7 +46,7 @@ def sent(places: RecordPlaces, chunks: list[list[tuple[int, int]]], looks_after:
                 if places.timestamps_ms is not None:
                     places.timestamps_ms[row] = 1000 + number
             if owner == 3:
-                future = FutureRecordMetadata(OWNERS[0], counts[0], 1000 + number, NULL_SIZE, first)
+                future = OWNERS[0].future(counts[0], 1000 + number, NULL_SIZE, first)
                 places.put(first, future)
                 places.refuse_all_open(first, REFUSED)
                 counts[0] += 1
@@ -72,7 +72,7 @@ def test_it_says_what_the_plain_columns_say(
     for row in range(len(plain)):
         ours, theirs = places.future(row), plain.future(row)
         if plain.owners[plain.owner_numbers[row]] in OWNERS:
-            assert ours._owner is theirs._owner
+            assert ours._batch_result is theirs._batch_result
         for name in ("_index", "_timestamp_ms", "_key_size", "_value_size"):
             assert getattr(ours, name) == getattr(theirs, name)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.bulk.record_places import RecordPlaces
 from kproducer.bulk.send_many_result import SendManyResult
 from kproducer.errors import (
@@ -44,7 +44,7 @@ def places_of(rows: list[tuple[ProduceRequestResult, int]]) -> RecordPlaces:
     places = RecordPlaces(TOPIC)
     places.grow(len(rows))
     for row, (owner, index) in enumerate(rows):
-        places.put(row, FutureRecordMetadata(owner, index, 1000 + row, 3, row))
+        places.put(row, owner.future(index, 1000 + row, 3, row))
     return places
 
 
@@ -268,7 +268,7 @@ def test_any_order_of_ends_and_splits_tells_the_same_as_the_futures(data: st.Dat
     owners = [batch(i) for i in range(data.draw(st.integers(1, 4)))]
     rows = data.draw(st.lists(st.tuples(st.sampled_from(owners), st.integers(0, 5)), max_size=20))
     result = make(rows)
-    futures = [FutureRecordMetadata(owner, index, 1000, 3, 0) for owner, index in rows]
+    futures = [owner.future(index, 1000, 3, 0) for owner, index in rows]
     told: list[Any] = []
     result.add_done_callback(told.append)
     open_batches = [(owner, 6) for owner in owners]
@@ -415,7 +415,7 @@ def test_rows_in_reserve_are_nobodys() -> None:
     for row in range(25):
         assert places.grow(1) == row
         assert len(places) == row + 1
-        places.put(row, FutureRecordMetadata(owner, row, 1000, 3, 7))
+        places.put(row, owner.future(row, 1000, 3, 7))
     places.grow(3)
     places.refuse_all_open(20, boom(Outcome.NOT_SENT))
     places.cut(27)

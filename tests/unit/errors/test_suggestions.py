@@ -34,7 +34,7 @@ def test_methods_of_other_clients_get_a_hint() -> None:
 
 
 def test_futures_too() -> None:
-    future = FutureRecordMetadata(ProduceRequestResult(TopicPartition("t", 0)), 0, 0, 0, 0)
+    future = ProduceRequestResult(TopicPartition("t", 0)).future(0, 0, 0, 0)
     with pytest.raises(AttributeError, match=r"'FutureRecordMetadata' object.*on_delivery"):
         future.add_callback(print)  # type: ignore[attr-defined]
 

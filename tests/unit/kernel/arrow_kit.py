@@ -192,7 +192,12 @@ class Batches:
             writer = self._writers[partition] = self._kind.writer(bytearray(self._buffer_bytes))
             if self.lanes is not None:
                 owner = (partition, len(self.closed[partition]))
-                self.lanes.lanes[partition].appender = self._kind.append.RecordAppender(writer, owner)
+                self.lanes.lanes[partition].appender = self._kind.append.RecordAppender(
+                    writer,
+                    owner,
+                    self._kind.append.BatchOutcome(("t", partition), tuple),
+                    self._kind.append.RecordFuture,
+                )
             assert writer.append(*record)
         return (partition, len(self.closed[partition])), writer.record_count - 1
 

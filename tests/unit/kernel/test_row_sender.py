@@ -85,12 +85,15 @@ class Stage:
             header_pairs=encode_headers,
             ignores_keys=ignores_keys,
             small_size=SMALL_SIZE,
+            future_type=native.RecordFuture,
         )
         self.path._open_send(SimpleNamespace(snapshot=snapshot), {"t": self.lanes})
 
     def open_batch(self, partition: int, size: int) -> None:
         writer = native.BatchWriter(bytearray(size))
-        self.lanes.lanes[partition].appender = native.RecordAppender(writer, Owner())
+        self.lanes.lanes[partition].appender = native.RecordAppender(
+            writer, Owner(), native.BatchOutcome(("t", partition), tuple), native.RecordFuture
+        )
 
     def records(self) -> list[bytes]:
         writers = [lane.appender.writer for lane in self.lanes.lanes]

@@ -120,7 +120,7 @@ def state(writer: Any) -> tuple[Any, ...]:
 
 def future_state(future: Any) -> Any:
     if isinstance(future, (pure.RecordFuture, native.RecordFuture)):
-        return future._owner, future._index, future._timestamp_ms, future._key_size, future._value_size
+        return future._batch_result, future._index, future._timestamp_ms, future._key_size, future._value_size
     return future
 
 
@@ -257,6 +257,7 @@ def make_world(twin: ModuleType, serializes: bool) -> Any:
         header_pairs=encode_headers,
         ignores_keys=False,
         small_size=100,
+        future_type=twin.RecordFuture,
     )
     producer._open_send(Metadata, {"t": producer.topic})
     producer.twin = twin
@@ -321,7 +322,12 @@ class Producers(RuleBasedStateMachine):
         self.batches += 1
         for p in self.producers:
             writer = p.twin.BatchWriter(bytearray(size))
-            p.topic.lanes[partition].appender = p.twin.RecordAppender(writer, f"batch {self.batches}")
+            p.topic.lanes[partition].appender = p.twin.RecordAppender(
+                writer,
+                f"batch {self.batches}",
+                p.twin.BatchOutcome(("t", partition), tuple),
+                p.twin.RecordFuture,
+            )
 
     @rule(partition=st.integers(0, 1))
     def close_a_batch(self, partition: int) -> None:
