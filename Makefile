@@ -42,20 +42,26 @@ types: setup ## mypy, strict
 # because brokers that several files share are started once per process and version. JOBS=0 runs all tests in one process.
 JOBS      ?= 4
 TEST_JOBS := -n $(JOBS) --dist worksteal
-# Tests that do not depend on the kernel, or that start processes with both kernels themselves.
-NOT_FOR_PURE := --ignore tests/packaging --ignore tests/spark/exactly_once_model \
-	--ignore tests/codegen/test_kafka_agrees.py --ignore tests/codegen/test_corpus.py \
-	--ignore tests/integration/test_idempotence_chaos.py --ignore tests/integration/transactions \
-	--ignore tests/spark/test_exactly_once_kills.py --ignore tests/spark/test_exactly_once_spark.py \
-	--ignore tests/spark/test_exactly_once_speculation.py
+# Every process that the tests start imports the same modules: compile them once, also where the environment
+# switches that off. pytest keeps its rewritten test modules the same way.
+test-native test-pure: export PYTHONDONTWRITEBYTECODE =
+# What the pure kernel changes: records on their way into batches and out of them. Everything else runs once, with
+# the native core; tests/unit/kernel, tests/unit/network and tests/codegen compare both implementations there.
+PURE_SCENARIOS := callbacks chaos close_and_flush delivery delivery_timeout idempotence idempotence_chaos interrupted_calls \
+	memory_bound memory_limits ordering resource_limits send_arrow send_many send_many_and_send sender_retries \
+	sending_in_transactions sequence_numbers
+PURE_TESTS := tests/unit/records tests/unit/accumulator tests/unit/bulk tests/unit/sending tests/unit/sender \
+	tests/unit/test_kafka_producer.py $(PURE_SCENARIOS:%=tests/scenarios/test_%.py) \
+	tests/wire_compat/test_round_trips.py tests/spark/test_partition_writer.py tests/spark/test_batch_sink.py
 
 test: test-native test-pure ## all tests with the native core, and those that depend on it also without; KPRODUCER_REQUIRE_KAFKA=1 fails without real brokers
 
 test-native: native ## all tests with the native core
 	KPRODUCER_KERNEL=native $(BIN)/pytest $(TEST_JOBS) $(PYTEST_ARGS)
 
-test-pure: setup ## all tests with the pure kernel, except those of packaging, Kafka's jars and killed processes
-	KPRODUCER_KERNEL=pure $(BIN)/pytest $(TEST_JOBS) $(NOT_FOR_PURE) $(PYTEST_ARGS)
+test-pure: setup ## the tests that depend on the kernel with the pure one, on the newest Kafka
+	KPRODUCER_KERNEL=pure KPRODUCER_KAFKA_VERSIONS=$(or $(KPRODUCER_KAFKA_VERSIONS),4.4.0) \
+		$(BIN)/pytest $(TEST_JOBS) $(PURE_TESTS) $(PYTEST_ARGS)
 
 idempotence-chaos: native ## idempotent producers under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=); checks the logs
 	@$(PY) -m tests.support.chaos.idempotence_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
