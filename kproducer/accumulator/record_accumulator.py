@@ -29,14 +29,12 @@ from kproducer.accumulator.partition_load import PartitionLoad
 from kproducer.accumulator.partition_queues import PartitionQueue, PartitionQueues, TopicQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
-from kproducer.client.exponential_backoff import ExponentialBackoff
-from kproducer.client.metadata import BACKOFF_JITTER, BACKOFF_MULTIPLIER
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaError, Outcome
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
-from kproducer.runtime.clock import NEVER_MS, Clock
+from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import Headers, Node, TopicPartition
 
@@ -77,13 +75,7 @@ class RecordAccumulator:
         self._clock = clock
         self._batch_size = config.batch_size
         self._compression = compression if compression is not None else compression_of(config)
-        self._retry_backoff = ExponentialBackoff(
-            config.retry_backoff_ms,
-            BACKOFF_MULTIPLIER,
-            config.retry_backoff_max_ms,
-            BACKOFF_JITTER,
-            random,
-        )
+        self._retry_backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
         self._incomplete = IncompleteBatches()
         self._queues = PartitionQueues(config, self._compression, random)
         #: The same dicts that _queues has, one look-up nearer.

@@ -1,20 +1,28 @@
-"""Which versions of which API a broker speaks, and which of them we use with it.
+"""The API versions that a broker supports, and the exchange that asks for them on every new connection.
 
-Filled from ApiVersions answers, one table per connection: a broker may have been up- or downgraded since the
-last one. Source: Kafka classes ``ApiVersions`` and ``NodeApiVersions``; KIP-35, KIP-511, KIP-584.
+One table per connection: the broker may have been up- or downgraded since the last one. The exchange decides
+which version of ApiVersions to send, and reads the response whatever version its body is in. Sans I/O: the
+network client sends and receives.
+
+The difficulty is that ApiVersions has versions itself. A broker that does not support the version of the
+request answers UNSUPPORTED_VERSION in a body of version 0, with its range or without one; others answer in a
+body of another version; others close the connection.
+Source: Kafka class ``NodeApiVersions``; KIP-35, KIP-511 ("ApiVersionsResponse error"), KIP-584.
 """
 
 from __future__ import annotations
 
-import threading
+import re
+import struct
 from collections.abc import Mapping
 
 import attrs
-from kproducer_messages import ApiVersionsResponse
+from kproducer_messages import ApiVersionsRequest, ApiVersionsResponse, DecodeError
 
-from kproducer.errors import RemoteProtocolError
-from kproducer.errors.broker_errors import UnsupportedVersionError
-from kproducer.protocol.registry import ApiKey, api_name, supported_api_keys
+from kproducer.errors import BrokerError, DisconnectedError, KafkaError, RemoteProtocolError
+from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
+from kproducer.protocol.registry import ApiKey, api_name, supported_api_keys, supported_versions
+from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
 from kproducer.runtime.guarded_logger import GuardedLogger
 
 _log = GuardedLogger(__name__)
@@ -26,13 +34,13 @@ def _range_text(first: int, last: int) -> str:
 
 @attrs.frozen
 class NodeApiVersions:
-    """What one broker said on one connection. Immutable.
+    """The APIs that one broker supports, as it told on one connection. Immutable.
 
     Attributes:
         broker: the broker in words, for messages.
         ranges: API key to (oldest, newest) version, as advertised.
         finalized_features: cluster-wide feature levels (KIP-584), such as ``transaction.version``.
-        finalized_features_epoch: -1 when the broker told none.
+        finalized_features_epoch: -1 if the broker named none.
     """
 
     broker: str
@@ -42,10 +50,10 @@ class NodeApiVersions:
 
     @classmethod
     def from_response(cls, broker: str, response: ApiVersionsResponse) -> NodeApiVersions:
-        """Read an answer without error. A range upside down of an API that we have no use for is left out.
+        """Read a response without error. An invalid range of an API that this client does not use is ignored.
 
-        Raises RemoteProtocolError for such a range of an API that we speak. To believe that the broker lacks
-        the API would fail records for as long as the connection lasts; the next one may be to a sane broker.
+        Raises RemoteProtocolError for an invalid range of an API that this client uses: without the API,
+        records would fail until the connection ends. The next connection may reach a correct broker.
         """
         ranges: dict[int, tuple[int, int]] = {}
         for api in response.api_keys:
@@ -53,12 +61,12 @@ class NodeApiVersions:
                 ranges[api.api_key] = (api.min_version, api.max_version)
                 continue
             complaint = (
-                f"ApiVersions: broker {broker} claims to speak {api_name(api.api_key)} from version"
-                f" {api.min_version} to {api.max_version}, which is no range"
+                f"ApiVersions: broker {broker} announces an invalid range for {api_name(api.api_key)}:"
+                f" versions {api.min_version} to {api.max_version}"
             )
             if api.api_key in supported_api_keys():
                 raise RemoteProtocolError(complaint)
-            _log.warning("%s; ignored, for this client does not use it", complaint)
+            _log.warning("%s; ignored: this client does not use this API", complaint)
         return cls(
             broker,
             ranges,
@@ -73,10 +81,10 @@ class NodeApiVersions:
             UnsupportedVersionError: there is none; names the broker, the API and both ranges.
         """
         known = self.ranges.get(api_key)
-        ours = f"this client speaks {_range_text(oldest, latest)}"
+        ours = f"this client supports {_range_text(oldest, latest)}"
         if known is None:
             raise UnsupportedVersionError(
-                f"{api_name(api_key)}: broker {self.broker} speaks no version of it, {ours}"
+                f"{api_name(api_key)}: broker {self.broker} does not support this API, {ours}"
             )
         broker_oldest, broker_latest = known
         version = min(latest, broker_latest)
@@ -87,60 +95,191 @@ class NodeApiVersions:
         elif broker_oldest > latest:
             verdict = "the broker is too new for this client"
         else:
-            verdict = "the broker's range makes no sense"
+            verdict = "the broker's range is invalid"
         raise UnsupportedVersionError(
-            f"{api_name(api_key)}: broker {self.broker} speaks {_range_text(*known)}, {ours}: {verdict}"
+            f"{api_name(api_key)}: broker {self.broker} supports {_range_text(*known)}, {ours}: {verdict}"
         )
 
 
-class ApiVersions:
-    """The tables of all nodes with a connection. Written by the I/O thread, read by any.
+_UNSUPPORTED_VERSION = 35
 
-    Each write replaces or removes one dictionary entry, which is atomic.
+#: Correlation id (the response header always has version 0) and error code.
+_HEAD = struct.Struct(">ih")
+_HEADER_BYTES = 4
+
+#: An element of the response's array: API key, oldest and newest version.
+_RANGE = struct.Struct(">hhh")
+_API_VERSIONS_KEY = struct.pack(">h", ApiKey.API_VERSIONS)
+
+#: The last version before flexible encoding, and the one that every broker supports.
+_STEPS_DOWN = (3, 0)
+
+_NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9.\-]")
+
+
+def sanitized_software_text(text: str) -> str:
+    """Make ``text`` a software name or version that brokers accept; "unknown" if no character is left.
+
+    Brokers accept letters, digits, dots and dashes, with a letter or digit at both ends. They answer anything
+    else with INVALID_REQUEST.
+    """
+    return _NOT_ALLOWED.sub("-", text).strip(".-") or "unknown"
+
+
+class ApiVersionsRequestBuilder:
+    """An ApiVersions request in exactly one version."""
+
+    __slots__ = ("_software_name", "_software_version", "latest_version", "oldest_version")
+
+    def __init__(self, version: int, software_name: str, software_version: str) -> None:
+        self.oldest_version = version
+        self.latest_version = version
+        self._software_name = sanitized_software_text(software_name)
+        self._software_version = sanitized_software_text(software_version)
+
+    @property
+    def api_key(self) -> int:
+        return ApiKey.API_VERSIONS
+
+    def build(self, version: int) -> ApiVersionsRequest:
+        return ApiVersionsRequest(
+            client_software_name=self._software_name, client_software_version=self._software_version
+        )
+
+
+@attrs.frozen
+class ApiVersionsAnswer:
+    """The result of an ApiVersions request: exactly one of the three is set.
+
+    Attributes:
+        response: a response without error.
+        ask_again_in: send the request again, on the same connection, in this version.
+        error: there is no common version, or the broker refused; close the connection.
     """
 
-    __slots__ = ("_nodes",)
+    response: ApiVersionsResponse | None = None
+    ask_again_in: int | None = None
+    error: KafkaError | None = None
+
+
+class ApiVersionsExchange:
+    """The exchanges with one node; remembers the version to begin with. I/O thread only."""
+
+    __slots__ = ("_asked", "_first_version", "_newest")
 
     def __init__(self) -> None:
-        self._nodes: dict[str, NodeApiVersions] = {}
+        self._newest = supported_versions(ApiKey.API_VERSIONS).max
+        #: The version to begin with on the next connection.
+        self._first_version = self._newest
+        #: The version of the request that is not answered yet.
+        self._asked: int | None = None
 
-    def update(self, node_id: str, versions: NodeApiVersions) -> None:
-        """A version check ended well."""
-        self._nodes[node_id] = versions
+    def begin(self) -> int:
+        """A connection came up: returns the version of the request to send."""
+        self._asked = self._first_version
+        return self._first_version
 
-    def remove(self, node_id: str) -> None:
-        """The connection ended: the next one has to be asked again."""
-        self._nodes.pop(node_id, None)
+    def on_answer(self, broker: str, version: int, correlation_id: int, payload: bytes) -> ApiVersionsAnswer:
+        """Read the response to a request of ``version``.
 
-    def get(self, node_id: str) -> NodeApiVersions | None:
-        """The node's table, None without a checked connection."""
-        return self._nodes.get(node_id)
+        Raises RemoteProtocolError if the bytes are not an ApiVersions response (CorrelationIdMismatchError
+        for a response to another request).
+        """
+        if len(payload) < _HEAD.size:
+            raise RemoteProtocolError(f"ApiVersions: a response of {len(payload)} bytes is too short")
+        got_id, error_code = _HEAD.unpack_from(payload)
+        if got_id != correlation_id:
+            raise CorrelationIdMismatchError(
+                f"ApiVersions: the request has correlation id {correlation_id}, the response has {got_id}",
+                correlation_id,
+                got_id,
+            )
+        if error_code == 0:
+            response = parse_response(ApiKey.API_VERSIONS, version, correlation_id, payload)
+            self._asked = None
+            return ApiVersionsAnswer(response=response)
+        if error_code != _UNSUPPORTED_VERSION:
+            self._step_down(version)
+            return ApiVersionsAnswer(error=_refusal(broker, error_code))
+        offered = _offered_range(payload, version)
+        again = _lower_version(version, offered)
+        if again is None:
+            return ApiVersionsAnswer(error=self._no_common_version(broker, offered))
+        self._asked = again
+        return ApiVersionsAnswer(ask_again_in=again)
 
-    def snapshot(self) -> dict[str, NodeApiVersions]:
-        """A copy, by connection id."""
-        return dict(self._nodes)
+    def on_connection_lost(self, broker: str) -> DisconnectedError | None:
+        """The peer closed the connection instead of answering: the next request has a lower version.
+
+        Returns a more helpful error once even the lowest version was answered so. The next connection then
+        begins with the newest version: the peer may be a load balancer whose brokers are all down.
+        """
+        version, self._asked = self._asked, None
+        if version is None or self._step_down(version):
+            return None
+        return DisconnectedError(
+            f"{broker} closes the connection on every version of ApiVersions (this client supports versions 0"
+            f" to {self._newest}): it is starting or stopping, older than Kafka 0.10, not a Kafka broker,"
+            " or its listener expects TLS or SASL"
+        )
+
+    def on_connection_failed(self) -> None:
+        """No connection came up: it may be another broker next time, so begin with the newest version."""
+        self._first_version = self._newest
+        self._asked = None
+
+    def _step_down(self, version: int) -> bool:
+        """Begin with a version below ``version`` next time; False, and the newest, if there is none."""
+        lower = [step for step in _STEPS_DOWN if step < version]
+        self._first_version = lower[0] if lower else self._newest
+        return bool(lower)
+
+    def _no_common_version(self, broker: str, offered: tuple[int, int] | None) -> UnsupportedVersionError:
+        theirs = "names no range" if offered is None else f"supports versions {offered[0]} to {offered[1]}"
+        return UnsupportedVersionError(
+            f"ApiVersions: broker {broker} {theirs}, this client supports versions 0 to {self._newest}"
+        )
 
 
-class NegotiatedVersions:
-    """The versions that requests really were sent in. Written by the I/O thread, read by any."""
+def _lower_version(asked: int, offered: tuple[int, int] | None) -> int | None:
+    """The version of the next request: the newest that the broker announces, else 0; strictly descending."""
+    if asked == 0:
+        return None
+    if offered is not None:
+        oldest, newest = offered
+        candidate = min(newest, asked - 1)
+        if candidate >= max(oldest, 0):
+            return candidate
+    return 0
 
-    __slots__ = ("_by_node", "_lock")
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._by_node: dict[int, dict[ApiKey, int]] = {}  # guarded by _lock
+def _offered_range(payload: bytes, asked_version: int) -> tuple[int, int] | None:
+    """The broker's range for ApiVersions in an error response, whatever version its body is in."""
+    for version in dict.fromkeys((0, 1, asked_version, 3)):
+        try:
+            response, end = ApiVersionsResponse.decode(payload, version, _HEADER_BYTES)
+        except DecodeError:
+            continue
+        if end != len(payload):
+            continue  # a body of another version with the same beginning
+        for api in response.api_keys:
+            if api.api_key == ApiKey.API_VERSIONS:
+                return api.min_version, api.max_version
+        return None
+    return _range_in_malformed_body(payload, asked_version)
 
-    def note(self, node_id: str, api_key: int, version: int) -> None:
-        """A request of this version goes to this node. I/O thread."""
-        node = int(node_id)
-        # Only this thread writes, so looking first without the lock is safe, and the usual case is no news.
-        known = self._by_node.get(node)
-        if known is not None and known.get(api_key) == version:  # type: ignore[call-overload]
-            return
-        with self._lock:
-            self._by_node.setdefault(node, {})[ApiKey(api_key)] = version
 
-    def by_node(self) -> dict[int, dict[ApiKey, int]]:
-        """A copy. Any thread."""
-        with self._lock:
-            return {node: dict(versions) for node, versions in self._by_node.items()}
+def _range_in_malformed_body(payload: bytes, asked_version: int) -> tuple[int, int] | None:
+    """The range in a malformed body (librdkafka's mock cluster writes a wrong array length).
+
+    A wrong guess does no harm: the versions of further requests only descend, and end at 0.
+    """
+    at = payload.find(_API_VERSIONS_KEY, _HEAD.size)
+    if at < 0 or at + _RANGE.size > len(payload):
+        return None
+    _, oldest, newest = _RANGE.unpack_from(payload, at)
+    return (oldest, newest) if 0 <= oldest <= newest < asked_version else None
+
+
+def _refusal(broker: str, error_code: int) -> BrokerError:
+    return error_for_code(error_code, f"response of broker {broker} to ApiVersions")

@@ -1,30 +1,37 @@
-"""Requests that were sent, or are being sent, and not answered yet: a queue for each node.
+"""Requests that were sent, or are being sent, and the responses they get: a queue per node.
 
-Brokers answer in order on a connection, so the oldest request is the one a response belongs to.
-Knows no bytes and no connections. Source: Kafka class ``InFlightRequests``.
+Brokers answer in order on a connection, so a response belongs to the oldest request in flight. A broker must
+not answer ``acks=0``, but librdkafka's mock cluster does; such a response is dropped. Any other response that
+does not match the oldest request means that the connection is out of step and has to end.
+Source: Kafka class ``InFlightRequests``; ``NetworkClient`` (handleCompletedReceives).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from typing import Any
 
 from kproducer.client.client_request import ClientRequest
-from kproducer.errors import IllegalStateError
+from kproducer.errors import IllegalStateError, RemoteProtocolError
+from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
+from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
 from kproducer.runtime.clock import NEVER_MS
+
+#: Per connection: requests without a response that are remembered, to recognize responses to them.
+_REMEMBERED = 4096
 
 
 class InFlightRequest:
-    """A request under way. I/O thread only.
+    """A request in flight. I/O thread only.
 
     Attributes:
-        request: what the caller asked for.
+        request: the caller's request.
         api_version: the version it was encoded in.
-        send: its bytes; completed once they left.
-        is_internal: made by the client itself (metadata, version check).
-        sent_ms: when it was handed to the socket; the timeout counts from here.
-        expires_ms: when it times out; put off while the broker makes us wait (throttling).
+        send: its bytes; completed once they are written.
+        is_internal: made by the client itself (Metadata, ApiVersions).
+        sent_ms: when it was queued for the socket; the timeout counts from here.
+        expires_ms: when it times out; later if the broker throttles this client.
     """
 
     __slots__ = ("api_version", "expires_ms", "is_internal", "request", "send", "sent_ms")
@@ -44,21 +51,26 @@ class InFlightRequests:
     """The queues of all nodes. I/O thread only.
 
     Args:
-        max_per_connection: how many requests may wait for their answers on one connection.
+        max_per_connection: how many requests may wait for their responses on one connection.
+
+    Attributes:
+        count: requests in flight to all nodes.
     """
 
-    __slots__ = ("_earliest_expiry_ms", "_max_per_connection", "_queues", "count")
+    __slots__ = ("_earliest_expiry_ms", "_max_per_connection", "_queues", "_without_response", "count")
 
     def __init__(self, max_per_connection: int) -> None:
         self._max_per_connection = max_per_connection
         self._queues: dict[str, deque[InFlightRequest]] = {}
-        # Never later than the true earliest expiry; made exact when it is reached, so that the usual case
-        # (nothing times out) costs one comparison a loop.
+        #: Correlation ids of written requests that expect no response, by node.
+        self._without_response: dict[str, deque[int]] = {}
+        # Never later than the true earliest expiry. It is made exact when it is reached, so that the usual
+        # case (nothing times out) costs one comparison per loop.
         self._earliest_expiry_ms = NEVER_MS
         self.count = 0
 
     def add(self, request: InFlightRequest) -> None:
-        """Append a request; it is the newest one of its node."""
+        """Append a request to the queue of its node."""
         destination = request.request.destination
         queue = self._queues.get(destination)
         if queue is None:
@@ -68,13 +80,54 @@ class InFlightRequests:
         if request.expires_ms < self._earliest_expiry_ms:
             self._earliest_expiry_ms = request.expires_ms
 
-    def oldest(self, node_id: str) -> InFlightRequest | None:
-        """The request that the next response of this node belongs to."""
+    def request_of(self, receive: NetworkReceive, broker: str) -> InFlightRequest | None:
+        """The request that a frame answers; None if the frame is to be dropped.
+
+        Raises RemoteProtocolError if no request, or one that is not completely written, waits for a response.
+        """
+        node_id, payload = receive
         queue = self._queues.get(node_id)
-        return queue[0] if queue else None
+        if not queue or not queue[0].request.expect_response:
+            if self._answers_acks_0(receive):
+                return None
+            raise RemoteProtocolError(f"{broker} sent a response of {len(payload)} bytes to no request")
+        oldest = queue[0]
+        if not oldest.send.completed:
+            # Completing the request would release the record buffers while they still have to be written.
+            raise RemoteProtocolError(
+                f"{broker} answered a request of which {oldest.send.remaining_bytes} bytes are not sent yet"
+            )
+        return oldest
+
+    def parse(self, receive: NetworkReceive, pending: InFlightRequest) -> Any | None:
+        """The decoded response to ``pending``; None if the frame is to be dropped.
+
+        Raises RemoteProtocolError if the frame cannot be decoded, or answers another request.
+        """
+        request = pending.request
+        try:
+            return parse_response(
+                request.builder.api_key, pending.api_version, request.correlation_id, receive.payload
+            )
+        except CorrelationIdMismatchError:
+            if self._answers_acks_0(receive):
+                return None
+            raise
+
+    def _answers_acks_0(self, receive: NetworkReceive) -> bool:
+        """Whether the frame answers a request that expects no response. Forgets it and the older ones."""
+        ids = self._without_response.get(receive.source)
+        if not ids or len(receive.payload) < 4:
+            return False
+        correlation_id = int.from_bytes(receive.payload[:4], "big")
+        if correlation_id not in ids:
+            return False
+        while ids.popleft() != correlation_id:
+            pass
+        return True
 
     def complete_oldest(self, node_id: str) -> InFlightRequest:
-        """Take out the oldest request. Raises IllegalStateError when there is none."""
+        """Remove the oldest request. Raises IllegalStateError if there is none."""
         queue = self._queues.get(node_id)
         if not queue:
             raise IllegalStateError(f"no request is in flight to node {node_id}")
@@ -82,19 +135,23 @@ class InFlightRequests:
         return queue.popleft()
 
     def complete_unanswered(self, send: NetworkSend) -> InFlightRequest | None:
-        """Take out the request whose frame was written, if it expects no response; else nothing happens."""
-        queue = self._queues.get(send.destination, ())
-        for position, request in enumerate(queue):
-            if request.send is send:
-                if request.request.expect_response:
+        """Remove the request whose frame was written, if it expects no response; else do nothing."""
+        queue = self._queues.get(send.destination)
+        if queue is None:
+            return None
+        for position, pending in enumerate(queue):
+            if pending.send is send:
+                if pending.request.expect_response:
                     return None
-                del queue[position]  # type: ignore[union-attr]
+                del queue[position]
                 self.count -= 1
-                return request
+                ids = self._without_response.setdefault(send.destination, deque(maxlen=_REMEMBERED))
+                ids.append(pending.request.correlation_id)
+                return pending
         return None
 
     def can_send_more(self, node_id: str) -> bool:
-        """Whether the limit is not reached, and the socket took all that it was offered."""
+        """Whether the limit is not reached and the socket took all bytes offered to it."""
         queue = self._queues.get(node_id)
         if not queue:
             return True
@@ -102,37 +159,36 @@ class InFlightRequests:
         return (newest.completed or not newest.is_stalled) and len(queue) < self._max_per_connection
 
     def count_of(self, node_id: str) -> int:
-        """Requests under way to this node."""
+        """Requests in flight to this node."""
         queue = self._queues.get(node_id)
         return len(queue) if queue else 0
 
     def node_ids(self) -> list[str]:
-        """Nodes with requests under way."""
+        """Nodes with requests in flight."""
         return [node_id for node_id, queue in self._queues.items() if queue]
 
     def clear(self, node_id: str) -> list[InFlightRequest]:
-        """Take out all requests of a node, oldest first."""
-        queue = self._queues.pop(node_id, None)
-        if not queue:
-            return []
-        self.count -= len(queue)
-        return list(queue)
+        """The connection ended: remove all requests of its node. Returns them, oldest first."""
+        self._without_response.pop(node_id, None)
+        requests = list(self._queues.pop(node_id, ()))
+        self.count -= len(requests)
+        return requests
 
     def delay_expiry(self, node_id: str, throttle_ms: int, most_ms: int) -> None:
-        """Give the node's requests more time: the broker holds them back on purpose (KIP-219).
+        """Give the node's requests more time: the broker delays them because of a quota (KIP-219).
 
         Args:
-            throttle_ms: how much.
-            most_ms: no request gets more than this in all, however many answers ask for it.
+            throttle_ms: how much more.
+            most_ms: the most that one request gets in all, however many responses ask for it.
         """
         for request in self._queues.get(node_id, ()):
             latest_ms = request.sent_ms + request.request.request_timeout_ms + most_ms
             request.expires_ms = min(request.expires_ms + throttle_ms, latest_ms)
 
-    def expired(self, now_ms: int) -> Iterator[InFlightRequest]:
+    def expired(self, now_ms: int) -> list[InFlightRequest]:
         """For each node with a request past its timeout, the first such request."""
         if now_ms <= self._earliest_expiry_ms:
-            return
+            return []
         earliest = NEVER_MS
         late: list[InFlightRequest] = []
         for queue in self._queues.values():
@@ -144,10 +200,10 @@ class InFlightRequests:
             if first_late is not None:
                 late.append(first_late)
         self._earliest_expiry_ms = earliest
-        yield from late
+        return late
 
     def next_expiry_delay_ms(self, now_ms: int) -> int:
-        """How long until a request may time out (never too late, sometimes too early)."""
+        """How long until a request may time out: never too long, sometimes too short."""
         if not self.count:
             return NEVER_MS
         return max(self._earliest_expiry_ms + 1 - now_ms, 0)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.client.metadata_snapshot import (
     LEADER_NOT_AVAILABLE_CODE,
     NO_LEADER_EPOCH,
@@ -32,6 +31,7 @@ from kproducer.errors import (
     printable,
 )
 from kproducer.errors.broker_errors import error_for_code
+from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import Node, TopicPartition
 
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     from kproducer_messages import MetadataResponse
 
 _log = GuardedLogger(__name__)
-
-#: KIP-580: each wait doubles, give or take a fifth.
-BACKOFF_MULTIPLIER = 2
-BACKOFF_JITTER = 0.2
 
 #: Before this version brokers could serve leader epochs that went backwards (KAFKA-12257).
 FIRST_VERSION_WITH_RELIABLE_LEADER_EPOCHS = 9
@@ -89,9 +85,7 @@ class Metadata:
         random: random_module.Random | None = None,
     ) -> None:
         # Fixed after construction.
-        self._backoff = ExponentialBackoff(
-            retry_backoff_ms, BACKOFF_MULTIPLIER, retry_backoff_max_ms, BACKOFF_JITTER, random
-        )
+        self._backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._max_age_ms = metadata_max_age_ms
         #: Guards everything below; waiters of a subclass use it as a condition.
         self._lock = threading.Condition(threading.RLock())

@@ -1,75 +1,207 @@
-"""What the network client asks of whoever keeps the cluster metadata fresh.
+"""MetadataUpdater: sends Metadata requests to the least loaded node, one at a time.
 
-The client calls these from ``poll`` and on disconnects; the implementation asks nodes through the client's
-internal sends. Source: Kafka interface ``MetadataUpdater``; KIP-899, KIP-1102 (rebootstrap).
+Returns to the configured bootstrap addresses when no known broker can be reached (KIP-899), when updates have
+failed for too long, or when a broker asks for it (KIP-1102). Knows nothing of producing.
+Source: Kafka class ``NetworkClient.MetadataUpdater``. Differs from Kafka: the Java client rebootstraps
+when all nodes back off at the same moment, even after a single lost connection. This client does so only
+after an attempt to connect to each node failed, because a rebootstrap forgets the topics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from kproducer.client.client_request import ClientRequest, RequestBuilder
-from kproducer.errors import KafkaError
+from kproducer_messages import MetadataRequest, MetadataResponse
+from kproducer_messages.metadata_request import MetadataRequestTopic
+
+from kproducer.client.client_request import ClientRequest
+from kproducer.client.metadata import Metadata, MetadataRequestAndVersion
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.errors import AuthenticationError, KafkaError
+from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
+from kproducer.network.selector import IdleDisconnectError
+from kproducer.protocol.registry import ApiKey, api_name, supported_versions
+from kproducer.runtime.clock import NEVER_MS
+from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import Node
 
+if TYPE_CHECKING:
+    from kproducer.client.network_client import NetworkClient
 
-class MetadataClient(Protocol):
-    """The part of the network client that an updater uses. I/O thread only."""
+_log = GuardedLogger(__name__)
 
-    def least_loaded_node(self, now_ms: int) -> Node | None:
-        """The node best suited for a request now, None when none can be reached at present."""
+#: KIP-1102: the broker asks the client to return to its bootstrap addresses.
+_REBOOTSTRAP_REQUIRED = 129
 
-    def are_all_nodes_unreachable(self) -> bool:
-        """Whether the last attempt to connect failed for each of the known nodes."""
-
-    def is_any_node_preparing(self, now_ms: int) -> bool:
-        """Whether any connection is on its way to ready, and not held up by a slow name service."""
-
-    def can_send(self, node: Node, now_ms: int) -> bool:
-        """Whether a request to this node may be sent now."""
-
-    def connect_if_possible(self, node: Node, now_ms: int) -> None:
-        """Start a connection unless there is one or the backoff forbids it."""
-
-    def send_internal(self, node: Node, builder: RequestBuilder, now_ms: int) -> None:
-        """Send a request whose answer goes to the updater."""
-
-    def shortest_poll_delay_ms(self, now_ms: int) -> int:
-        """How long until any known node's backoff or throttling is over, if no event comes before."""
-
-    def disconnect_all_known(self, now_ms: int) -> None:
-        """Give up the connections to all known nodes."""
+#: Before this version a request always created missing topics if the broker creates topics automatically.
+_FIRST_VERSION_WITH_AUTO_CREATION_FLAG = 4
 
 
-class MetadataUpdater(Protocol):
-    """Keeps the metadata fresh. I/O thread only."""
+class MetadataRequestBuilder:
+    """Builds Metadata requests for the topics of interest."""
 
-    def attach(self, client: MetadataClient) -> None:
-        """The client that will do the sending; called once, by the client."""
+    __slots__ = ("latest_version", "oldest_version", "wanted")
 
-    def fetch_nodes(self) -> Sequence[Node]:
-        """The nodes known at present; never blocks."""
+    def __init__(self, wanted: MetadataRequestAndVersion) -> None:
+        versions = supported_versions(ApiKey.METADATA)
+        self.oldest_version = versions.min
+        self.latest_version = versions.max
+        self.wanted = wanted
+
+    @property
+    def api_key(self) -> int:
+        return ApiKey.METADATA
+
+    def build(self, version: int) -> MetadataRequest:
+        wanted = self.wanted
+        if not wanted.allow_auto_topic_creation and version < _FIRST_VERSION_WITH_AUTO_CREATION_FLAG:
+            raise UnsupportedVersionError(
+                f"{api_name(ApiKey.METADATA)} version {version} cannot request topics without creating them"
+                f" (version {_FIRST_VERSION_WITH_AUTO_CREATION_FLAG} can)"
+            )
+        topics: list[MetadataRequestTopic] | None = None
+        if wanted.topics is not None:
+            topics = [MetadataRequestTopic(name=name) for name in wanted.topics]
+        elif version == 0:
+            topics = []  # version 0 has no null; an empty list requests all topics
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=wanted.allow_auto_topic_creation)
+
+
+class MetadataUpdater:
+    """Keeps the metadata of a client up to date. I/O thread only.
+
+    Args:
+        metadata: thread-safe.
+        config: ``request_timeout_ms``, ``metadata_recovery_strategy``,
+            ``metadata_recovery_rebootstrap_trigger_ms``.
+    """
+
+    def __init__(self, metadata: Metadata, config: ProducerConfig) -> None:
+        # fixed after construction
+        self._metadata = metadata
+        self._request_timeout_ms = config.request_timeout_ms
+        self._may_rebootstrap = config.metadata_recovery_strategy == "rebootstrap"
+        self._rebootstrap_trigger_ms = config.metadata_recovery_rebootstrap_trigger_ms
+        self._client: NetworkClient  # set by attach
+        # I/O thread only
+        self._in_progress: MetadataRequestAndVersion | None = None
+        self._attempt_since_ms: int | None = None  # when the first attempt after the last success began
+
+    def attach(self, client: NetworkClient) -> None:
+        """Set the client that sends the requests. Called once, by the client."""
+        self._client = client
+
+    def fetch_nodes(self) -> list[Node]:
+        """The nodes known at present. Never blocks. Any thread."""
+        return list(self._metadata.snapshot.nodes.values())
 
     def is_update_due(self, now_ms: int) -> bool:
-        """Whether an update should start now and none is under way."""
+        """Whether an update should start now and none is in progress."""
+        # Called per request: the usual case takes no lock.
+        if self._in_progress is not None or self._metadata.is_fresh(now_ms):
+            return False
+        return self._metadata.time_to_next_update(now_ms) == 0
 
     def maybe_update(self, now_ms: int) -> int:
-        """Start an update if one is due and possible; milliseconds until there is something to do again."""
+        """Start an update if one is due and possible. Returns when to call again, in milliseconds."""
+        if self._in_progress is not None:
+            return self._request_timeout_ms
+        wait_ms = self._metadata.time_to_next_update(now_ms)
+        if wait_ms > 0:
+            return wait_ms
+        if self._attempt_since_ms is None:
+            self._attempt_since_ms = now_ms
+        elif self._may_rebootstrap and now_ms - self._attempt_since_ms > self._rebootstrap_trigger_ms:
+            _log.info(
+                "No metadata update succeeded for %d ms (metadata_recovery_rebootstrap_trigger_ms = %d)",
+                now_ms - self._attempt_since_ms,
+                self._rebootstrap_trigger_ms,
+            )
+            self._disconnect_and_rebootstrap()
+            self._attempt_since_ms = now_ms
+        client = self._client
+        if (
+            self._may_rebootstrap
+            and not self._metadata.snapshot.is_bootstrap
+            and client.connections.are_all_unreachable(self.fetch_nodes())
+        ):
+            self._metadata.rebootstrap()
+        node = client.least_loaded_node(now_ms)
+        if node is None:
+            delays_ms = [client.poll_delay_ms(node, now_ms) for node in self.fetch_nodes()]
+            return max(min(delays_ms, default=NEVER_MS), 1)
+        return self._request_update(node, now_ms)
+
+    def _request_update(self, node: Node, now_ms: int) -> int:
+        client = self._client
+        if client.connections.can_send(str(node.id), now_ms):
+            wanted = self._metadata.new_metadata_request_and_version(now_ms)
+            self._in_progress = wanted
+            _log.debug("Requesting metadata of %s from %s", wanted.topics, node)
+            try:
+                client.send_internal(node.id, MetadataRequestBuilder(wanted), now_ms)
+            except BaseException:
+                # No response will come; waiting for one would stop all updates.
+                self._in_progress = None
+                self._metadata.failed_update(now_ms)
+                raise
+            return self._request_timeout_ms
+        # One connection at a time: a connection that is still being made is no reason for a second one.
+        if not client.connections.is_any_preparing(now_ms):
+            client.connect_if_possible(node, now_ms)
+        if not client.connections.is_any_preparing(now_ms):
+            return max(self._metadata.time_to_next_update(now_ms), 1)  # failed at once
+        # The poll ends when the connection is ready or has failed.
+        return self._request_timeout_ms
+
+    def _disconnect_and_rebootstrap(self) -> None:
+        for node in self.fetch_nodes():
+            self._client.disconnect(node)
+        self._metadata.rebootstrap()
 
     def handle_server_disconnect(self, now_ms: int, node_id: str, error: KafkaError) -> None:
         """A connection, or the attempt to make one, ended."""
+        if isinstance(error, IdleDisconnectError):
+            return  # says nothing about the cluster
+        if isinstance(error, (AuthenticationError, UnsupportedVersionError)):
+            self._metadata.fatal_error(error)
+        if self.is_update_due(now_ms):
+            # This was the attempt to update: wait before the next one.
+            self._metadata.failed_update(now_ms, error)
+        self._metadata.request_update(f"the connection to node {node_id} ended")
 
     def handle_failed_request(self, now_ms: int, error: KafkaError | None) -> None:
-        """The update under way came to nothing. A fatal error is passed on to whoever waits."""
+        """The update in progress failed. A fatal error is raised to the threads that wait for metadata."""
+        self._in_progress = None
+        if isinstance(error, (AuthenticationError, UnsupportedVersionError)):
+            self._metadata.fatal_error(error)
+        self._metadata.failed_update(now_ms, error)
 
     def handle_successful_response(
-        self, request: ClientRequest, api_version: int, now_ms: int, response: Any
+        self, request: ClientRequest, api_version: int, now_ms: int, response: MetadataResponse | Any
     ) -> None:
-        """The answer to the update under way."""
-
-    def rebootstrap(self, now_ms: int) -> None:
-        """Start again from the configured addresses."""
+        """The response to the update in progress arrived; it may contain an error."""
+        wanted, self._in_progress = self._in_progress, None
+        if wanted is None:
+            return
+        error_code = response.error_code
+        if error_code == _REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
+            _log.info("Node %s asks for a rebootstrap", request.destination)
+            self._metadata.failed_update(now_ms, error_for_code(error_code))
+            self._disconnect_and_rebootstrap()
+            return
+        if error_code:
+            self._metadata.failed_update(now_ms, error_for_code(error_code))
+            return
+        if not response.brokers:
+            # A broker that is just starting knows no brokers; the client would be left without any node.
+            self._metadata.failed_update(now_ms)
+            return
+        self._attempt_since_ms = None
+        self._metadata.update(
+            wanted.request_version, response, wanted.is_partial, now_ms, api_version=api_version
+        )
 
     def close(self) -> None:
-        """Nothing will be asked any more."""
+        """The client was closed: no update is in progress."""
+        self._in_progress = None

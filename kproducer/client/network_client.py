@@ -1,27 +1,26 @@
-"""Requests to nodes and their answers: connections, versions, in-flight limits, timeouts, throttling.
+"""NetworkClient: sends requests to nodes and completes them with responses, errors or timeouts.
 
-Sits between the sender (requests by node) and the selector (frames by connection). Knows no batches and no
-topics. ``poll`` is the steppable unit. Source: Kafka class ``NetworkClient``; KIP-35 and KIP-511 (versions),
-KIP-219 (throttling), KIP-601 (setup timeout), KIP-899 (rebootstrap).
+Sits between the sender (requests by node) and the selector (frames by connection). ``Connections`` knows the
+state of each connection, ``InFlightRequests`` the requests on them, ``MetadataUpdater`` the nodes. Knows
+nothing of batches and topics. ``poll`` is the unit that tests step. Source: Kafka class ``NetworkClient``;
+KIP-35 and KIP-511 (versions), KIP-601 (setup timeout), KIP-302 (``client.dns.lookup``).
+
+Longer than 400 lines: ``poll`` and the handlers of its events are one sequence over the same state.
 """
 
 from __future__ import annotations
 
 import random as random_module
 from collections.abc import Callable, Sequence
+from importlib import metadata as distribution_metadata
 
-from kproducer.client.api_versions import ApiVersions, NegotiatedVersions, NodeApiVersions
-from kproducer.client.api_versions_exchange import ApiVersionsExchange, ApiVersionsRequestBuilder
+from kproducer.client.api_versions import ApiVersionsRequestBuilder, NodeApiVersions
 from kproducer.client.client_request import ClientRequest, ClientResponse, RequestBuilder
-from kproducer.client.cluster_connection_states import ClusterConnectionStates, ConnectionState
-from kproducer.client.connection_troubles import ConnectionTroubles
+from kproducer.client.connections import QUIET_MS, Connections
 from kproducer.client.in_flight_requests import InFlightRequest, InFlightRequests
+from kproducer.client.metadata import Metadata
 from kproducer.client.metadata_updater import MetadataUpdater
-from kproducer.client.node_choice import choose_least_loaded
-from kproducer.client.response_correlation import ResponseCorrelation
-from kproducer.client.selectable import Selectable
-from kproducer.client.throttling import Throttling
-from kproducer.client.unanswered_requests import UnansweredRequests
+from kproducer.client.node_connection import ConnectionState, NodeConnection
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AuthenticationError,
@@ -34,12 +33,14 @@ from kproducer.errors import (
     RequestTimeoutError,
 )
 from kproducer.errors.broker_errors import UnsupportedVersionError
-from kproducer.network.host_resolver import BackgroundResolver, BeginLookup, ResolvedAddress
+from kproducer.network.host_resolver import BackgroundResolver, BeginLookup, canonical_addresses
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
+from kproducer.network.selector import Selector
+from kproducer.protocol.framing import MAX_FRAME_BYTES
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.protocol.send_builder import build_request
-from kproducer.runtime.clock import NEVER_MS, Clock
+from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.log_repeats import LogRepeats
 from kproducer.types import Node
@@ -48,31 +49,29 @@ _log = GuardedLogger(__name__)
 
 _CORRELATION_ID_LIMIT = 2**31
 
-#: A request that cannot be sent is tried again and again: so often the log hears of it.
-_QUIET_MS = 60_000
-
 SOFTWARE_NAME = "kproducer"
 
 
 class NetworkClient:
-    """Asynchronous requests to the nodes of a cluster.
-
-    I/O thread only, except ``wakeup``, ``initiate_close``, ``active``, ``last_error(s)`` and
-    ``negotiated_versions``, which any thread may use.
+    """Asynchronous requests to the nodes of a cluster. I/O thread only, except methods marked "any thread".
 
     Args:
-        selector: the connections.
-        metadata_updater: knows the nodes and is told of answers and disconnects.
+        selector: the sockets.
+        metadata_updater: knows the nodes and updates the metadata.
         config: client id, timeouts, backoffs, in-flight limit.
         clock: the time after a poll.
-        begin_lookup: host name to addresses; ``None``: asked of the operating system on other threads.
+        begin_lookup: host name to addresses; ``None``: the operating system's name service, on other threads.
         random: for backoff jitter and the choice among equal nodes.
-        software_version: sent to brokers together with our name (KIP-511).
+        software_version: sent to brokers with the name of this client (KIP-511).
+
+    Attributes:
+        connections: the state of the connection to each node.
+        active: ``close`` was not called yet. Any thread.
     """
 
     def __init__(
         self,
-        selector: Selectable,
+        selector: Selector,
         metadata_updater: MetadataUpdater,
         config: ProducerConfig,
         clock: Clock,
@@ -83,39 +82,32 @@ class NetworkClient:
     ) -> None:
         # fixed after construction
         self._selector = selector
-        self._metadata_updater = metadata_updater
+        self._updater = metadata_updater
         self._clock = clock
         self._client_id = config.client_id
         self._request_timeout_ms = config.request_timeout_ms
-        self._random = random if random is not None else random_module.Random()
         self._software_version = software_version
-        self.api_versions = ApiVersions()
-        self._negotiated = NegotiatedVersions()
-        # I/O thread only
         self._resolver = BackgroundResolver(selector.wakeup)
-        self._states = ClusterConnectionStates(
-            config.reconnect_backoff_ms,
-            config.reconnect_backoff_max_ms,
-            config.socket_connection_setup_timeout_ms,
-            config.socket_connection_setup_timeout_max_ms,
-            begin_lookup if begin_lookup is not None else self._resolver.begin,
-            self._random,
-        )
         self._in_flight = InFlightRequests(config.max_in_flight_requests_per_connection)
-        self._exchange = ApiVersionsExchange()
-        self._moved: set[str] = set()  # connections to where their node is no longer
-        self._versions_to_ask: dict[str, int] = {}  # connections whose version check is to be sent
+        self.connections = Connections(
+            selector,
+            self._in_flight,
+            config,
+            begin_lookup if begin_lookup is not None else self._resolver.begin,
+            random if random is not None else random_module.Random(),
+        )
+        # I/O thread only
         self._correlation_id = 0
-        self._aborted: list[ClientResponse] = []  # ended outside of poll; handed out by the next one
+        self._ended: list[ClientResponse] = []  # the next poll to end completes them
         self._unanswered_queued = 0  # requests that end by being written, and are not written yet
-        self._unanswered = UnansweredRequests()
-        self._unsent = LogRepeats(_QUIET_MS)
-        self._throttling = Throttling(self._states, self._in_flight)
-        self._correlation = ResponseCorrelation(self._in_flight, self._unanswered)
-        self._troubles = ConnectionTroubles(self._states, self._in_flight, config.request_timeout_ms)
-        # any thread
-        self._closing = False
-        self._closed = False
+        self._moved: dict[str, NodeConnection] = {}  # connections to an address that their node has left
+        self._versions_to_ask: dict[
+            str, int
+        ] = {}  # node id to the version of the ApiVersions request to send
+        self._log_repeats = LogRepeats(QUIET_MS)
+        self.active = True
+        # written by the I/O thread, read by any; each write is one atomic dictionary operation
+        self._versions_used: dict[tuple[str, int], int] = {}
         metadata_updater.attach(self)
 
     # -- nodes -----------------------------------------------------------------------------------------
@@ -123,7 +115,7 @@ class NetworkClient:
     def ready(self, node: Node, now_ms: int) -> bool:
         """Whether a request may be sent to the node now; if there is no connection, begin one.
 
-        A connection to another address than the node's ends as soon as its requests are answered.
+        A connection to an address that the node has left ends as soon as its requests are answered.
         """
         self._note_move(node)
         if self.is_ready(node, now_ms):
@@ -133,96 +125,45 @@ class NetworkClient:
 
     def is_ready(self, node: Node, now_ms: int) -> bool:
         """Whether a request may be sent to the node now. A metadata update that is due goes first."""
-        return self.can_send(node, now_ms) and not self._metadata_updater.is_update_due(now_ms)
-
-    def _note_move(self, node: Node) -> None:
-        node_id = str(node.id)
-        if not self._states.is_elsewhere(node_id, node.host, node.port) or node_id in self._moved:
-            return
-        # Metadata has the last word: a coordinator may have been found before its broker moved.
-        if node in self._metadata_updater.fetch_nodes():
-            _log.info("%s has moved to %s", self._broker(node_id), node)
-            self._moved.add(node_id)
-
-    def can_send(self, node: Node, now_ms: int) -> bool:
-        """Whether the connection is checked, not throttled and has room for a request."""
-        return self._can_send(str(node.id), now_ms)
-
-    def _can_send(self, node_id: str, now_ms: int) -> bool:
-        return (
-            self._states.is_ready(node_id, now_ms)
-            and node_id not in self._moved
-            and self._in_flight.can_send_more(node_id)
-            and self._selector.is_channel_ready(node_id)
-        )
+        return self.connections.can_send(str(node.id), now_ms) and not self._updater.is_update_due(now_ms)
 
     def connect_if_possible(self, node: Node, now_ms: int) -> None:
-        """Begin a connection unless there is one, or the backoff is not over."""
-        node_id = str(node.id)
-        if not self._closing and self._states.can_connect(node_id, now_ms):
-            self._initiate_connect(node_id, node, now_ms)
-
-    def connection_delay_ms(self, node: Node, now_ms: int) -> int:
-        """How long until a connection may be attempted; very long where an event will tell."""
-        return self._states.connection_delay_ms(str(node.id), now_ms)
+        """Begin a connection, unless there is one or its backoff has not ended."""
+        if not self.active or not self.connections.can_connect(node, now_ms):
+            return
+        try:
+            self.connections.begin(node, now_ms)
+        except NetworkError as error:
+            self._connection_ended(str(node.id), error, now_ms)
 
     def poll_delay_ms(self, node: Node, now_ms: int) -> int:
-        """How long until the node may become usable by itself (backoff, throttling)."""
-        return self._states.poll_delay_ms(str(node.id), now_ms)
+        """How long until backoff or throttling end; NEVER_MS if only an event can make the node usable."""
+        return self.connections.poll_delay_ms(node, now_ms)
 
     def connection_failed(self, node: Node) -> bool:
-        """Whether there is no connection to the node because the last one ended or never came up."""
-        node_id = str(node.id)
-        return self._states.last_attempt_ms(node_id) > 0 and self._states.is_disconnected(node_id)
-
-    def authentication_error(self, node: Node) -> KafkaError | None:
-        """Why the node refused our credentials at the last attempt."""
-        return self._states.authentication_error(str(node.id))
+        """Whether the node has no connection because the last one ended or the last attempt failed."""
+        connection = self.connections.get(str(node.id))
+        return connection is not None and connection.is_disconnected
 
     def last_error(self, node_id: int | str) -> str | None:
-        """How the last connection to the node ended, in words; None while all is well. Any thread."""
-        return self._troubles.last_error(str(node_id))
+        """How the last connection to the node ended, in words; None since one became ready. Any thread."""
+        connection = self.connections.get(str(node_id))
+        return None if connection is None else connection.last_error
 
     def last_errors(self) -> list[str]:
-        """For every node known at present its ``last_error``, or what it is waited for. Any thread."""
-        return self._troubles.of_all(self._metadata_updater.fetch_nodes())
+        """For every known node its ``last_error``, or what its connection waits for. Any thread."""
+        return self.connections.last_errors(self._updater.fetch_nodes())
 
     def least_loaded_node(self, now_ms: int) -> Node | None:
-        """The node best suited for a request now; see ``node_choice``. None when there is none at present."""
-        nodes = self._metadata_updater.fetch_nodes()
-        if not nodes:
-            return None
-        start = self._random.randrange(len(nodes))
-        return choose_least_loaded(
-            nodes, start, self._can_send, self._in_flight.count_of, self._states, now_ms
-        )
+        """The known node best suited for a request, if any. See ``Connections.least_loaded``."""
+        return self.connections.least_loaded(self._updater.fetch_nodes(), now_ms)
 
-    def are_all_nodes_unreachable(self) -> bool:
-        """Whether the last attempt to connect failed for each of the known nodes."""
-        return all(self._states.is_unreachable(str(node.id)) for node in self._metadata_updater.fetch_nodes())
-
-    def is_any_node_preparing(self, now_ms: int) -> bool:
-        """Whether any connection is on its way to ready, and not held up by a slow name service."""
-        return self._states.is_any_preparing(now_ms)
-
-    def shortest_poll_delay_ms(self, now_ms: int) -> int:
-        """How long until any known node's backoff or throttling is over."""
-        nodes = self._metadata_updater.fetch_nodes()
-        return min((self.poll_delay_ms(node, now_ms) for node in nodes), default=NEVER_MS)
-
-    def disconnect(self, node: Node | str) -> None:
-        """End the connection to a node; its requests end as disconnected in the next poll."""
-        node_id = node if isinstance(node, str) else str(node.id)
-        if self._states.is_disconnected(node_id):
-            return
-        self._selector.close(node_id)
-        error = DisconnectedError(f"this client ended the connection to {self._broker(node_id)}")
-        self._connection_ended(node_id, self._clock.monotonic_ms(), error, self._aborted)
-
-    def disconnect_all_known(self, now_ms: int) -> None:
-        """End the connections to all known nodes (before a rebootstrap)."""
-        for node in self._metadata_updater.fetch_nodes():
-            self.disconnect(node)
+    def disconnect(self, node: Node) -> None:
+        """End the connection to a node; the next poll ends its requests as disconnected."""
+        connection = self.connections.get(str(node.id))
+        if connection is not None and not connection.is_disconnected:
+            error = DisconnectedError(f"this client ended the connection to {connection.broker}")
+            self._end_connection(connection, error, self._clock.monotonic_ms())
 
     # -- requests --------------------------------------------------------------------------------------
 
@@ -251,50 +192,49 @@ class NetworkClient:
         )
 
     def send(self, request: ClientRequest, now_ms: int) -> None:
-        """Send a request; its callback is called by a later ``poll``.
+        """Send a request; a later ``poll`` calls its callback.
 
-        A request that the broker has no version for, or that cannot be encoded, is not sent and ends in the
-        next poll with ``unsupported_version`` or ``error``. Raises IllegalStateError when the node is not
+        A request that the broker supports no version of, or that cannot be encoded, is not sent: the next
+        poll ends it with ``unsupported_version`` or ``error``. Raises IllegalStateError if the node is not
         ready or the client is closed.
         """
-        if self._closing:
+        if not self.active:
             raise IllegalStateError("the network client is closed")
-        if not self._can_send(request.destination, now_ms):
+        if not self.connections.can_send(request.destination, now_ms):
             raise IllegalStateError(
                 f"{api_name(request.api_key)} to node {request.destination}: the node is not ready"
             )
         self._send(request, False, now_ms)
 
-    def send_internal(self, node: Node, builder: RequestBuilder, now_ms: int) -> None:
-        """Send a request of the metadata updater; the answer goes back to it."""
-        self._send(self.new_client_request(node.id, builder, now_ms, True), True, now_ms)
+    def send_internal(self, node_id: int | str, builder: RequestBuilder, now_ms: int) -> None:
+        """Send a request of the client itself (Metadata, ApiVersions)."""
+        self._send(self.new_client_request(node_id, builder, now_ms, True), True, now_ms)
 
     def _send(self, request: ClientRequest, is_internal: bool, now_ms: int) -> None:
         builder = request.builder
-        node_id = request.destination
-        version = builder.latest_version
+        node_id, api_key, version = request.destination, builder.api_key, builder.latest_version
+        connection = self.connections.get(node_id)
+        assert connection is not None
         try:
-            table = self.api_versions.get(node_id)
-            if table is not None:
-                version = table.latest_usable_version(
-                    builder.api_key, builder.oldest_version, builder.latest_version
+            if connection.versions is not None:
+                version = connection.versions.latest_usable_version(
+                    api_key, builder.oldest_version, builder.latest_version
                 )
             message = builder.build(version)
-            buffers = build_request(
-                builder.api_key, version, request.correlation_id, request.client_id, message
-            )
+            buffers = build_request(api_key, version, request.correlation_id, request.client_id, message)
         except (UnsupportedVersionError, LocalProtocolError) as error:
             self._not_sent(request, is_internal, version, error, now_ms)
             return
         send = NetworkSend(node_id, buffers)
-        self._negotiated.note(node_id, builder.api_key, version)
+        self._versions_used[node_id, api_key] = version
         try:
             self._selector.send(send)
             self._in_flight.add(InFlightRequest(request, version, send, is_internal, now_ms))
         except BaseException:
-            # Never expected. The caller will take the request for unsent and use its buffers again: end the
-            # connection, so that it cannot go on reading them.
-            self.disconnect(node_id)
+            # A bug. The caller takes the request as not sent and reuses its buffers, so the connection must
+            # not go on reading them.
+            reason = DisconnectedError(f"a request to {connection.broker} could not be queued")
+            self._end_connection(connection, reason, now_ms)
             raise
         if not request.expect_response:
             self._unanswered_queued += 1
@@ -303,271 +243,240 @@ class NetworkClient:
         self, request: ClientRequest, is_internal: bool, version: int, error: KafkaError, now_ms: int
     ) -> None:
         if is_internal:
-            broker = self._broker(request.destination)
-            suffix = self._unsent.suffix((broker, request.api_key), now_ms)
+            broker = self.connections.broker(request.destination)
+            suffix = self._log_repeats.suffix((broker, request.api_key), now_ms)
             if suffix is not None:
                 _log.warning("%s to %s was not sent: %s%s", api_name(request.api_key), broker, error, suffix)
-            self._metadata_updater.handle_failed_request(now_ms, error)
+            self._updater.handle_failed_request(now_ms, error)
             return
         unsupported = error if isinstance(error, UnsupportedVersionError) else None
-        self._aborted.append(
+        self._ended.append(
             ClientResponse(request, version, now_ms, unsupported_version=unsupported, error=error)
         )
 
     def in_flight_request_count(self, node_id: int | str | None = None) -> int:
-        """Requests sent and not ended, to one node or to all."""
+        """Requests that were sent and have not ended, to one node or to all."""
         return self._in_flight.count if node_id is None else self._in_flight.count_of(str(node_id))
 
-    @property
-    def has_in_flight_requests(self) -> bool:
-        """Whether any request has been sent and not ended."""
-        return self._in_flight.count > 0
-
     def negotiated_versions(self) -> dict[int, dict[ApiKey, int]]:
-        """The versions really used, by node id and API, latest use wins. Any thread."""
-        return self._negotiated.by_node()
+        """The version last used, by node id and API. Any thread."""
+        by_node: dict[int, dict[ApiKey, int]] = {}
+        for (node_id, api_key), version in self._versions_used.copy().items():
+            by_node.setdefault(int(node_id), {})[ApiKey(api_key)] = version
+        return by_node
 
     # -- the loop --------------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: int, now_ms: int) -> list[ClientResponse]:
-        """Do the I/O that is possible, waiting up to ``timeout_ms`` for some; the requests that ended.
+        """Do the I/O that is possible, waiting up to ``timeout_ms`` for it; returns the requests that ended.
 
-        Their callbacks are called before it returns. A metadata update is started when one is due.
-        Raises IllegalStateError after ``close``, and what a callback has raised, once all were called.
+        Calls their callbacks first. Starts a metadata update if one is due. Raises IllegalStateError after
+        ``close``, and the first error that a callback raised, after calling all of them.
         """
-        if self._closed:
+        if not self.active:
             raise IllegalStateError("the network client is closed")
-        if not self._closing:
-            timeout_ms = min(timeout_ms, self._metadata_updater.maybe_update(now_ms))
         timeout_ms = min(
             timeout_ms,
+            self._updater.maybe_update(now_ms),
             self._in_flight.next_expiry_delay_ms(now_ms),
-            self._states.next_setup_timeout_ms(now_ms),
+            self.connections.next_setup_timeout_ms(now_ms),
         )
-        if self._end_moved_connections(self._aborted, now_ms):
-            timeout_ms = 0  # the callers of ready() wait for a connection, and may begin it now
-        # Requests without an answer end as soon as they are written: that is not to be kept back by a wait.
-        # (Where the socket is full, its becoming writable ends the wait.)
-        ends_now = self._aborted or self._unanswered_queued
+        # After the end of a moved connection, the caller of ready() may begin a new one at once. A request
+        # that expects no response ends when it is written; a wait must not delay that. (If its socket is
+        # full, the event that it has space again ends the wait.)
+        if self._end_moved_connections(now_ms) or self._ended or self._unanswered_queued:
+            timeout_ms = 0
         self._unanswered_queued = 0
-        self._selector.poll(0 if ends_now else max(timeout_ms, 0))
+        self._selector.poll(max(timeout_ms, 0))
         now_ms = self._clock.monotonic_ms()
-        responses, self._aborted = self._aborted, []
         try:
-            self._handle_completed_sends(responses, now_ms)
-            self._handle_completed_receives(responses, now_ms)
-            self._handle_disconnections(responses, now_ms)
+            self._handle_completed_sends(now_ms)
+            self._handle_completed_receives(now_ms)
+            self._handle_disconnections(now_ms)
             self._handle_connections()
             self._ask_for_versions(now_ms)
-            self._end_moved_connections(responses, now_ms)
-            self._handle_lookups(responses, now_ms)
-            self._handle_setup_timeouts(responses, now_ms)
-            self._handle_request_timeouts(responses, now_ms)
+            self._end_moved_connections(now_ms)
+            self._handle_lookups(now_ms)
+            self._handle_setup_timeouts(now_ms)
+            self._handle_request_timeouts(now_ms)
         finally:
-            # Whatever went wrong: these are in flight no more, and nobody would ever hear of them again.
+            # Even after an error: these requests are no longer in flight, so no later poll would end them.
+            responses, self._ended = self._ended, []
             self._complete(responses)
         return responses
 
     def wakeup(self) -> None:
-        """End the present or next ``poll`` early. Any thread; cheap and coalesced."""
+        """End the current or next ``poll`` early. Any thread; cheap and coalesced."""
         self._selector.wakeup()
 
-    @property
-    def active(self) -> bool:
-        """Whether neither ``initiate_close`` nor ``close`` was called."""
-        return not self._closing
-
-    def initiate_close(self) -> None:
-        """Refuse new requests and connections from now on; what is in flight goes on. Any thread."""
-        self._closing = True
-        self.wakeup()
-
-    def close(self, node: Node | str | None = None) -> None:
-        """End one connection and forget its node, or end everything.
-
-        The requests of one node end as disconnected in the next poll; on closing everything their callbacks
-        are called here. Idempotent.
-        """
-        if node is not None:
-            self.disconnect(node)
-            self._states.remove(node if isinstance(node, str) else str(node.id))
+    def close(self) -> None:
+        """End all connections; the callbacks of their requests are called here. Idempotent."""
+        if not self.active:
             return
-        if self._closed:
-            return
-        self._closing = self._closed = True
+        self.active = False
         self._resolver.close()
         self._selector.close()
-        self._metadata_updater.close()
-        responses, self._aborted = self._aborted, []
+        self._updater.close()
         now_ms = self._clock.monotonic_ms()
         error = DisconnectedError("the client was closed")
         for node_id in self._in_flight.node_ids():
-            self._cancel_in_flight(node_id, now_ms, error, responses, timed_out=False)
+            self._cancel_in_flight(node_id, error, now_ms)
+        responses, self._ended = self._ended, []
         self._complete(responses)
 
     def release_after_fork(self) -> None:
-        """In a forked child: give back inherited descriptors; the parent's connections are not touched."""
-        self._closing = self._closed = True
+        """In a forked child: close inherited descriptors without affecting the parent's connections."""
+        self.active = False
         self._resolver.release_after_fork()
         self._selector.release_after_fork()
 
-    # -- what a poll brought ---------------------------------------------------------------------------
+    # -- the events of a poll --------------------------------------------------------------------------
 
-    def _handle_completed_sends(self, responses: list[ClientResponse], now_ms: int) -> None:
+    def _handle_completed_sends(self, now_ms: int) -> None:
         """End the requests that expect no response."""
         for send in self._selector.completed_sends:
             ended = self._in_flight.complete_unanswered(send)
             if ended is not None:
-                self._unanswered.add(send.destination, ended.request.correlation_id)
-                responses.append(ClientResponse(ended.request, ended.api_version, now_ms))
+                self._ended.append(ClientResponse(ended.request, ended.api_version, now_ms))
 
-    def _handle_completed_receives(self, responses: list[ClientResponse], now_ms: int) -> None:
+    def _handle_completed_receives(self, now_ms: int) -> None:
         for receive in self._selector.completed_receives:
-            node_id = receive.source
-            if not self._states.is_connected(node_id):
+            connection = self.connections.get(receive.source)
+            if connection is None or not connection.is_connected:
                 continue  # an earlier response of this poll ended the connection
             try:
-                self._handle_receive(receive, responses, now_ms)
-            except Exception as cause:
-                error = cause if isinstance(cause, RemoteProtocolError) else self._bug_in(receive, cause)
-                self._selector.close(node_id)
-                self._connection_ended(node_id, now_ms, error, responses)
+                self._handle_receive(receive, connection, now_ms)
+            except RemoteProtocolError as error:
+                self._end_connection(connection, error, now_ms)
+            except Exception as bug:
+                # It ends this connection only; the others go on.
+                _log.error("Unexpected error in a response of %s", connection.broker, exc_info=bug)
+                ending = RemoteProtocolError(f"a response of {connection.broker} caused an error: {bug!r}")
+                ending.__cause__ = bug
+                self._end_connection(connection, ending, now_ms)
 
-    def _bug_in(self, receive: NetworkReceive, cause: Exception) -> RemoteProtocolError:
-        """An answer that we stumble over ends its connection, and nothing else: the others go on."""
-        broker = self._broker(receive.source)
-        _log.error("Unexpected error with a response of %s", broker, exc_info=cause)
-        error = RemoteProtocolError(f"a response of {broker} could not be dealt with: {cause!r}")
-        error.__cause__ = cause
-        return error
-
-    def _handle_receive(self, receive: NetworkReceive, responses: list[ClientResponse], now_ms: int) -> None:
-        node_id = receive.source
-        pending = self._correlation.request_of(receive, self._broker(node_id))
+    def _handle_receive(self, receive: NetworkReceive, connection: NodeConnection, now_ms: int) -> None:
+        pending = self._in_flight.request_of(receive, connection.broker)
         if pending is None:
             return
-        request, version = pending.request, pending.api_version
-        api_key = request.builder.api_key
+        version, api_key = pending.api_version, pending.request.builder.api_key
         if api_key == ApiKey.API_VERSIONS and pending.is_internal:
-            self._handle_versions_answer(node_id, pending, receive.payload, responses, now_ms)
+            self._handle_versions_answer(connection, pending, receive.payload, now_ms)
             return
-        body = self._correlation.parse(receive, pending)
+        body = self._in_flight.parse(receive, pending)
         if body is None:
             return
-        self._in_flight.complete_oldest(node_id)
+        self._in_flight.complete_oldest(connection.id)
         if not pending.is_internal:
-            # At once: in flight no more and not yet in here it would never end if something failed.
-            responses.append(ClientResponse(request, version, now_ms, body=body))
-        self._maybe_throttle(node_id, api_key, version, body, now_ms)
+            # First of all: an error below must not lose a request that is no longer in flight.
+            self._ended.append(ClientResponse(pending.request, version, now_ms, body=body))
+        self.connections.throttle(connection, api_key, version, body, now_ms)
         if pending.is_internal:
-            self._metadata_updater.handle_successful_response(request, version, now_ms, body)
-            nodes = self._metadata_updater.fetch_nodes()
-            self._states.retain(str(node.id) for node in nodes)
+            self._updater.handle_successful_response(pending.request, version, now_ms, body)
+            nodes = self._updater.fetch_nodes()
+            self.connections.retain(nodes)
             for node in nodes:
                 self._note_move(node)
 
     def _handle_versions_answer(
-        self,
-        node_id: str,
-        pending: InFlightRequest,
-        payload: bytes,
-        responses: list[ClientResponse],
-        now_ms: int,
+        self, connection: NodeConnection, pending: InFlightRequest, payload: bytes, now_ms: int
     ) -> None:
-        broker = self._broker(node_id)
-        version = pending.api_version
-        answer = self._exchange.on_answer(node_id, broker, version, pending.request.correlation_id, payload)
-        self._in_flight.complete_oldest(node_id)
+        broker, version = connection.broker, pending.api_version
+        answer = connection.exchange.on_answer(broker, version, pending.request.correlation_id, payload)
+        self._in_flight.complete_oldest(connection.id)
         if answer.ask_again_in is not None:
             _log.debug(
-                "%s does not know ApiVersions version %d; asking again in version %d",
+                "%s does not support ApiVersions version %d; asking again in version %d",
                 broker,
                 version,
                 answer.ask_again_in,
             )
-            self._versions_to_ask[node_id] = answer.ask_again_in
+            self._versions_to_ask[connection.id] = answer.ask_again_in
         elif answer.response is not None:
-            self.api_versions.update(node_id, NodeApiVersions.from_response(broker, answer.response))
-            self._states.ready(node_id)
-            self._troubles.over(node_id)
-            self._maybe_throttle(node_id, ApiKey.API_VERSIONS, version, answer.response, now_ms)
+            connection.ready(NodeApiVersions.from_response(broker, answer.response))
+            self.connections.throttle(connection, ApiKey.API_VERSIONS, version, answer.response, now_ms)
             _log.debug("Connection to %s is ready", broker)
         else:
-            self._selector.close(node_id)
             error = answer.error or RemoteProtocolError(f"{broker} refused ApiVersions")
-            self._connection_ended(node_id, now_ms, error, responses)
+            self._end_connection(connection, error, now_ms)
 
-    def _handle_disconnections(self, responses: list[ClientResponse], now_ms: int) -> None:
+    def _handle_disconnections(self, now_ms: int) -> None:
         for node_id, error in self._selector.disconnected.items():
-            if not self._states.is_disconnected(node_id):
-                self._connection_ended(node_id, now_ms, error, responses, by_peer=True)
+            connection = self.connections.get(node_id)
+            if connection is not None and not connection.is_disconnected:
+                self._connection_ended(node_id, error, now_ms, by_peer=True)
 
     def _handle_connections(self) -> None:
         for node_id in self._selector.connected:
+            connection = self.connections.get(node_id)
             # A connection may come up and end within one poll.
-            if self._states.state(node_id) is ConnectionState.CONNECTING:
-                self._versions_to_ask[node_id] = self._exchange.begin(node_id)
+            if connection is not None and connection.state is ConnectionState.CONNECTING:
+                self._versions_to_ask[node_id] = connection.exchange.begin()
 
     def _ask_for_versions(self, now_ms: int) -> None:
         for node_id, version in list(self._versions_to_ask.items()):
             if not (self._selector.is_channel_ready(node_id) and self._in_flight.can_send_more(node_id)):
                 continue
             del self._versions_to_ask[node_id]
-            # The state changes only now: until the question can be sent the setup timeout goes on counting,
-            # so a channel whose handshake never ends cannot get stuck.
-            if self._states.state(node_id) is ConnectionState.CONNECTING:
-                self._states.checking_api_versions(node_id)
+            connection = self.connections.get(node_id)
+            # The setup timeout ends only now, so that a handshake that never ends cannot block the node.
+            if connection is not None and connection.state is ConnectionState.CONNECTING:
+                self.connections.checking_api_versions(connection)
             builder = ApiVersionsRequestBuilder(version, SOFTWARE_NAME, self._software_version)
-            self._send(self.new_client_request(node_id, builder, now_ms, True), True, now_ms)
+            self.send_internal(node_id, builder, now_ms)
 
-    def _end_moved_connections(self, responses: list[ClientResponse], now_ms: int) -> bool:
-        """End the connections to addresses that nodes have left, once nothing is in flight on them.
+    def _note_move(self, node: Node) -> None:
+        """If the node is no longer where its connection is, have the connection end."""
+        connection = self.connections.get(str(node.id))
+        if connection is None or connection.is_at(node) or connection.is_disconnected or connection.has_moved:
+            return
+        # Metadata decides: a coordinator may have been found before its broker moved.
+        if node in self._updater.fetch_nodes():
+            _log.info("%s has moved to %s", connection.broker, node)
+            connection.has_moved = True
+            self._moved[connection.id] = connection
 
-        Returns whether there was any.
-        """
-        if not self._moved:
-            return False
-        ending = [each for each in self._moved if not self._in_flight.count_of(each)]
-        for node_id in ending:
-            error = DisconnectedError(f"{self._broker(node_id)} has another address now")
-            self._selector.close(node_id)
-            self._connection_ended(node_id, now_ms, error, responses)
-        return bool(ending)
+    def _end_moved_connections(self, now_ms: int) -> bool:
+        """End the idle connections to addresses that nodes have left. Returns whether there were any."""
+        idle = [each for each in self._moved.values() if not self._in_flight.count_of(each.id)]
+        for connection in idle:
+            error = DisconnectedError(f"{connection.broker} has another address now")
+            self._end_connection(connection, error, now_ms)
+        return bool(idle)
 
-    def _handle_lookups(self, responses: list[ClientResponse], now_ms: int) -> None:
+    def _handle_lookups(self, now_ms: int) -> None:
         """Connect to the nodes whose addresses are known by now."""
-        for node_id in self._states.looked_up():
+        for connection in self.connections.resolving():
             try:
-                self._connect(node_id, self._states.resolved_address(node_id, now_ms))
+                self.connections.connect_if_resolved(connection, now_ms)
             except NetworkError as error:
-                self._connection_ended(node_id, now_ms, error, responses)
+                self._connection_ended(connection.id, error, now_ms)
 
-    def _handle_setup_timeouts(self, responses: list[ClientResponse], now_ms: int) -> None:
-        for node_id in self._states.nodes_past_setup_timeout(now_ms):
-            limit_ms = self._states.setup_timeout_ms(node_id)
+    def _handle_setup_timeouts(self, now_ms: int) -> None:
+        for connection in self.connections.past_setup_timeout(now_ms):
             what = "no connection to"
-            if self._states.is_resolving(node_id):
+            if connection.is_resolving:
                 what = "the name service has not answered for the host name of"
-            self._selector.close(node_id)
             error = NetworkError(
-                f"{what} {self._broker(node_id)} within {limit_ms} ms (socket_connection_setup_timeout_ms)"
+                f"{what} {connection.broker} within {connection.setup_timeout_ms} ms"
+                " (socket_connection_setup_timeout_ms)"
             )
-            self._connection_ended(node_id, now_ms, error, responses)
+            self._end_connection(connection, error, now_ms)
 
-    def _handle_request_timeouts(self, responses: list[ClientResponse], now_ms: int) -> None:
+    def _handle_request_timeouts(self, now_ms: int) -> None:
         for late in self._in_flight.expired(now_ms):
             request = late.request
-            node_id = request.destination
-            self._selector.close(node_id)
+            connection = self.connections.get(request.destination)
+            assert connection is not None
             error = RequestTimeoutError(
-                f"{self._broker(node_id)} did not answer {api_name(request.api_key)} version"
+                f"{connection.broker} did not answer {api_name(request.api_key)} version"
                 f" {late.api_version} (correlation id {request.correlation_id}) within"
                 f" {request.request_timeout_ms} ms (request_timeout_ms)"
             )
-            self._connection_ended(node_id, now_ms, error, responses, timed_out=True)
+            self._end_connection(connection, error, now_ms, timed_out=True)
 
     def _complete(self, responses: Sequence[ClientResponse]) -> None:
-        """Call all callbacks, whatever one of them raises; then raise the first of that: it is a bug."""
+        """Call all callbacks, then raise the first error that one of them raised: it is a bug."""
         first_bug: Exception | None = None
         for response in responses:
             try:
@@ -578,66 +487,44 @@ class NetworkClient:
         if first_bug is not None:
             raise first_bug
 
-    # -- connections beginning and ending --------------------------------------------------------------
+    # -- the end of a connection -----------------------------------------------------------------------
 
-    def _initiate_connect(self, node_id: str, node: Node, now_ms: int) -> None:
-        self._troubles.connecting(node_id, node)
-        try:
-            resolved = self._states.connecting(node_id, now_ms, node.host, node.port)
-            if resolved is not None:
-                self._connect(node_id, resolved)
-        except NetworkError as error:
-            self._connection_ended(node_id, now_ms, error, self._aborted)
-
-    def _connect(self, node_id: str, resolved: ResolvedAddress) -> None:
-        self._selector.connect(node_id, resolved.address, resolved.family)
+    def _end_connection(
+        self, connection: NodeConnection, error: KafkaError, now_ms: int, *, timed_out: bool = False
+    ) -> None:
+        """Close a connection because of ``error``."""
+        self._selector.close(connection.id)
+        self._connection_ended(connection.id, error, now_ms, timed_out=timed_out)
 
     def _connection_ended(
-        self,
-        node_id: str,
-        now_ms: int,
-        error: KafkaError,
-        responses: list[ClientResponse],
-        *,
-        timed_out: bool = False,
-        by_peer: bool = False,
+        self, node_id: str, error: KafkaError, now_ms: int, *, timed_out: bool = False, by_peer: bool = False
     ) -> None:
-        """The one place where a connection's end is worked off, whoever ended it."""
-        state = self._states.state(node_id)
-        broker = self._broker(node_id)
-        if state is ConnectionState.CONNECTING:
-            self._exchange.on_connection_failed(node_id)
-        elif state is ConnectionState.CHECKING_API_VERSIONS and by_peer and type(error) is DisconnectedError:
-            error = self._exchange.on_connection_lost(node_id, broker) or error
-        self.api_versions.remove(node_id)
+        """The one place that handles the end of a connection, or of an attempt, whatever ended it."""
+        connection = self.connections.get(node_id)
+        assert connection is not None
+        if connection.state is ConnectionState.CONNECTING:
+            connection.exchange.on_connection_failed()
+        elif (
+            connection.state is ConnectionState.CHECKING_API_VERSIONS
+            and by_peer
+            and type(error) is DisconnectedError
+        ):
+            error = connection.exchange.on_connection_lost(connection.broker) or error
         self._versions_to_ask.pop(node_id, None)
-        self._moved.discard(node_id)
-        self._unanswered.clear(node_id)
-        if isinstance(error, AuthenticationError):
-            self._states.authentication_failed(node_id, now_ms, error)
-        else:
-            self._states.disconnected(node_id, now_ms)
-        self._troubles.connection_ended(node_id, state, error, now_ms)
-        if state is not ConnectionState.READY and self.are_all_nodes_unreachable():
-            self._troubles.no_broker_reachable(self._metadata_updater.fetch_nodes(), now_ms)
-        self._cancel_in_flight(node_id, now_ms, error, responses, timed_out=timed_out)
-        self._metadata_updater.handle_server_disconnect(now_ms, node_id, error)
+        self._moved.pop(node_id, None)
+        self.connections.ended(connection, error, self._updater.fetch_nodes(), now_ms)
+        self._cancel_in_flight(node_id, error, now_ms, timed_out=timed_out)
+        self._updater.handle_server_disconnect(now_ms, node_id, error)
 
     def _cancel_in_flight(
-        self,
-        node_id: str,
-        now_ms: int,
-        error: KafkaError,
-        responses: list[ClientResponse],
-        *,
-        timed_out: bool,
+        self, node_id: str, error: KafkaError, now_ms: int, *, timed_out: bool = False
     ) -> None:
-        # For the requests every end of a connection is the same: try again. What ended it is in the text.
+        # Requests are retried after every end of a connection; its reason is in the text of the error.
         cause = error if error.retriable else DisconnectedError(str(error))
         authentication_error = error if isinstance(error, AuthenticationError) else None
         for pending in self._in_flight.clear(node_id):
             if not pending.is_internal:
-                responses.append(
+                self._ended.append(
                     ClientResponse(
                         pending.request,
                         pending.api_version,
@@ -649,12 +536,54 @@ class NetworkClient:
                     )
                 )
             elif pending.request.api_key == ApiKey.METADATA:
-                self._metadata_updater.handle_failed_request(now_ms, error)
+                self._updater.handle_failed_request(now_ms, error)
 
-    # -- small things ----------------------------------------------------------------------------------
 
-    def _broker(self, node_id: str) -> str:
-        return self._troubles.broker(node_id)
+# -- construction --------------------------------------------------------------------------------------
 
-    def _maybe_throttle(self, node_id: str, api_key: int, version: int, body: object, now_ms: int) -> None:
-        self._throttling.honour(node_id, self._broker(node_id), api_key, version, body, now_ms)
+
+def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock) -> NetworkClient:
+    """A client as the configuration describes it, with its selector. It connects on demand.
+
+    Args:
+        config: servers, timeouts, buffers.
+        metadata: begins with the servers of ``config``; the caller closes it with the client.
+        clock: the time for all parts.
+    """
+    metadata.bootstrap(_bootstrap_addresses(config))
+    selector = Selector(
+        config.connections_max_idle_ms,
+        config.send_buffer_bytes,
+        config.receive_buffer_bytes,
+        MAX_FRAME_BYTES,
+        clock,
+    )
+    try:
+        updater = MetadataUpdater(metadata, config)
+        return NetworkClient(selector, updater, config, clock, software_version=_version())
+    except BaseException:
+        selector.close()
+        raise
+
+
+def _bootstrap_addresses(config: ProducerConfig) -> list[tuple[str, int]]:
+    addresses: list[tuple[str, int]] = []
+    for server in config.bootstrap_servers:
+        host, _, port = server.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only":
+            try:
+                addresses.extend(canonical_addresses(host, int(port)))
+                continue
+            except NetworkError as error:
+                # The connection attempts try again, and report the error.
+                _log.warning("The canonical names of %s could not be resolved: %s", server, error)
+        addresses.append((host, int(port)))
+    return addresses
+
+
+def _version() -> str:
+    try:
+        return distribution_metadata.version("kproducer")
+    except distribution_metadata.PackageNotFoundError:
+        return "0"

@@ -15,7 +15,7 @@ from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.compression_settings import largest_batch_buffer_bytes
 from kproducer.accumulator.partition_queues import TopicQueues
 from kproducer.accumulator.record_accumulator import RecordAccumulator
-from kproducer.client.new_network_client import new_network_client
+from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import IllegalStateError, KafkaError, Outcome, ProducerClosedError
@@ -108,7 +108,7 @@ class ProducerEngine:
             config.transaction_timeout_ms,
             config.retry_backoff_ms,
             config.retry_backoff_max_ms,
-            lambda: transaction_version(self.client.api_versions),
+            lambda: transaction_version(self.client.connections.versions()),
         )
 
     def wakeup(self) -> None:

@@ -1,4 +1,4 @@
-"""The clocks, and the number of milliseconds that stands for "never".
+"""The clocks, the number of milliseconds that stands for "never", and exponential backoff.
 
 Code that waits or measures takes ``now_ms`` as an argument, or a ``Clock``, so that tests can set the time.
 
@@ -7,6 +7,7 @@ Code that waits or measures takes ``now_ms`` as an argument, or a ``Clock``, so 
 
 from __future__ import annotations
 
+import random as random_module
 import time
 from typing import Final, Protocol
 
@@ -34,3 +35,37 @@ class SystemClock:
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+
+class ExponentialBackoff:
+    """The waits after repeated failures: doubled each time up to a maximum, times a random factor (KIP-580).
+
+    The jitter keeps many clients from retrying at the same moment. Thread-safe. Source: Kafka class
+    ``ExponentialBackoff``.
+
+    Args:
+        initial_ms: the wait after the first failure, before jitter.
+        max_ms: the longest wait, jitter included. If it is below ``initial_ms``, every wait is at most that.
+        random: source of the jitter; tests pass a seeded one.
+    """
+
+    MULTIPLIER: Final = 2
+    #: A factor is drawn evenly from ``[1 - JITTER, 1 + JITTER]``.
+    JITTER: Final = 0.2
+
+    __slots__ = ("_initial_ms", "_max_ms", "_random")
+
+    def __init__(self, initial_ms: int, max_ms: int, random: random_module.Random | None = None) -> None:
+        self._initial_ms = initial_ms
+        self._max_ms = max_ms
+        self._random = random if random is not None else random_module.Random()
+
+    def backoff_ms(self, attempts: int) -> int:
+        """The wait in milliseconds after ``attempts`` earlier failures (0: this was the first)."""
+        wait_ms: float = self._initial_ms
+        # A power with a large exponent would overflow; this loop ends at the maximum.
+        while attempts > 0 and 0 < wait_ms < self._max_ms:
+            wait_ms *= self.MULTIPLIER
+            attempts -= 1
+        wait_ms = min(wait_ms, self._max_ms) * self._random.uniform(1 - self.JITTER, 1 + self.JITTER)
+        return min(int(wait_ms), self._max_ms)

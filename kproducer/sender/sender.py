@@ -14,10 +14,9 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import KafkaError, ProducerClosedError
-from kproducer.runtime.clock import NEVER_MS, Clock
+from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.io_thread import mark_io_thread
 from kproducer.sender.metrics import ProducerMetrics
@@ -90,7 +89,7 @@ class Sender:
             config, accumulator, metadata, self.in_flight, self.metrics, transactions
         )
         self._responses = ProduceResponseHandler(self._completion, metadata, self.metrics, config)
-        self._error_backoff = ExponentialBackoff(_ERROR_PAUSE_MS, 2, _ERROR_PAUSE_MAX_MS, 0.2)
+        self._error_backoff = ExponentialBackoff(_ERROR_PAUSE_MS, _ERROR_PAUSE_MAX_MS)
         # Written by any thread, read by the I/O thread.
         self._running = True
         #: Whether the loop has to end without waiting for acknowledgements.

@@ -32,7 +32,7 @@ from kproducer.types import Node, TopicPartition
 
 if TYPE_CHECKING:
     from kproducer.client.client_request import ClientResponse
-    from kproducer.client.exponential_backoff import ExponentialBackoff
+    from kproducer.runtime.clock import ExponentialBackoff
 
 #: Groups in one OffsetFetch request.
 _MOST_GROUPS: Final = 100

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.errors import DisconnectedError, KafkaError
-from kproducer.runtime.clock import NEVER_MS, Clock
+from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.transactions.coordinator_requests import Coordinator, CoordinatorRequest, FindCoordinator
 from kproducer.types import Node

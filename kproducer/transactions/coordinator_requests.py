@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import kproducer_messages as messages
 
-from kproducer.client.api_versions import ApiVersions
+from kproducer.client.api_versions import NodeApiVersions
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.protocol.registry import ApiKey
 from kproducer.transactions.partition_sequences import NO_PRODUCER, ProducerIdAndEpoch
@@ -514,13 +514,12 @@ def _codes_by_partition(
 _VERSION_2_APIS: Final = {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}
 
 
-def transaction_version(api_versions: ApiVersions) -> int:
+def transaction_version(nodes: Sequence[NodeApiVersions]) -> int:
     """Which version of transactions the cluster has (KIP-890).
 
     2 if the newest finalized features say so and every connected broker has the APIs for it, else 1.
     Source: KIP-584; Kafka's ``TransactionManager.maybeUpdateTransactionV2Enabled``.
     """
-    nodes = list(api_versions.snapshot().values())
     if not nodes:
         return 1
     newest = max(nodes, key=lambda node: node.finalized_features_epoch)

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
-from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.client.metadata import Metadata
-from kproducer.client.new_network_client import new_network_client
+from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AbortTransactionError,
@@ -32,7 +31,7 @@ from kproducer.errors import (
     KafkaTimeoutError,
 )
 from kproducer.runtime.arguments import checked_timeout_s
-from kproducer.runtime.clock import NEVER_MS, SystemClock
+from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff, SystemClock
 from kproducer.transactions.committed_offsets import CommittedOffsets, CoordinatorLookup
 from kproducer.transactions.coordinator_link import CoordinatorLink, CoordinatorTask, KnownCoordinators
 from kproducer.transactions.coordinator_requests import Coordinator, CoordinatorKind, transaction_version
@@ -100,7 +99,7 @@ class CoordinatorSession:
         #: The transactional ids that this session has fenced and is the producer of. Ids whose last step
         #: failed or timed out are removed.
         self._fenced: dict[str, tuple[CoordinatorLink, TransactionManager]] = {}
-        self._backoff = ExponentialBackoff(config.retry_backoff_ms, 2, config.retry_backoff_max_ms, 0.2)
+        self._backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         # Until a broker turns out to be too old for it.
         self._looks_up_several = True
         self._asks_for_several = True
@@ -267,7 +266,7 @@ class CoordinatorSession:
                 config.transaction_timeout_ms,
                 config.retry_backoff_ms,
                 config.retry_backoff_max_ms,
-                lambda: transaction_version(self._loop.client.api_versions),
+                lambda: transaction_version(self._loop.client.connections.versions()),
                 known=self._known,
             )
             producers.append((self._loop.link(manager), manager))

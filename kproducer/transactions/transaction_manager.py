@@ -21,7 +21,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.errors import (
     BrokerError,
     IllegalStateError,
@@ -29,6 +28,7 @@ from kproducer.errors import (
     Outcome,
     ProducerClosedError,
 )
+from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.transactions.coordinator_link import Addressed, CoordinatorRequestQueue, KnownCoordinators
 from kproducer.transactions.coordinator_requests import FATAL_PRODUCE_CODES, CoordinatorRequest
 from kproducer.transactions.delivery_knowledge import AttemptEnd
@@ -89,7 +89,7 @@ class TransactionManager:
         self._has_news = False  # I/O thread only
         self._lock = threading.RLock()
         self._life = TransactionLifecycle(transactional_id)
-        backoff = ExponentialBackoff(retry_backoff_ms, 2, retry_backoff_max_ms, 0.2, random)
+        backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._queue = CoordinatorRequestQueue(backoff, known)
         self._protocol = TransactionProtocol(self._life, self._queue, transaction_timeout_ms)
         self._sequences = self._life.sequences

@@ -121,7 +121,7 @@ def test_a_filter_that_raises(stage: Stage, cluster: FakeCluster, logger: loggin
         "client.network_client",
         "client.connection_troubles",
         "client.metadata",
-        "client.default_metadata_updater",
+        "client.metadata_updater",
     ):
         logging.getLogger(f"kproducer.{name}").addFilter(fail)
     try:

@@ -36,7 +36,7 @@ from kproducer import (
     SerializationError,
 )
 from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.client import new_network_client
+from kproducer.client import network_client
 from kproducer.engine.producer_engine import ProducerEngine
 from kproducer.errors.broker_errors import InvalidTopicError
 from kproducer.network.selector import Selector
@@ -434,7 +434,7 @@ def test_canonical_bootstrap_names_are_used_where_they_are_asked_for(
     make: MakeProducer, mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, _, port = mock_cluster.bootstrap_servers.split(",")[0].rpartition(":")
-    monkeypatch.setattr(new_network_client, "canonical_addresses", lambda alias, port: [(host, port)])
+    monkeypatch.setattr(network_client, "canonical_addresses", lambda alias, port: [(host, port)])
     producer = make(
         bootstrap_servers=f"alias.invalid:{port}",
         client_dns_lookup="resolve_canonical_bootstrap_servers_only",
@@ -448,7 +448,7 @@ def test_a_bootstrap_name_without_canonical_names_stays_as_it_is(
     def fails(alias: str, port: int) -> list[tuple[str, int]]:
         raise NetworkError(f"{alias} cannot be resolved now")
 
-    monkeypatch.setattr(new_network_client, "canonical_addresses", fails)
+    monkeypatch.setattr(network_client, "canonical_addresses", fails)
     producer = make(client_dns_lookup="resolve_canonical_bootstrap_servers_only")
     assert producer.send("t", b"v").get(PATIENCE_S).offset == 0
 

@@ -10,7 +10,6 @@ from kproducer_messages import ApiVersionsResponse, MetadataRequest, ProduceRequ
 from kproducer_messages.api_versions_response import ApiVersion
 
 from kproducer.client.client_request import ClientRequest, ClientResponse
-from kproducer.client.metadata_updater import MetadataClient
 from kproducer.client.network_client import NetworkClient
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import KafkaError
@@ -31,13 +30,13 @@ class NoteTakingUpdater:
     def __init__(self, nodes: Sequence[Node] = NODES) -> None:
         self.nodes = list(nodes)
         self.due = False
-        self.client: MetadataClient | None = None
+        self.client: NetworkClient | None = None
         self.disconnects: list[tuple[str, KafkaError]] = []
         self.failures: list[KafkaError | None] = []
         self.successes: list[Any] = []
         self.closed = False
 
-    def attach(self, client: MetadataClient) -> None:
+    def attach(self, client: NetworkClient) -> None:
         self.client = client
 
     def fetch_nodes(self) -> Sequence[Node]:
@@ -59,9 +58,6 @@ class NoteTakingUpdater:
         self, request: ClientRequest, api_version: int, now_ms: int, response: Any
     ) -> None:
         self.successes.append(response)
-
-    def rebootstrap(self, now_ms: int) -> None:
-        raise AssertionError("not expected")
 
     def close(self) -> None:
         self.closed = True
@@ -111,8 +107,8 @@ class Harness:
         self.done: list[ClientResponse] = []
         self.config = ProducerConfig(bootstrap_servers=("host0:9092",), client_id="tester", **settings)
         self.client = NetworkClient(
-            self.selector,
-            self.updater,
+            self.selector,  # type: ignore[arg-type]
+            self.updater,  # type: ignore[arg-type]
             self.config,
             self.clock,
             begin_lookup=begin_lookup or at_once(self.resolve),
@@ -141,7 +137,7 @@ class Harness:
         assert question.api_key == 18
         self.selector.respond(question, api_versions_response(ranges or ALL_APIS, **fields))
         self.poll()
-        assert self.client.can_send(node, self.clock.now_ms)
+        assert self.client.connections.can_send(str(node.id), self.clock.now_ms)
 
     def request(self, builder: Any = None, node: Node = NODES[0], **arguments: Any) -> ClientRequest:
         """Send a request whose response is collected in ``done``."""

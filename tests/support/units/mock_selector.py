@@ -1,6 +1,6 @@
 """A selector without sockets: a test decides what connects, what is answered and what breaks.
 
-Implements ``kproducer.client.selectable.Selectable``. Requests are decoded back into messages, so a test sees
+Stands in for ``kproducer.network.selector.Selector``. Requests are decoded back into messages, so a test sees
 what a broker would see.
 """
 
@@ -72,7 +72,7 @@ class MockSelector:
         self._next_disconnected: dict[str, KafkaError] = {}
         self.is_closed = False
 
-    # -- Selectable ------------------------------------------------------------------------------------
+    # -- what the client calls -------------------------------------------------------------------------
 
     def connect(self, connection_id: str, address: SocketAddress, family: int = 2) -> None:
         if connection_id in self._up or connection_id in self._connecting:

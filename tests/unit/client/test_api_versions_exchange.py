@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kproducer_messages import ApiVersionsRequest
 
-from kproducer.client.api_versions_exchange import (
+from kproducer.client.api_versions import (
     ApiVersionsExchange,
     ApiVersionsRequestBuilder,
     sanitized_software_text,
@@ -29,7 +29,7 @@ def refusal(body_version: int, ranges: dict[int, tuple[int, int]]) -> bytes:
 
 
 def answer(exchange: ApiVersionsExchange, version: int, payload: bytes) -> object:
-    result = exchange.on_answer("1", "b:9092", version, 7, payload)
+    result = exchange.on_answer("b:9092", version, 7, payload)
     return result.response or result.ask_again_in if result.error is None else result.error
 
 
@@ -91,7 +91,7 @@ def test_any_bytes_give_a_lower_version_an_error_or_a_protocol_error(asked: int,
 
 def test_an_answer_without_error_is_the_result() -> None:
     payload = HEADER + api_versions_response({0: (0, 9)}).encode(4)
-    result = ApiVersionsExchange().on_answer("1", "b", 4, 7, payload)
+    result = ApiVersionsExchange().on_answer("b", 4, 7, payload)
     assert result.response is not None
     assert result.response.api_keys[0].max_version == 9
 
@@ -104,7 +104,7 @@ def test_too_few_bytes_are_a_protocol_error(payload: bytes) -> None:
 
 def test_another_correlation_id_is_a_protocol_error() -> None:
     with pytest.raises(CorrelationIdMismatchError):
-        ApiVersionsExchange().on_answer("1", "b", 4, 8, refusal(0, {}))
+        ApiVersionsExchange().on_answer("b", 4, 8, refusal(0, {}))
 
 
 def test_a_truncated_answer_without_error_is_a_protocol_error() -> None:
@@ -115,12 +115,12 @@ def test_a_truncated_answer_without_error_is_a_protocol_error() -> None:
 
 def test_another_error_ends_the_connection_and_the_next_question_is_an_older_one() -> None:
     exchange = ApiVersionsExchange()
-    assert exchange.begin("1") == 4
+    assert exchange.begin() == 4
     payload = HEADER + api_versions_response({}, error_code=42).encode(0)
-    result = exchange.on_answer("1", "b:9092", 4, 7, payload)
+    result = exchange.on_answer("b:9092", 4, 7, payload)
     assert result.error is not None
     assert "INVALID_REQUEST" in str(result.error)
-    assert exchange.begin("1") == 3
+    assert exchange.begin() == 3
 
 
 def test_a_broker_that_closes_the_connection_is_asked_lower_at_the_next_one() -> None:
@@ -128,27 +128,26 @@ def test_a_broker_that_closes_the_connection_is_asked_lower_at_the_next_one() ->
     asked = []
     errors = []
     for _ in range(3):
-        asked.append(exchange.begin("1"))
-        errors.append(exchange.on_connection_lost("1", "b:9092"))
+        asked.append(exchange.begin())
+        errors.append(exchange.on_connection_lost("b:9092"))
     assert asked == [4, 3, 0]
     assert errors[:2] == [None, None]
     assert isinstance(errors[2], DisconnectedError)
     assert "b:9092" in str(errors[2])
     assert "TLS" in str(errors[2])
-    assert exchange.begin("1") == 4
-    assert exchange.begin("2") == 4
+    assert exchange.begin() == 4
 
 
 def test_what_worked_is_remembered_until_a_connect_fails() -> None:
     exchange = ApiVersionsExchange()
-    exchange.begin("1")
-    exchange.on_connection_lost("1", "b")
-    version = exchange.begin("1")
-    exchange.on_answer("1", "b", version, 7, HEADER + api_versions_response({}).encode(version))
-    assert exchange.on_connection_lost("1", "b") is None  # lost later: says nothing about versions
-    assert exchange.begin("1") == 3
-    exchange.on_connection_failed("1")
-    assert exchange.begin("1") == 4
+    exchange.begin()
+    exchange.on_connection_lost("b")
+    version = exchange.begin()
+    exchange.on_answer("b", version, 7, HEADER + api_versions_response({}).encode(version))
+    assert exchange.on_connection_lost("b") is None  # lost later: says nothing about versions
+    assert exchange.begin() == 3
+    exchange.on_connection_failed()
+    assert exchange.begin() == 4
 
 
 @pytest.mark.parametrize(

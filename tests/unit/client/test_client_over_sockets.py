@@ -11,7 +11,7 @@ import pytest
 from kproducer_messages import ProduceRequest
 
 from kproducer.client.client_request import ClientResponse
-from kproducer.client.default_metadata_updater import DefaultMetadataUpdater
+from kproducer.client.metadata_updater import MetadataUpdater
 from kproducer.client.network_client import NetworkClient
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.network.host_resolver import ResolvedAddress, resolve_host
@@ -42,7 +42,7 @@ class Rig:
         self.metadata = ProducerMetadata(20, 200, 300_000, 300_000, random=random.Random(1))
         addresses = [server.rsplit(":", 1) for server in config.bootstrap_servers]
         self.metadata.bootstrap([(host, int(port)) for host, port in addresses])
-        updater = DefaultMetadataUpdater(self.metadata, config)
+        updater = MetadataUpdater(self.metadata, config)
         self.client = NetworkClient(build_selector(), updater, config, CLOCK)
         self.done: list[ClientResponse] = []
 
@@ -232,7 +232,7 @@ def test_dead_addresses_of_a_host_are_passed_over() -> None:
     with Listener() as listener, closed_port() as dead:
         port = listener.address[1]
         client, node = one_node_client(listener, reconnect_backoff_ms=1, reconnect_backoff_max_ms=2)
-        client._states._begin_lookup = at_once(
+        client.connections._begin_lookup = at_once(
             lambda _host, _port: [
                 *resolve_host("::1", dead),
                 ResolvedAddress(2, (HOST, dead)),

@@ -1,18 +1,21 @@
-"""Queues of requests by node: order, limits and timeouts."""
+"""Queues of requests by node: order, limits and timeouts, and the request that a response belongs to."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kproducer_messages import ProduceResponse
 
 from kproducer.client.client_request import ClientRequest
 from kproducer.client.in_flight_requests import InFlightRequest, InFlightRequests
-from kproducer.errors import IllegalStateError
+from kproducer.errors import IllegalStateError, RemoteProtocolError
+from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from tests.support.units.client_harness import produce_builder
 
 NOW = 1_000_000
+VERSION = 8
 
 
 def make(
@@ -37,7 +40,6 @@ def test_requests_leave_in_the_order_they_came() -> None:
     for request in (first, second, third):
         queues.add(request)
     assert queues.count_of("0") == queues.count == 3
-    assert queues.oldest("0") is first
     assert [queues.complete_oldest("0") for _ in range(3)] == [first, second, third]
     with pytest.raises(IllegalStateError):
         queues.complete_oldest("0")
@@ -54,7 +56,7 @@ def test_requests_without_response_leave_when_they_are_written_wherever_they_sta
     assert queues.complete_unanswered(tells.send) is None
     assert queues.complete_unanswered(tells_more.send) is tells_more
     assert queues.complete_unanswered(make("unknown").send) is None
-    assert (queues.count, queues.oldest("0")) == (1, asks)
+    assert (queues.count, queues.complete_oldest("0")) == (1, asks)
 
 
 def test_no_more_than_the_limit_and_none_while_the_socket_is_full() -> None:
@@ -90,11 +92,11 @@ def test_timeouts_count_from_the_sending_of_each_request() -> None:
     quick = make("0", number=1, sent_ms=NOW + 10, timeout_ms=100)
     queues.add(quick)
     queues.add(make("1", sent_ms=NOW + 500, timeout_ms=1000))
-    assert list(queues.expired(NOW + 110)) == []
-    assert list(queues.expired(NOW + 111)) == [quick]
+    assert (queues.expired(NOW + 110)) == []
+    assert (queues.expired(NOW + 111)) == [quick]
     queues.clear("0")
     assert queues.next_expiry_delay_ms(NOW + 111) <= 1390
-    assert list(queues.expired(NOW + 1500)) == []
+    assert (queues.expired(NOW + 1500)) == []
     assert [r.request.destination for r in queues.expired(NOW + 1501)] == ["1"]
 
 
@@ -102,8 +104,8 @@ def test_throttling_gives_more_time() -> None:
     queues = InFlightRequests(5)
     queues.add(make(timeout_ms=100))
     queues.delay_expiry("0", 50, 1000)
-    assert list(queues.expired(NOW + 150)) == []
-    assert len(list(queues.expired(NOW + 151))) == 1
+    assert (queues.expired(NOW + 150)) == []
+    assert len(queues.expired(NOW + 151)) == 1
 
 
 def test_throttling_over_and_over_does_not_keep_a_request_for_ever() -> None:
@@ -111,8 +113,8 @@ def test_throttling_over_and_over_does_not_keep_a_request_for_ever() -> None:
     queues.add(make(timeout_ms=100))
     for _ in range(9):
         queues.delay_expiry("0", 50, 70)
-    assert list(queues.expired(NOW + 170)) == []
-    assert len(list(queues.expired(NOW + 171))) == 1
+    assert (queues.expired(NOW + 170)) == []
+    assert len(queues.expired(NOW + 171)) == 1
 
 
 def test_nothing_in_flight_never_expires() -> None:
@@ -135,11 +137,60 @@ def test_the_announced_delay_is_never_too_late(requests: list[tuple[int, int, in
         queues.add(make(str(node), sent_ms=now, timeout_ms=timeout_ms))
         delay = queues.next_expiry_delay_ms(now)
         if delay:
-            assert list(queues.expired(now + delay - 1)) == []
+            assert (queues.expired(now + delay - 1)) == []
     looks = 0
     while queues.count:
         now += queues.next_expiry_delay_ms(now)
-        for request in list(queues.expired(now)):
+        for request in queues.expired(now):
             queues.clear(request.request.destination)
         looks += 1
     assert looks <= 2 * len(requests)  # following the delays is no busy loop
+
+
+def frame(correlation_id: int) -> NetworkReceive:
+    body = ProduceResponse(throttle_time_ms=3).encode(VERSION)
+    return NetworkReceive("1", correlation_id.to_bytes(4, "big") + body)
+
+
+def sent(queues: InFlightRequests, correlation_id: int, *, written: bool = True) -> InFlightRequest:
+    request = ClientRequest("1", produce_builder(), correlation_id, "c", 0, True, 1000, None)
+    send = NetworkSend("1", [memoryview(b"rest")])
+    send.completed = written
+    pending = InFlightRequest(request, VERSION, send, False, 0)
+    queues.add(pending)
+    return pending
+
+
+def unanswered(queues: InFlightRequests, correlation_id: int) -> None:
+    """A request that expects no response has been written."""
+    pending = make("1", correlation_id, expect_response=False)
+    queues.add(pending)
+    queues.complete_unanswered(pending.send)
+
+
+def test_the_oldest_request_is_the_one_that_is_answered() -> None:
+    queues = InFlightRequests(5)
+    oldest = sent(queues, 4)
+    sent(queues, 5)
+    assert queues.request_of(frame(4), "b") is oldest
+    assert queues.parse(frame(4), oldest) == ProduceResponse(throttle_time_ms=3)
+
+
+def test_a_stray_answer_is_dropped_once_whether_or_not_anything_is_in_flight() -> None:
+    queues = InFlightRequests(5)
+    unanswered(queues, 7)
+    unanswered(queues, 8)
+    assert queues.request_of(frame(7), "b") is None
+    pending = sent(queues, 9)
+    assert queues.parse(frame(8), pending) is None
+    with pytest.raises(RemoteProtocolError):
+        queues.parse(frame(8), pending)
+
+
+def test_an_answer_to_nothing_or_to_half_a_request_is_a_protocol_error() -> None:
+    queues = InFlightRequests(5)
+    with pytest.raises(RemoteProtocolError, match=r"b sent a response of .* to no request"):
+        queues.request_of(frame(1), "b")
+    sent(queues, 1, written=False)
+    with pytest.raises(RemoteProtocolError, match="4 bytes are not sent yet"):
+        queues.request_of(frame(1), "b")

@@ -12,8 +12,8 @@ from kproducer_messages import MetadataResponse, ProduceResponse
 from kproducer_messages.metadata_response import MetadataResponseBroker
 
 from kproducer.client.client_request import ClientResponse
-from kproducer.client.throttling import LONGEST_THROTTLE_MS
-from kproducer.errors import DisconnectedError, IllegalStateError, LocalProtocolError, RequestTimeoutError
+from kproducer.client.connections import LONGEST_THROTTLE_MS
+from kproducer.errors import IllegalStateError, LocalProtocolError, RequestTimeoutError
 from kproducer.protocol.registry import ApiKey
 from kproducer.runtime.clock import NEVER_MS
 from tests.support.units.client_harness import (
@@ -58,7 +58,7 @@ def test_a_request_and_its_response() -> None:
     assert (response.api_version, response.latency_ms, response.destination) == (9, 7, ID)
     assert not response.disconnected
     assert response.error is None
-    assert not harness.client.has_in_flight_requests
+    assert harness.client.in_flight_request_count() == 0
     assert harness.poll() == []
 
 
@@ -93,7 +93,7 @@ def test_a_due_metadata_update_goes_first() -> None:
     harness.make_ready()
     harness.updater.due = True
     assert not harness.client.is_ready(NODE, harness.clock.now_ms)
-    assert harness.client.can_send(NODE, harness.clock.now_ms)
+    assert harness.client.connections.can_send(ID, harness.clock.now_ms)
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -194,7 +194,7 @@ def test_a_response_that_nothing_asked_for_ends_the_connection() -> None:
     harness.poll()
     assert len(harness.done) == 1
     assert not harness.done[0].disconnected
-    assert "nothing asked for" in str(harness.updater.disconnects[0][1])
+    assert "to no request" in str(harness.updater.disconnects[0][1])
     assert not harness.client.is_ready(NODE, harness.clock.now_ms)
 
 
@@ -220,7 +220,7 @@ def test_a_request_timeout_counts_from_the_sending_and_ends_the_connection() -> 
     for words in ("host0:9092", "Produce", "1000 ms", "request_timeout_ms"):
         assert words in text
     assert ID in harness.selector.closed
-    assert harness.client.connection_delay_ms(NODE, harness.clock.now_ms) > 0
+    assert harness.client.poll_delay_ms(NODE, harness.clock.now_ms) > 0
     assert harness.client.connection_failed(NODE)
 
 
@@ -278,7 +278,7 @@ def test_a_throttle_time_beyond_reason_is_cut(caplog: pytest.LogCaptureFixture) 
     harness.poll()
     assert harness.client.poll_delay_ms(NODE, harness.clock.now_ms) == LONGEST_THROTTLE_MS
     assert [r.levelname for r in caplog.records] == ["WARNING"]
-    assert "asks in its Produce response for a pause of 2147483647 ms" in caplog.text
+    assert "throttle time of 2147483647 ms limited to 300000 ms" in caplog.text
     harness.clock.advance(LONGEST_THROTTLE_MS)
     assert harness.client.ready(NODE, harness.clock.now_ms)
     harness.clock.advance(1000)
@@ -381,32 +381,6 @@ def test_closing_ends_what_is_in_flight_and_refuses_what_comes_after() -> None:
         harness.poll()
 
 
-def test_after_initiate_close_what_is_in_flight_still_ends() -> None:
-    harness = Harness()
-    harness.make_ready()
-    harness.request()
-    harness.client.initiate_close()
-    assert not harness.client.active
-    assert harness.selector.wakeups == 1
-    with pytest.raises(IllegalStateError):
-        harness.request()
-    respond(harness)
-    harness.poll()
-    assert harness.done[0].body is not None
-    assert not harness.client.ready(NODES[1], harness.clock.now_ms)
-    assert all(attempt[0] != "1" for attempt in harness.selector.attempts)
-
-
-def test_closing_one_node_forgets_it() -> None:
-    harness = Harness()
-    harness.make_ready()
-    harness.request()
-    harness.client.close(NODE)
-    harness.poll()
-    assert isinstance(harness.done[0].error, DisconnectedError)
-    assert harness.client.connection_delay_ms(NODE, harness.clock.now_ms) == 0
-
-
 def test_wakeup_reaches_the_selector() -> None:
     harness = Harness()
     harness.client.wakeup()
@@ -441,7 +415,7 @@ def test_whatever_happens_each_request_ends_exactly_once_and_in_order(
             harness.poll()
         elif step == "wait":
             harness.clock.advance(700)
-        elif step == "ready" and harness.client.connection_delay_ms(NODE, now) == 0:
+        elif step == "ready" and harness.client.poll_delay_ms(NODE, now) == 0:
             harness.make_ready()
         harness.poll()
     harness.client.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kproducer_messages import MetadataResponse, ProduceResponse
 
+from kproducer.client.node_connection import NodeConnection
 from kproducer.errors import (
     AuthenticationError,
     DisconnectedError,
@@ -30,8 +31,14 @@ NODE = NODES[0]
 ID = str(NODE.id)
 
 
+def connection_of(harness: Harness, node: Node) -> NodeConnection:
+    connection = harness.client.connections.get(str(node.id))
+    assert connection is not None
+    return connection
+
+
 def wait_out_backoff(harness: Harness, node: Node = NODE) -> None:
-    harness.clock.advance(harness.client.connection_delay_ms(node, harness.clock.now_ms))
+    harness.clock.advance(harness.client.poll_delay_ms(node, harness.clock.now_ms))
 
 
 # -- version check ---------------------------------------------------------------------------------------
@@ -158,7 +165,7 @@ def test_a_builder_that_cannot_say_it_in_that_version() -> None:
 def test_an_internal_request_without_a_common_version_is_told_to_the_updater() -> None:
     harness = Harness()
     harness.make_ready(ranges={0: (0, 9), 18: (0, 3), 3: (99, 100)})
-    harness.client.send_internal(NODE, metadata_builder(), harness.clock.now_ms)
+    harness.client.send_internal(NODE.id, metadata_builder(), harness.clock.now_ms)
     assert isinstance(harness.updater.failures[0], UnsupportedVersionError)
     assert "too new" in str(harness.updater.failures[0])
 
@@ -172,7 +179,7 @@ def test_versions_are_chosen_per_node_and_per_connection() -> None:
     assert [r.version for r in harness.selector.requests[-2:]] == [9, 7]
     harness.selector.break_connection("0")
     harness.poll()
-    assert harness.client.api_versions.get("0") is None
+    assert [each.ranges[0] for each in harness.client.connections.versions()] == [(0, 7)]
     wait_out_backoff(harness)
     harness.make_ready(NODES[0], {0: (0, 5), 18: (0, 4)})  # downgraded meanwhile
     harness.request(node=NODES[0])
@@ -276,7 +283,7 @@ def test_our_own_disconnect_ends_the_requests_in_the_next_poll() -> None:
 def test_a_metadata_request_in_flight_is_reported_as_failed() -> None:
     harness = Harness()
     harness.make_ready()
-    harness.client.send_internal(NODE, metadata_builder(), harness.clock.now_ms)
+    harness.client.send_internal(NODE.id, metadata_builder(), harness.clock.now_ms)
     harness.selector.break_connection(ID)
     assert harness.poll() == []
     assert len(harness.updater.failures) == 1
@@ -286,7 +293,7 @@ def test_a_metadata_request_in_flight_is_reported_as_failed() -> None:
 def test_a_metadata_answer_goes_to_the_updater_only() -> None:
     harness = Harness()
     harness.make_ready()
-    harness.client.send_internal(NODE, metadata_builder(), harness.clock.now_ms)
+    harness.client.send_internal(NODE.id, metadata_builder(), harness.clock.now_ms)
     harness.selector.respond(harness.selector.last_request(), MetadataResponse(cluster_id="c"))
     assert harness.poll() == []
     assert harness.updater.successes[0].cluster_id == "c"
@@ -299,13 +306,11 @@ def test_an_authentication_failure_is_kept_apart_from_a_lost_connection() -> Non
     error = AuthenticationError("wrong password")
     harness.selector.break_connection(ID, error)
     harness.poll()
-    assert harness.client.authentication_error(NODE) is error
     assert harness.done[0].authentication_error is error
     assert harness.updater.disconnects[0][1] is error
     assert not harness.client.ready(NODE, harness.clock.now_ms)
     wait_out_backoff(harness)
     harness.make_ready()
-    assert harness.client.authentication_error(NODE) is None
 
 
 def test_a_connect_that_fails_at_once_is_reported_and_backed_off() -> None:
@@ -328,11 +333,11 @@ def test_a_name_that_does_not_resolve_is_a_failed_connection() -> None:
     def fail(host: str, port: int) -> list:  # type: ignore[type-arg]
         raise NetworkError(f"could not resolve the host name {host!r}")
 
-    harness.client._states._begin_lookup = at_once(fail)
+    harness.client.connections._begin_lookup = at_once(fail)
     assert not harness.client.ready(NODE, harness.clock.now_ms)
     assert "host0" in str(harness.client.last_error(0))
     assert harness.selector.attempts == []
-    harness.client._states._begin_lookup = at_once(harness.resolve)
+    harness.client.connections._begin_lookup = at_once(harness.resolve)
     harness.addresses.clear()
     wait_out_backoff(harness)
     harness.make_ready()
@@ -407,7 +412,7 @@ def test_a_ready_node_before_a_connecting_one_before_one_without_connection() ->
 def test_a_throttled_node_is_avoided() -> None:
     harness = Harness(NODES[:2])
     harness.make_ready(NODES[0], throttle_time_ms=0)
-    harness.client._states.throttle("0", harness.clock.now_ms + 1000)
+    connection_of(harness, NODES[0]).throttle(harness.clock.now_ms + 1000)
     assert least_loaded(harness) == NODES[1]
 
 
@@ -439,7 +444,7 @@ def test_no_node_while_all_are_backing_off_or_none_is_known() -> None:
     harness.selector.break_connection(ID, NetworkError("refused"))
     harness.poll()
     assert least_loaded(harness) is None
-    delay = harness.client.shortest_poll_delay_ms(harness.clock.now_ms)
+    delay = min(harness.client.poll_delay_ms(node, harness.clock.now_ms) for node in harness.updater.nodes)
     assert 0 < delay <= 60
     harness.clock.advance(delay)
     assert least_loaded(harness) == NODE
@@ -529,12 +534,13 @@ def test_a_name_that_fails_while_it_is_waited_for_is_a_failed_connection() -> No
 def test_disconnecting_and_closing_do_not_wait_for_a_lookup() -> None:
     lookups = OpenLookups()
     harness = Harness(begin_lookup=lookups)
-    for end in (harness.client.disconnect, harness.client.close):
-        wait_out_backoff(harness)
-        assert not harness.client.ready(NODE, harness.clock.now_ms)
-        end(NODE)
-        assert harness.client._states.is_disconnected(ID)
-        harness.poll()
+    assert not harness.client.ready(NODE, harness.clock.now_ms)
+    harness.client.disconnect(NODE)
+    assert connection_of(harness, NODE).is_disconnected
+    harness.poll()
+    wait_out_backoff(harness)
+    assert not harness.client.ready(NODE, harness.clock.now_ms)
+    harness.client.close()
     assert harness.selector.attempts == []
 
 
@@ -581,7 +587,7 @@ def test_metadata_that_names_another_address_is_acted_on() -> None:
     harness = Harness()
     harness.make_ready()
     harness.updater.nodes[0] = NODE._replace(host="elsewhere")
-    harness.client.send_internal(NODE, metadata_builder(), harness.clock.now_ms)
+    harness.client.send_internal(NODE.id, metadata_builder(), harness.clock.now_ms)
     harness.poll()
     harness.selector.respond(harness.selector.last_request(), MetadataResponse())
     harness.poll()

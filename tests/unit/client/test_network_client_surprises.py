@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kproducer_messages import ProduceResponse
 
+from kproducer.client.node_connection import NodeConnection
 from kproducer.errors import IllegalStateError
 from tests.support.units.client_harness import ALL_APIS, NODES, Harness, api_versions_response
 
@@ -43,14 +44,14 @@ def test_a_version_range_upside_down_ends_the_connection_and_the_next_one_is_ask
         harness.selector.respond(question, api_versions_response({**ALL_APIS, 0: (9, 5)}))
         harness.poll()
         assert harness.selector.closed == [ID] * attempt
-        assert "Produce from version 9 to 5" in str(harness.client.last_error(ID))
-        delay_ms = harness.client.connection_delay_ms(NODE, harness.clock.now_ms)
+        assert "invalid range for Produce: versions 9 to 5" in str(harness.client.last_error(ID))
+        delay_ms = harness.client.poll_delay_ms(NODE, harness.clock.now_ms)
         assert delay_ms > 0
         harness.clock.advance(delay_ms)
         harness.connect()
     harness.selector.respond(harness.selector.last_request(), api_versions_response(ALL_APIS))
     harness.poll()
-    assert harness.client.can_send(NODE, harness.clock.now_ms)
+    assert harness.client.connections.can_send(ID, harness.clock.now_ms)
     assert harness.client.last_error(ID) is None
 
 
@@ -64,14 +65,14 @@ def test_a_bug_met_in_one_answer_ends_that_connection_and_no_other_request(
     harness.selector.respond(harness.selector.last_request(OTHER_ID), ProduceResponse())
     unlucky = harness.request()
     asked = harness.selector.last_request(ID)
-    throttle = harness.client._maybe_throttle
+    throttle = harness.client.connections.throttle
 
-    def stumble(node_id: str, *arguments: Any) -> None:
-        if node_id == ID:
+    def stumble(connection: NodeConnection, *arguments: Any) -> None:
+        if connection.id == ID:
             raise ZeroDivisionError("a bug")
-        throttle(node_id, *arguments)
+        throttle(connection, *arguments)
 
-    harness.client._maybe_throttle = stumble  # type: ignore[method-assign,assignment]
+    harness.client.connections.throttle = stumble  # type: ignore[method-assign,assignment]
     harness.selector.respond(asked, ProduceResponse())
     harness.poll()
     assert [r.correlation_id for r in harness.done] == [fine.correlation_id, unlucky.correlation_id]

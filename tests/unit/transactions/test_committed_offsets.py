@@ -19,9 +19,9 @@ from kproducer_messages.offset_fetch_response import (
 )
 
 from kproducer.client.client_request import ClientRequest, ClientResponse
-from kproducer.client.exponential_backoff import ExponentialBackoff
 from kproducer.errors import AuthenticationError, DisconnectedError
 from kproducer.errors.broker_errors import UnsupportedVersionError
+from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.transactions.committed_offsets import CommittedOffsets, CoordinatorLookup
 from kproducer.transactions.coordinator_link import KnownCoordinators
 from kproducer.transactions.coordinator_requests import (
@@ -46,7 +46,7 @@ class Groups:
         self.known = KnownCoordinators()
         self.now_ms = 0
         self.newest = most
-        backoff = ExponentialBackoff(100, 2, 1000, 0.2, random.Random(1))
+        backoff = ExponentialBackoff(100, 1000, random.Random(1))
         self.dialogue = CommittedOffsets(NAMES if names is None else names, PLACE, self.known, backoff)
         self.coordinators = {name: NODES[number % 3] for number, name in enumerate(NAMES)}
         self.open: list[tuple[Any, Node | None]] = []

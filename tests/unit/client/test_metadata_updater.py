@@ -15,8 +15,8 @@ from kproducer_messages.metadata_response import (
 )
 
 from kproducer.client.client_request import ClientResponse
-from kproducer.client.default_metadata_updater import DefaultMetadataUpdater, MetadataRequestBuilder
 from kproducer.client.metadata import MetadataRequestAndVersion
+from kproducer.client.metadata_updater import MetadataRequestBuilder, MetadataUpdater
 from kproducer.client.network_client import NetworkClient
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, DisconnectedError, NetworkError
@@ -61,7 +61,7 @@ class World:
         self.metadata = ProducerMetadata(100, 1000, 300_000, 300_000, random=random.Random(1))
         self.metadata.bootstrap([(server.split(":")[0], 9092) for server in servers])
         self.metadata.add("t", self.clock.now_ms)
-        self.updater = DefaultMetadataUpdater(self.metadata, config)
+        self.updater = MetadataUpdater(self.metadata, config)
         self.client = NetworkClient(
             self.selector,
             self.updater,
@@ -338,12 +338,16 @@ def test_a_response_that_claims_impossible_lengths_costs_the_connection_only() -
 
 
 def test_a_request_that_cannot_even_be_sent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting for its answer would be the end of all updates."""
+    """Waiting for its response would stop all updates."""
     world = World()
     failures = 0
 
-    def fail(*_: Any) -> None:
+    send_internal = world.client.send_internal
+
+    def fail(node_id: int | str, builder: Any, now_ms: int) -> None:
         nonlocal failures
+        if not isinstance(builder, MetadataRequestBuilder):
+            return send_internal(node_id, builder, now_ms)
         failures += 1
         raise ZeroDivisionError("a bug")
 

@@ -1,0 +1,110 @@
+"""The connections of a client by node: errors in words for errors and the log, and what is forgotten."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kproducer.client.connections import Connections
+from kproducer.client.in_flight_requests import InFlightRequests
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.errors import NetworkError
+from kproducer.network.host_resolver import ResolvedAddress
+from kproducer.runtime.clock import NEVER_MS
+from kproducer.types import Node
+from tests.support.units.lookups import at_once
+from tests.support.units.mock_selector import MockSelector
+
+NOW = 1_000_000
+NODE, BOOTSTRAP = Node(1, "one", 9092), Node(-1, "seed", 9092)
+
+
+@pytest.fixture
+def selector() -> MockSelector:
+    selector = MockSelector()
+    selector.fail_at_once = {"1"}
+    return selector
+
+
+@pytest.fixture
+def connections(selector: MockSelector) -> Connections:
+    return Connections(
+        selector,  # type: ignore[arg-type]
+        InFlightRequests(5),
+        ProducerConfig(bootstrap_servers=("seed:9092",)),
+        at_once(lambda host, port: [ResolvedAddress(2, (host, port))]),
+        random.Random(1),
+    )
+
+
+def fail(connections: Connections, node: Node, now_ms: int = NOW) -> None:
+    """An attempt to connect that fails at once."""
+    with pytest.raises(NetworkError):
+        connections.begin(node, now_ms)
+    connection = connections.get(str(node.id))
+    assert connection is not None
+    connections.ended(connection, NetworkError("refused"), [node, BOOTSTRAP], now_ms)
+
+
+def test_a_broker_has_a_name_once_it_was_connected_to(
+    selector: MockSelector, connections: Connections
+) -> None:
+    selector.fail_at_once.clear()
+    assert connections.broker("1") == "node 1"
+    connections.begin(NODE, NOW)
+    connections.begin(BOOTSTRAP, NOW)
+    assert connections.broker("1") == str(NODE)
+    assert connections.broker("-1") == "seed:9092 (bootstrap)"
+
+
+def test_an_error_is_reported_instead_of_a_wait_until_the_next_connection_is_ready(
+    selector: MockSelector,
+    connections: Connections,
+) -> None:
+    selector.fail_at_once.clear()
+    connections.begin(NODE, NOW)
+    assert "still connecting to one:9092" in connections.last_errors([NODE, BOOTSTRAP])[0]
+    connection = connections.get("1")
+    assert connection is not None
+    connections.ended(connection, NetworkError("refused"), [NODE], NOW)
+    assert connections.last_errors([NODE, BOOTSTRAP]) == ["refused"]
+
+
+def test_equal_errors_are_logged_once_per_minute_with_a_count(
+    connections: Connections, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    for wait_ms in (0, 1000, 2000, 60_000):
+        fail(connections, NODE, NOW + wait_ms)
+    assert len(caplog.records) == 2
+    assert "2 more like this" in caplog.records[1].getMessage()
+
+
+def test_the_next_setup_timeout_is_that_of_the_first_node_to_reach_it(
+    selector: MockSelector, connections: Connections
+) -> None:
+    selector.fail_at_once.clear()
+    assert connections.next_setup_timeout_ms(NOW) == NEVER_MS
+    connections.begin(NODE, NOW)
+    connections.begin(BOOTSTRAP, NOW + 5)
+    wait = connections.next_setup_timeout_ms(NOW + 5)
+    assert connections.past_setup_timeout(NOW + 5 + wait - 1) == []
+    assert len(connections.past_setup_timeout(NOW + 5 + wait)) == 1
+
+
+def test_a_node_at_another_address_starts_without_backoff(connections: Connections) -> None:
+    for attempt in range(6):
+        fail(connections, NODE, NOW + attempt)
+    moved = NODE._replace(host="elsewhere")
+    fail(connections, moved, NOW + 10)
+    assert connections.poll_delay_ms(moved, NOW + 10) <= 50 * 1.2
+    assert "elsewhere" in connections.broker("1")
+
+
+def test_brokers_that_left_the_cluster_are_forgotten_once_disconnected(connections: Connections) -> None:
+    fail(connections, NODE)
+    connections.begin(BOOTSTRAP, NOW)
+    connections.retain([Node(2, "two", 9092)])
+    assert connections.get("1") is None
+    assert connections.get("-1") is not None
