@@ -29,8 +29,6 @@ STILL_IMPORTED = {
     ("_batch.pyx", "kproducer.kernel.layout"),
     ("_batch.pyx", "kproducer.kernel.pure.batch_v2"),
     ("_batch.pyx", "kproducer.kernel.record_arguments"),
-    ("_completion.pyx", "kproducer.errors"),
-    ("_completion.pyx", "kproducer.types"),
 }
 
 
