@@ -1,6 +1,6 @@
-"""The compiler: Kafka's message specs in, Python codecs out.
+"""The compiler from Kafka's message specs to Python encoders and decoders.
 
-The way of a spec: loader (text to JSON nodes that know their line) -> parser (nodes to the typed model) ->
-check (what the types cannot say) -> plan (one straight-line list of steps a version) -> render (templates).
+The stages: loader (text to JSON nodes with line numbers) -> parser (nodes to the typed model) -> check (rules
+that the types cannot express) -> plan (one straight-line list of steps per version) -> render (templates).
 It runs at build time only; nothing at run time imports it.
 """

@@ -1,7 +1,7 @@
 """The command line: ``python -m codegen SPEC_DIR OUT_DIR`` and ``python -m codegen check OLD_DIR NEW_DIR``.
 
 The first compiles every ``*.json`` of a folder into a Python package, the second compares two versions of the
-specs. Exit codes: 0 all is well; 1 a spec is wrong, the package is stale (``--check``), or a change is
+specs. Exit codes: 0 success; 1 a spec is invalid, the package is out of date (``--check``), or a change is
 incompatible; 2 wrong usage.
 """
 
@@ -19,21 +19,21 @@ from codegen.evolution import incompatible_changes
 _EPILOG = """\
 examples:
   python -m codegen specs generated/kproducer_messages          write the package
-  python -m codegen --check specs generated/kproducer_messages  fail if it is not up to date
+  python -m codegen --check specs generated/kproducer_messages  fail if it is out of date
   python -m codegen check released/specs specs                  fail if the specs changed incompatibly
 
-A spec describes one message in Kafka's schema language; Apache Kafka's own can be compiled as they are.
-The package needs attrs and the standard library. docs/codegen.md takes you from a spec to bytes.
+A spec describes one message in Kafka's schema language; Apache Kafka's own specs compile without changes.
+The package needs attrs and the standard library. docs/codegen.md has a tutorial.
 
-exit codes: 0 all is well, 1 a wrong spec, a stale package or an incompatible change, 2 wrong usage
+exit codes: 0 success, 1 an invalid spec, an outdated package or an incompatible change, 2 wrong usage
 """
 _CHECK_EPILOG = """\
-A change is incompatible when a version that was released would mean something else: a field removed, added,
-renamed, moved or of another type; null no longer allowed, or newly; a tag reused, moved or with another
-default; another API key; versions gone that were not deprecated. New versions, new messages and new tagged
-fields of new versions are fine, and so is any change of a latest version that was marked unstable.
+A change is incompatible if it changes the meaning of a released version: a field was removed, added, renamed,
+moved or has another type; null is no longer allowed, or newly allowed; a tag was reused, moved or has another
+default; the API key has changed; versions were removed without deprecation. New versions, new messages, and
+tagged fields of new versions are compatible, and so is any change of a latest version that was unstable.
 
-exit codes: 0 compatible, 1 at least one incompatible change (or a wrong spec), 2 wrong usage
+exit codes: 0 compatible, 1 at least one incompatible change (or an invalid spec), 2 wrong usage
 """
 
 
@@ -60,10 +60,8 @@ def _parser(program: str, description: str, epilog: str) -> argparse.ArgumentPar
 def _compile(words: list[str]) -> int:
     parser = _parser("codegen", "Compile a folder of Kafka message specs into a Python package.", _EPILOG)
     parser.add_argument("spec_dir", type=Path, help="folder of *.json specs")
-    parser.add_argument("out_dir", type=Path, help="package to write; its name is free")
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail when OUT_DIR is not up to date"
-    )
+    parser.add_argument("out_dir", type=Path, help="package to write; it may have any name")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if OUT_DIR is out of date")
     options = parser.parse_args(words)
     _need_folder(parser, options.spec_dir)
     files = compile_folder(options.spec_dir)
@@ -72,7 +70,10 @@ def _compile(words: list[str]) -> int:
         for line in stale:
             print(line, file=sys.stderr)
         if stale:
-            print(f"{options.out_dir} is stale: run `make generate` and commit the result", file=sys.stderr)
+            print(
+                f"{options.out_dir} is out of date: run `make generate` and commit the result",
+                file=sys.stderr,
+            )
         return 1 if stale else 0
     changed = write_package(files, options.out_dir)
     print(f"{len(files)} files, {changed} changed, in {options.out_dir}")
@@ -83,8 +84,8 @@ def _check(words: list[str]) -> int:
     parser = _parser(
         "codegen check", "Report every incompatible change between two versions of the specs.", _CHECK_EPILOG
     )
-    parser.add_argument("old_dir", type=Path, help="the specs as they were released")
-    parser.add_argument("new_dir", type=Path, help="the specs as they are now")
+    parser.add_argument("old_dir", type=Path, help="the released specs")
+    parser.add_argument("new_dir", type=Path, help="the current specs")
     options = parser.parse_args(words)
     for folder in (options.old_dir, options.new_dir):
         _need_folder(parser, folder)
@@ -101,7 +102,7 @@ def _check(words: list[str]) -> int:
 
 def _need_folder(parser: argparse.ArgumentParser, folder: Path) -> None:
     if not folder.is_dir():
-        parser.error(f"{folder} is no folder")
+        parser.error(f"{folder} is not a folder")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What a spec may not say although it reads well: the rules that span several keys or fields.
+"""The rules for valid specs that involve several keys or fields.
 
-Every rule is one function that yields problems; all problems of a message are reported together. Structure
-comes first (unknown structs, cycles), because the other rules walk it. Source: the rules that upstream's
-generator enforces, and a few that it leaves to the person who reads its output.
+Every rule is one function that yields problems; all problems of a message are reported together. The rules
+about structure (unknown structs, cycles) come first, because the other rules traverse it. Source: the rules
+that Kafka's generator enforces, and a few that it does not check.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENTITY_TYPES = {
 #: A struct where it is used: path, fields, the versions it can occur in, whether inside an array.
 _Place = tuple[str, tuple[FieldSpec, ...], Versions, bool]
 _KEYED = (MessageType.REQUEST, MessageType.RESPONSE)
-#: Highest API key that an int16 can carry.
+#: The highest API key: keys are int16.
 _HIGHEST_KEY = 32767
 
 
@@ -70,9 +70,9 @@ class _Checker:
             if spec.api_key is None:
                 yield problem("type", f'a {kind} needs an "apiKey"')
             elif not 0 <= spec.api_key <= _HIGHEST_KEY:
-                yield problem("apiKey", f"API keys lie between 0 and {_HIGHEST_KEY}, not at {spec.api_key}")
+                yield problem("apiKey", f"an API key is between 0 and {_HIGHEST_KEY}, not {spec.api_key}")
             if not spec.name.endswith(kind.capitalize()):
-                yield problem("name", f"the name of a {kind} ends in {kind.capitalize()}")
+                yield problem("name", f"the name of a {kind} must end with {kind.capitalize()}")
         elif spec.api_key is not None and spec.type in (MessageType.HEADER, MessageType.DATA):
             yield problem("apiKey", f'only requests and responses have an "apiKey"; this is a {kind} message')
         if spec.listeners and spec.type is not MessageType.REQUEST:
@@ -83,7 +83,7 @@ class _Checker:
                 yield problem("listeners", f"unknown listener {listener!r}{hint}")
         if spec.valid_versions.is_open:
             yield problem(
-                "validVersions", f"{spec.valid_versions} has no end; name the newest version, as in '0-3'"
+                "validVersions", f"{spec.valid_versions} has no end; give the newest version, as in '0-3'"
             )
         if not spec.deprecated_versions <= spec.valid_versions:
             reason = (
@@ -113,12 +113,12 @@ class _Checker:
     def define(self, name: str, subject: str, line: int, seen: dict[str, int]) -> Iterator[Problem]:
         alike = next((other for other in seen if snake_case(other) == snake_case(name)), None)
         if alike is not None and name not in seen:
-            reason = f"{alike} (line {seen[alike]}) and {name} are the same name in Python; give one another"
+            reason = f"{alike} (line {seen[alike]}) and {name} are the same name in Python; rename one"
             yield self.problem(subject, reason, line)
         if name in seen:
-            reason = f"the struct {name} is defined twice (first on line {seen[name]}); give one another name"
+            reason = f"the struct {name} is defined twice (first on line {seen[name]}); rename one"
             if name == self.spec.name:
-                reason = f"the struct {name} has the name of the message; give it another"
+                reason = f"the struct {name} has the name of the message; rename it"
             yield self.problem(subject, reason, line)
         seen.setdefault(name, line)
 
@@ -128,7 +128,7 @@ class _Checker:
             name = field.type.name
             if field.fields is not None:
                 if not field.type.is_struct:
-                    reason = f"a field of type {field.type} has no fields of its own; make it a struct"
+                    reason = f"a field of type {field.type} cannot have fields; make it a struct"
                     yield self.at("fields", subject, field, reason)
                     continue
                 yield from self.define(name, subject, field.line, seen)
@@ -150,7 +150,7 @@ class _Checker:
                 if inner is None and struct is not None:
                     if struct.name in trail:
                         way = " -> ".join([*trail[trail.index(struct.name) :], struct.name])
-                        reason = f"the struct contains itself ({way}), so it would have no end"
+                        reason = f"the struct contains itself ({way}), so it would be infinite"
                         yield self.at("type", f"{name}.{field.name}", field, reason)
                     elif struct.name not in done:
                         yield from visit(struct.name, struct.fields, (*trail, struct.name))
@@ -166,7 +166,7 @@ class _Checker:
     # -- fields ------------------------------------------------------------------------------------------
 
     def walk(self) -> Iterator[_Place]:
-        """Each struct where it is used."""
+        """Every use of every struct."""
 
         valid = self.spec.valid_versions
 
@@ -210,7 +210,7 @@ class _Checker:
         if not field.versions:
             yield self.at("versions", subject, field, "the field is in no version; remove it")
         elif valid and not field.versions & parent and field.versions.highest >= valid.lowest:
-            # Upstream keeps fields of versions it has removed; those are older than any valid one.
+            # Kafka keeps fields of versions that it has removed; these are older than any valid version.
             where = f"what contains it ({parent})" if parent != valid else f"the message ({valid})"
             reason = f"the field is in versions {field.versions}, which {where} does not have"
             yield self.at("versions", subject, field, reason)
@@ -227,7 +227,7 @@ class _Checker:
             yield self.at("versions", subject, field, reason)
         if field.nullable_versions and not field.nullable_versions & field.versions:
             reason = (
-                f'"nullableVersions" {field.nullable_versions} and "versions" {field.versions} never meet'
+                f'"nullableVersions" {field.nullable_versions} and "versions" {field.versions} do not overlap'
             )
             yield self.at("nullableVersions", subject, field, reason)
         if not field.tagged_versions & valid <= field.versions:
@@ -254,7 +254,7 @@ class _Checker:
                 yield self.at("taggedVersions", subject, field, '"taggedVersions" needs a "tag"')
             return
         if field.tag < 0:
-            yield self.at("tag", subject, field, f"tags begin at 0, not at {field.tag}")
+            yield self.at("tag", subject, field, f"the first tag is 0, not {field.tag}")
         if not tagged:
             yield self.at("tag", subject, field, 'a "tag" needs "taggedVersions"')
         elif not tagged.is_open and tagged.highest != self.spec.flexible_versions.highest:
@@ -265,14 +265,14 @@ class _Checker:
             yield self.at("taggedVersions", subject, field, reason)
 
     def tags(self, path: str, fields: tuple[FieldSpec, ...]) -> Iterator[Problem]:
-        """Tags are unique, and none is left out."""
+        """Tags are unique and without gaps."""
         taken: dict[int, FieldSpec] = {}
         for field in fields:
             if field.tag is None:
                 continue
             other = taken.setdefault(field.tag, field)
             if other is not field:
-                reason = f"tag {field.tag} belongs to {other.name} already (line {other.line})"
+                reason = f"tag {field.tag} already belongs to {other.name} (line {other.line})"
                 yield self.at("tag", f"{path}.{field.name}", field, reason)
         for expected, tag in enumerate(sorted(taken)):
             if tag != expected and tag >= 0:
@@ -302,10 +302,10 @@ class _Checker:
     def empty_elements(
         self, path: str, fields: tuple[FieldSpec, ...], versions: Versions
     ) -> Iterator[Problem]:
-        """An element of no bytes could be repeated for ever on the word of a length."""
+        """Elements without bytes would allow a length to claim any number of them."""
         for version in versions & self.spec.valid_versions:
             if version not in self.spec.flexible_versions and not any(version in f.versions for f in fields):
                 line = fields[0].line if fields else self.spec.line
-                reason = f"the struct has no fields in version {version}, and an array of nothing has no end"
+                reason = f"the struct has no fields in version {version}, so an array of it has no limit"
                 yield self.problem(path, reason, line)
                 return

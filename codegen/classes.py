@@ -33,7 +33,7 @@ class ClassPlan:
     map_keys: tuple[str, ...]
     #: Name of the class for collections that are looked up by the map keys; empty if there is none.
     collection: str
-    #: (attribute, class) for what plain dicts and JSON have no form for.
+    #: (attribute, class) of the values that plain dicts and JSON cannot represent.
     converted: tuple[tuple[str, str], ...]
 
     @property
@@ -88,7 +88,7 @@ def _plan_attribute(field: FieldSpec, collections: dict[str, str]) -> AttributeP
 
 
 def _converted(field: FieldSpec) -> str:
-    """The class to convert plain values to; empty where they are the same."""
+    """The class to convert plain values to; empty if none is needed."""
     if field.type.is_struct:
         return class_name(field.type.name)
     return {"uuid": "UUID", "bytes": "bytes", "records": "bytes", "float64": "float"}.get(field.type.name, "")
@@ -103,7 +103,7 @@ def annotation(field: FieldSpec, collections: dict[str, str]) -> str:
 
 
 def may_be_null(field: FieldSpec) -> bool:
-    """Whether the attribute may be null, in whatever version."""
+    """Whether the attribute may be null in any version."""
     return bool(field.nullable_versions) or field.default is None
 
 
@@ -147,7 +147,7 @@ def _definition(field: FieldSpec, collections: dict[str, str]) -> str:
     else:
         arguments = f"default={default}"
     if field.type.is_array and (collection := collections.get(field.type.name)):
-        # A null that no version allows is left for encoding to refuse, as with every other field.
+        # A null that no version allows is refused by encoding, as for every other field.
         arguments += f", converter=attrs.converters.optional({collection})"
     elif arguments.startswith("default="):
         return default
@@ -161,7 +161,7 @@ def _about(field: FieldSpec) -> str:
     if field.tag is not None:
         facts.append(f"tag {field.tag} in {field.tagged_versions}")
     if field.ignorable:
-        facts.append("dropped where a version lacks it")
+        facts.append("dropped if the version does not have it")
     if field.entity_type:
         facts.append(f"a {field.entity_type}")
     about = field.about.strip()

@@ -1,6 +1,6 @@
-"""A folder of specs in, the files of a package out; and the comparison with what is on disk.
+"""Compiles a folder of specs into the files of a package, and compares them with those on disk.
 
-The only module of the compiler that touches the file system, templates aside.
+The only module of the compiler that uses the file system, except for the templates.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from codegen.naming import module_name
 from codegen.parser import parse
 from codegen.render import render_package
 
-#: How the first line of a generated file begins; only such files are ever removed.
+#: The start of the first line of a generated file; only such files are ever removed.
 _MARK = b"# DO NOT EDIT: generated from "
 
 
@@ -22,11 +22,11 @@ def load_folder(spec_dir: Path) -> list[MessageSpec]:
     """Read and check all specs of a folder, sorted by file name.
 
     Raises:
-        SpecError: with every problem found; of a file that does not read, the first.
+        SpecError: with every problem; for a file that cannot be parsed, only the first.
     """
     paths = sorted(spec_dir.glob("*.json"))
     if not paths:
-        raise SpecError([Problem(str(spec_dir), 1, "", "the folder holds no *.json specs")])
+        raise SpecError([Problem(str(spec_dir), 1, "", "the folder has no *.json specs")])
     specs: list[MessageSpec] = []
     problems: list[Problem] = []
     for path in paths:
@@ -44,7 +44,7 @@ def load_folder(spec_dir: Path) -> list[MessageSpec]:
 
 
 def _clashes(specs: list[MessageSpec]) -> list[Problem]:
-    """Messages that claim the same name, or the same API key and direction."""
+    """Messages with the same name, or with the same API key and direction."""
     problems = []
     names: dict[object, MessageSpec] = {}
     for spec in specs:
@@ -52,7 +52,7 @@ def _clashes(specs: list[MessageSpec]) -> list[Problem]:
         keys: list[tuple[object, str]] = [(module, f"the name {spec.name} ({module}.py) is taken")]
         if spec.api_key is not None:
             keys.append(
-                ((spec.type, spec.api_key), f"API key {spec.api_key} has a {spec.type.value} already")
+                ((spec.type, spec.api_key), f"API key {spec.api_key} already has a {spec.type.value}")
             )
         for key, reason in keys:
             other = names.setdefault(key, spec)
@@ -68,7 +68,7 @@ def compile_folder(spec_dir: Path) -> dict[str, str]:
 
 
 def stale_files(files: dict[str, str], out_dir: Path) -> list[str]:
-    """What differs between the files and the folder: one line each, empty when nothing does."""
+    """One line per difference between the files and the folder."""
     lines = []
     for name, text in files.items():
         path = out_dir / name
@@ -76,11 +76,11 @@ def stale_files(files: dict[str, str], out_dir: Path) -> list[str]:
             lines.append(f"{path}: missing")
         elif path.read_bytes() != text.encode():
             lines.append(f"{path}: differs")
-    return lines + [f"{path}: no spec says this" for path in _orphans(files, out_dir)]
+    return lines + [f"{path}: no spec for this module" for path in _orphans(files, out_dir)]
 
 
 def write_package(files: dict[str, str], out_dir: Path) -> int:
-    """Bring the folder up to date; return how many files changed. Foreign files stay."""
+    """Write the files; return how many changed. Files that were not generated stay."""
     out_dir.mkdir(parents=True, exist_ok=True)
     changed = 0
     for name, text in files.items():
@@ -96,6 +96,6 @@ def write_package(files: dict[str, str], out_dir: Path) -> int:
 
 
 def _orphans(files: dict[str, str], out_dir: Path) -> list[Path]:
-    """Generated modules whose spec is gone."""
+    """Generated modules whose spec was removed."""
     found = sorted(out_dir.glob("*.py")) if out_dir.is_dir() else []
     return [path for path in found if path.name not in files and path.read_bytes().startswith(_MARK)]

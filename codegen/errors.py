@@ -1,7 +1,7 @@
-"""What the compiler says about a wrong spec.
+"""The errors of the compiler.
 
-Every problem has a place (file and line), a subject (the path of the field) and a reason that also
-says what would be right. Nothing here knows how specs are read or checked.
+Every problem has a place (file and line), a subject (the path of the field) and a reason, which includes the
+remedy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import attrs
 
 @attrs.frozen
 class Problem:
-    """One thing that is wrong with a spec."""
+    """One problem of a spec."""
 
     path: str
     line: int
@@ -24,7 +24,7 @@ class Problem:
 
 
 class SpecError(Exception):
-    """One or more specs are wrong; nothing was generated.
+    """One or more specs are invalid; nothing was generated.
 
     Attributes:
         problems: all problems that were found, in the order of the files and their lines.

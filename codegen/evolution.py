@@ -1,8 +1,8 @@
-"""What a change of the specs breaks: two folders in, one line for each incompatible change out.
+"""Compares two folders of specs and reports each incompatible change.
 
-A version that has been released says for ever what its bytes mean. So the layouts of each old version are
-compared as the wire sees them, names included, because callers use them; on top of that, tags are never
-reused, and versions go only after they were deprecated. Source: upstream's rules for changing its specs.
+The meaning of the bytes of a released version must never change. So the wire layouts of each old version are
+compared, including the names, because callers use them. Besides, tags are never reused, and versions are
+removed only after they were deprecated. Source: Kafka's rules for changing its specs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Change:
 
 @attrs.frozen
 class _Found:
-    """A change in one version, before equal ones are put together."""
+    """A change in one version, before equal changes are merged."""
 
     line: int
     subject: str
@@ -46,7 +46,7 @@ def incompatible_changes(old: Sequence[MessageSpec], new: Sequence[MessageSpec])
     for before in old:
         after = by_name.get(before.name)
         if after is None:
-            reason = "the message is gone; deprecate its versions first, then make validVersions 'none'"
+            reason = "the message was removed; deprecate its versions first, then make validVersions 'none'"
             changes.append(Change(before.path, before.line, before.name, reason))
         else:
             changes += sorted(_message(before, after), key=lambda change: change.line)
@@ -58,17 +58,17 @@ def _message(old: MessageSpec, new: MessageSpec) -> Iterator[Change]:
         return Change(new.path, new.lines.get(key, new.line), new.name, reason)
 
     if old.type is not new.type:
-        yield change("type", f"the {old.type.value} has become a {new.type.value}")
+        yield change("type", f"the {old.type.value} is now a {new.type.value}")
     if old.api_key != new.api_key:
         yield change("apiKey", f"the API key has changed from {old.api_key} to {new.api_key}")
     for listener in old.listeners:
         if listener not in new.listeners:
-            yield change("listeners", f"the listener {listener} is gone")
+            yield change("listeners", f"the listener {listener} was removed")
     stable = _stable(old)
     gone = tuple(v for v in stable if v not in new.valid_versions and v not in old.deprecated_versions)
     if gone:
-        verb = "is" if len(gone) == 1 else "are"
-        reason = f"{_in_words(gone)} {verb} gone without having been deprecated"
+        verb = "was" if len(gone) == 1 else "were"
+        reason = f"{_in_words(gone)} {verb} removed without deprecation"
         yield change("validVersions", reason)
     yield from _tags(old, new)
     shared = [version for version in stable if version in new.valid_versions]
@@ -76,7 +76,7 @@ def _message(old: MessageSpec, new: MessageSpec) -> Iterator[Change]:
     if flexible:
         verb = "was" if len(flexible) == 1 else "were"
         state = "flexible" if flexible[0] in old.flexible_versions else "not flexible"
-        reason = f"{_in_words(flexible)} {verb} {state}; that cannot change"
+        reason = f"{_in_words(flexible)} {verb} {state}; this cannot change"
         yield change("flexibleVersions", reason)
     found: dict[_Found, list[int]] = {}
     for version in shared:
@@ -90,13 +90,13 @@ def _message(old: MessageSpec, new: MessageSpec) -> Iterator[Change]:
 
 
 def _stable(spec: MessageSpec) -> list[int]:
-    """The versions that promise something: not the newest one while it is marked unstable."""
+    """The released versions: without the latest one if it is marked unstable."""
     versions = list(spec.valid_versions)
     return versions[:-1] if spec.latest_version_unstable else versions
 
 
 def _tags(old: MessageSpec, new: MessageSpec) -> Iterator[Change]:
-    """Tags that another field has taken over, in whatever version."""
+    """Tags that were reused for another field, in any version."""
     new_structs = {new.name: _root(new), **new.structs()}
     for name, struct in {old.name: _root(old), **old.structs()}.items():
         if name not in new_structs:
@@ -114,7 +114,7 @@ def _tags(old: MessageSpec, new: MessageSpec) -> Iterator[Change]:
                 yield Change(new.path, line, f"{subject}.{other.name}", reason)
             elif other is None and field.name not in names:
                 line = new_structs[name].line
-                reason = f"the tagged field {field.name} is gone, so tag {field.tag} could be used again"
+                reason = f"the tagged field {field.name} was removed, so tag {field.tag} could be used again"
                 yield Change(new.path, line, subject, f"{reason}; keep it and end its versions")
 
 
@@ -142,23 +142,23 @@ class _Layouts:
         renamed = self.renamed(before, after)
         for field in before:
             if field.name not in new_names and field.name not in renamed:
-                yield _Found(new.line, path, f"the field {field.name} is gone")
+                yield _Found(new.line, path, f"the field {field.name} was removed")
         for field in after:
             subject = f"{path}.{field.name}"
             other = old_names.get(field.name)
             if other is None and (was := _key_of(renamed, field.name)):
-                reason = f"the field was called {was}; that breaks callers, although the bytes are the same"
+                reason = f"the field was renamed from {was}: the bytes are the same, but callers break"
                 yield _Found(field.lines.get("name", field.line), subject, reason)
                 other = old_names[was]
             if other is None:
-                yield _Found(field.line, subject, "the field is new in a version that exists already")
+                yield _Found(field.line, subject, "the field was added to a version that already exists")
             else:
                 yield from self.field(subject, other, field)
         yield from self.order(path, before, after)
         yield from self.ignorable(path, old, new)
 
     def ignorable(self, path: str, old: StructSpec, new: StructSpec) -> Iterator[_Found]:
-        """Fields that could be set although the version lacks them, and no longer can."""
+        """Fields that were ignorable in versions without them and no longer are."""
         dropped = {
             field.name for field in old.fields if field.ignorable and self.version not in field.versions
         }
@@ -171,7 +171,7 @@ class _Layouts:
         return [field for field in struct.fields if self.version in field.versions]
 
     def renamed(self, before: list[FieldSpec], after: list[FieldSpec]) -> dict[str, str]:
-        """Old name to new name, where the fields at one place differ in nothing else that matters."""
+        """Old name to new name of the fields that were only renamed."""
         if len(before) != len(after):
             return {}
         old_names = {field.name for field in before}
@@ -183,7 +183,7 @@ class _Layouts:
         }
 
     def order(self, path: str, before: list[FieldSpec], after: list[FieldSpec]) -> Iterator[_Found]:
-        """Plain fields in another order; tagged ones are sorted by their tags anyway."""
+        """Fields in another order, except tagged ones, which are sorted by their tags."""
         shared = {field.name for field in before} & {field.name for field in after}
         old = [field.name for field in before if self.is_plain(field) and field.name in shared]
         new = [field for field in after if self.is_plain(field) and field.name in shared]
@@ -191,7 +191,9 @@ class _Layouts:
             return
         for was, field in zip(old, new, strict=True):
             if was != field.name:
-                yield _Found(field.line, f"{path}.{field.name}", f"the field stands where {was} was")
+                yield _Found(
+                    field.line, f"{path}.{field.name}", f"the field has the former position of {was}"
+                )
                 return
 
     def is_plain(self, field: FieldSpec) -> bool:
@@ -206,17 +208,17 @@ class _Layouts:
             yield found("type", f"the type has changed from {old.type} to {new.type}")
         elif old.type.is_struct:
             if old.type.name != new.type.name:
-                yield found("type", f"the struct {old.type.name} is called {new.type.name} now")
+                yield found("type", f"the struct {old.type.name} is now called {new.type.name}")
             yield from self.struct(subject, self.old_structs[old.type.name], self.new_structs[new.type.name])
         if version in old.nullable_versions and version not in new.nullable_versions:
             yield found("nullableVersions", "the field may no longer be null")
         if version in new.nullable_versions and version not in old.nullable_versions:
-            yield found("nullableVersions", "the field may be null now, which old readers refuse")
+            yield found("nullableVersions", "the field may now be null, which old readers refuse")
         yield from self.tagging(old, new, found)
         if _shape(old) == _shape(new) and _flexible(old, self.old, version) != _flexible(
             new, self.new, version
         ):
-            yield found("flexibleVersions", "the length is written in another form")
+            yield found("flexibleVersions", "the length has another encoding")
         if old.map_key is not new.map_key:
             yield found("mapKey", f"the field is {'no longer' if old.map_key else 'now'} a map key")
 
@@ -225,17 +227,17 @@ class _Layouts:
     ) -> Iterator[_Found]:
         if self.is_plain(old) is not self.is_plain(new):
             was, now = ("plain", "tagged") if self.is_plain(old) else ("tagged", "plain")
-            yield found("taggedVersions", f"the field was {was} and is {now} now")
+            yield found("taggedVersions", f"the field was {was} and is now {now}")
         elif not self.is_plain(old):
             if old.tag != new.tag:
                 yield found("tag", f"the tag has changed from {old.tag} to {new.tag}")
             if old.default != new.default:
                 reason = f"the default has changed from {old.default!r} to {new.default!r}"
-                yield found("default", f"{reason}, and a tagged field that is not there means its default")
+                yield found("default", f"{reason}, and an absent tagged field means its default")
 
 
 def _shape(field: FieldSpec) -> tuple[bool, str]:
-    """The type as the wire knows it: all structs are alike until one looks inside."""
+    """The type on the wire: structs are compared by their fields, not by their names."""
     name = "struct" if field.type.is_struct else field.type.name
     # records and bytes travel in the same form.
     return field.type.is_array, "bytes" if name == "records" else name

@@ -1,9 +1,9 @@
-"""What a struct looks like on the wire in a run of versions, as one line of text for each.
+"""The wire layout of a struct in a run of versions, as one line of text.
 
-The compiled decoders work from these lines (runtime/_native.pyx reads them), and people may. Fields stand in
-wire order as ``attribute:type``; types are named as in the Kafka protocol guide. ``tags`` ends the struct of
-a flexible version, and behind it stand the tagged fields, ``tag=attribute:type``, and the tags of fields that
-are not tagged in this version, ``tag=refused``. What is not named gets its default.
+The compiled decoders (runtime/_native.pyx) interpret these lines. They list the fields in wire order as
+``attribute:type``, with the type names of the Kafka protocol guide. ``tags`` ends the struct of a flexible
+version; it is followed by the tagged fields, ``tag=attribute:type``, and the tags of fields that are not
+tagged in this version, ``tag=refused``. All other attributes get their defaults.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""JSON with comments, read into nodes that know their line.
+"""Reads JSON with comments into nodes with line numbers.
 
 Kafka's specs are JSON plus ``//`` and ``/* */`` comments, which the standard library cannot read, and
 cutting lines at ``//`` would damage a URL inside a string. This reader also refuses a name that occurs
-twice in one object with different values, where the standard library and Kafka's generator silently keep the
-last. It knows nothing of messages.
+twice in one object with different values; the standard library and Kafka's generator silently keep the last
+one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Node:
     """A JSON value and the line it starts on.
 
     ``value`` is a ``dict[str, Node]``, a ``list[Node]``, or a plain ``str``, ``int``, ``float``, ``bool``
-    or ``None``. ``text`` is a string's content, or a number or word as the file spells it.
+    or ``None``. ``text`` is a string's content, or the spelling of a number or word in the file.
     """
 
     value: Any
@@ -48,16 +48,16 @@ class _Reader:
         node = self.value()
         self.skip()
         if self.position < len(self.text):
-            self.fail("the spec goes on after its closing brace; one file holds one message")
+            self.fail("the file continues after the closing brace; a file contains one message")
         return node
 
     def skip(self) -> str:
-        """Pass over blanks and comments; return the next character, or an empty string at the end."""
+        """Skip blanks and comments; return the next character, or an empty string at the end."""
         match = _SKIP.match(self.text, self.position)
         assert match is not None
         self.position = match.end()
         if self.text.startswith("/*", self.position):
-            self.fail("this comment is never closed with */")
+            self.fail("this comment is not closed with */")
         return self.text[self.position : self.position + 1]
 
     def value(self) -> Node:
@@ -162,6 +162,6 @@ def load(path: str, text: str) -> Node:
         text: the whole file.
 
     Raises:
-        SpecError: it is no JSON, with line and column.
+        SpecError: the text is not valid JSON; with line and column.
     """
     return _Reader(path, text).document()

@@ -1,8 +1,7 @@
 """The typed form of a spec: messages, structs, fields and their types.
 
-Built by the parser, judged by check, turned into code by plan. Frozen: nothing changes a model once it
-is read. Everything keeps its line, so that a later step can still say where the fault lies.
-Source: the vocabulary of Kafka's message specs.
+``parser`` creates the model, ``check`` validates it, and ``plan`` turns it into code. It is immutable. Every
+part keeps its line number for later error messages. Source: the vocabulary of Kafka's message specs.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from codegen.versions import Versions
 
 
 class MessageType(enum.Enum):
-    """What a message is for. Only requests and responses have an API key."""
+    """The kind of a message. Only requests and responses have an API key."""
 
     REQUEST = "request"
     RESPONSE = "response"
@@ -67,12 +66,12 @@ class FieldType:
 
     @property
     def can_be_null(self) -> bool:
-        """Whether the wire has a way to say null for this type."""
+        """Whether the wire format can represent null for this type."""
         return self.is_array or self.is_struct or self.name in ("string", "bytes", "records")
 
     @property
     def has_length_prefix(self) -> bool:
-        """Whether a length comes first, which flexible versions write as a varint."""
+        """Whether the value starts with a length, which is a varint in flexible versions."""
         return self.is_array or self.name in ("string", "bytes", "records")
 
     def __str__(self) -> str:
@@ -84,7 +83,7 @@ class FieldSpec:
     """One field of a struct or message.
 
     ``default`` is the Python value of the spec's default: a number, text, ``None``, a bool; ``()`` for
-    arrays and ``...`` for "a fresh struct". ``flexible_versions`` is ``None`` unless the field overrides its
+    arrays and ``...`` for a new struct. ``flexible_versions`` is ``None`` unless the field overrides its
     message.
     """
 
@@ -103,7 +102,7 @@ class FieldSpec:
     about: str
     #: Fields of the struct that this field defines in place; ``None`` when it refers to a common struct.
     fields: tuple[FieldSpec, ...] | None
-    #: Where each key of the field stands, for messages about that key.
+    #: The line of each key of the field, for error messages.
     lines: dict[str, int] = attrs.field(eq=False, repr=False)
     line: int = attrs.field(eq=False)
 

@@ -1,4 +1,4 @@
-"""Names: from the specs' CamelCase to Python's snake_case, and past the names Python keeps for itself.
+"""Names: from the specs' CamelCase to Python's snake_case, avoiding Python's reserved names.
 
 Runs of capitals stay together (``ISRNodes`` is ``isr_nodes``), digits stay with the word before them.
 """
@@ -60,7 +60,7 @@ def snake_case(name: str) -> str:
 
 
 def attribute_name(name: str) -> str:
-    """The attribute that holds a field: snake_case, with an underscore behind it where the name is taken."""
+    """The attribute that holds a field: snake_case, with an underscore at the end if the name is reserved."""
     snake = snake_case(name)
     if keyword.iskeyword(snake) or snake in _TAKEN_BY_CLASSES:
         return snake + "_"
@@ -75,7 +75,7 @@ def local_name(attribute: str) -> str:
 
 
 def class_name(name: str) -> str:
-    """The class of a struct or message: the spec's own name, with an underscore if Python has taken it."""
+    """The class of a struct or message: the spec's name, with an underscore at the end if it is reserved."""
     if keyword.iskeyword(name) or hasattr(builtins, name) or name in _TAKEN_BY_MODULES:
         return name + "_"
     return name

@@ -1,10 +1,10 @@
 """From JSON nodes to the typed model.
 
-Judges the form of a spec: unknown keys, missing keys, values of the wrong JSON type, names and ranges that
-do not read. What the parts mean together is for check. Every failure says file, line, field and remedy.
-JSON types are as loose as in Kafka's generator, because specs in Kafka's jars rely on it: a number or flag
+Checks the form of a spec: unknown keys, missing keys, wrong JSON types, invalid names and ranges. Rules that
+involve several keys are in ``check``. Every error names file, line, field and remedy.
+JSON types are as lenient as in Kafka's generator, because specs in Kafka's jars rely on it: a number or flag
 may be in quotes, a text may be a number, an array of one element needs no brackets, null counts as missing.
-Source: the grammar of Kafka's message specs, and what Jackson makes of it as Kafka's generator configures it.
+Source: the grammar of Kafka's message specs, and Jackson's behaviour with the settings of Kafka's generator.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def parse(path: str, data: bytes) -> MessageSpec:
         data: the file's bytes.
 
     Raises:
-        SpecError: with one problem, the first that was met.
+        SpecError: with the first problem.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -69,7 +69,7 @@ def parse(path: str, data: bytes) -> MessageSpec:
     try:
         return _Parser(path).message(load(path, text), hashlib.sha256(data).hexdigest())
     except RecursionError:
-        raise SpecError([Problem(path, 1, "", "the spec is nested too deeply to be read")]) from None
+        raise SpecError([Problem(path, 1, "", "the spec is nested too deeply")]) from None
 
 
 class _Parser:
@@ -94,7 +94,7 @@ class _Parser:
             type=kind,
             api_key=self.optional(members, "apiKey", as_whole_number, None, name),
             valid_versions=valid,
-            # A message that may not be sent any more has no form that could be flexible.
+            # A message without valid versions has no flexible ones.
             flexible_versions=self.versions(
                 members, "flexibleVersions", None if valid else Versions.NONE, node, name
             ),
@@ -189,10 +189,10 @@ class _Parser:
             return None
         if kind.is_array:
             self.fail(
-                node, subject, f"an array is empty by default, or null: {text!r} is no default for {kind}"
+                node, subject, f"the default of an array is empty or null: {text!r} is not valid for {kind}"
             )
         if kind.is_struct:
-            self.fail(node, subject, f"a struct has no default but null: {text!r} is none for {kind}")
+            self.fail(node, subject, f"the default of a struct is null: {text!r} is not valid for {kind}")
         if kind.name in INTEGER_RANGES:
             return self.integer_default(node, kind, subject)
         if kind.name == "bool":
@@ -203,13 +203,15 @@ class _Parser:
             try:
                 return float(text)
             except ValueError:
-                self.fail(node, subject, f"the default {text!r} is no number")
+                self.fail(node, subject, f"the default {text!r} is not a number")
         if kind.name == "uuid":
             return self.uuid_default(node, subject)
         if kind.name == "string":
             return text
         self.fail(
-            node, subject, f"{text!r} is no default for {kind}: leave it out{', or write null' * nullable}"
+            node,
+            subject,
+            f"{text!r} is not a default for {kind}: leave it out{', or write null' * nullable}",
         )
 
     def integer_default(self, node: Node, kind: FieldType, subject: str) -> int:
@@ -217,7 +219,7 @@ class _Parser:
         try:
             number = _integer(node.text)
         except ValueError:
-            reason = f"the default {node.text!r} is no whole number (decimal, 0x hex or 0 octal)"
+            reason = f"the default {node.text!r} is not a whole number (decimal, 0x hex or 0 octal)"
             self.fail(node, subject, reason)
         if not lowest <= number <= highest:
             self.fail(node, subject, f"the default {node.text} does not fit {kind} ({lowest} to {highest})")
@@ -230,7 +232,7 @@ class _Parser:
         except (ValueError, binascii.Error):
             data = b""
         if len(data) != 16:
-            self.fail(node, subject, f"the default {text!r} is no uuid; write 16 bytes as URL-safe base64")
+            self.fail(node, subject, f"the default {text!r} is not a uuid; write 16 bytes as URL-safe base64")
         return uuid.UUID(bytes=data)
 
     def versions(
@@ -256,7 +258,7 @@ class _Parser:
     def name(self, members: dict[str, Node], parent: Node, subject: str) -> str:
         name = self.required(members, "name", as_text, parent, subject)
         if not _NAME.fullmatch(name):
-            reason = f"the name {name!r} must begin with a letter and hold letters and digits only"
+            reason = f"the name {name!r} must begin with a letter and contain only letters and digits"
             self.fail(members["name"], subject, reason)
         return name
 
@@ -304,7 +306,7 @@ class _Parser:
 
 
 def zero_value(kind: FieldType) -> object:
-    """The default of a type for which the spec gives none."""
+    """The default of a type if the spec gives none."""
     if kind.is_array:
         return ()
     if kind.is_struct:
@@ -316,12 +318,12 @@ def zero_value(kind: FieldType) -> object:
 
 
 def near(word: str, known: Any) -> str:
-    """A hint that names the most similar known word, if one is similar."""
+    """A hint with the most similar known word, if there is one."""
     close = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-# What Jackson reads a value as. Each raises ValueError, whose text says what was expected and found.
+# How Jackson reads a value. Each function raises ValueError with what was expected and found.
 
 
 def as_text(node: Node) -> str:
@@ -359,7 +361,7 @@ def as_list(node: Node) -> list[Node]:
 
 
 def describe(value: object) -> str:
-    """A JSON value in an error message; what holds other values by its kind only."""
+    """A JSON value for an error message; arrays and objects only by their kind."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):

@@ -1,8 +1,8 @@
-"""What the generated code does, decided here: one straight-line list of steps for each version.
+"""Plans the generated code: one straight-line list of steps per version.
 
-All version arithmetic ends in this module; templates see steps with ready names and expressions. Versions
-whose lists are equal share their functions. A step list never depends on the order of a set or a dict that
-is not the spec's own, so the same specs give the same plan.
+The templates get steps with complete names and expressions and know nothing of versions. Versions whose lists
+are equal share their functions. A step list never depends on the order of a set, or of a dict other than the
+spec's own, so the same specs give the same plan.
 Source: KIP-482 (flexible versions) and the encoding rules of the Kafka protocol guide.
 """
 
@@ -40,13 +40,13 @@ class CodecPlan:
 
     @property
     def all_values(self) -> list[Value]:
-        """The values that are more than fixed-size fields, and all tagged ones."""
+        """All values except plain fixed-size fields, including the tagged ones."""
         values = [step.value for step in self.encode if isinstance(step, Single)]
         return values + [field.value for field in (self.tags.fields if self.tags else ())]
 
     @property
     def has_loop(self) -> bool:
-        """Whether encoding walks over elements itself; structs in arrays have functions for that."""
+        """Whether encoding loops over elements itself; structs in arrays have functions for this."""
         elements = [value.element for value in self.all_values if value.kind == "array"]
         return any(element is not None and element.kind != "struct" for element in elements)
 
@@ -67,7 +67,7 @@ class CodecPlan:
 
     @property
     def tags(self) -> Tags | None:
-        """The tagged fields, where the version is flexible."""
+        """The tagged fields, if the version is flexible."""
         return next((step for step in self.encode if isinstance(step, Tags)), None)
 
 
@@ -113,14 +113,14 @@ class ModulePlan:
 
     @property
     def default_structs(self) -> tuple[str, ...]:
-        """Structs of which an untouched instance is kept, to compare fields with."""
+        """Structs of which a default instance is kept, to compare fields with."""
         text = "".join(step.differs for codec in self.codecs for step in codec.absent)
         text += "".join(f.differs for codec in self.codecs if codec.tags for f in codec.tags.fields)
         return tuple(c.name for c in self.classes if f"_DEFAULT_{snake_case(c.spec_name).upper()}" in text)
 
     @property
     def gathers(self) -> bool:
-        """Whether any version has a field that is not copied."""
+        """Whether any version has a field that is passed by reference."""
         return any(codec.gathers for codec in self.codecs)
 
 
@@ -290,7 +290,7 @@ class _Planner:
         )
 
     def absent_tags(self) -> Absent:
-        """Unknown tagged fields, in a version that can have none."""
+        """Unknown tagged fields, in a version that cannot have any."""
         name = "unknown_tagged_fields"
         flexible = self.spec.flexible_versions & self.spec.valid_versions
         return Absent(name, name, "", "None", f"item.{name}", str(flexible), ignorable=False)
@@ -330,7 +330,7 @@ def differs_expression(field: FieldSpec, access: str) -> str:
 
 
 def _minimum(value: Value) -> int:
-    """Bytes that a field takes at least."""
+    """The minimum size of a field in bytes."""
     if value.kind in ("fixed", "uuid"):
         return value.width
     if value.kind == "struct":

@@ -1,4 +1,4 @@
-"""From plans to source text. Shape lives in templates/; this file hands them ready values.
+"""From plans to source text: passes values to the templates in templates/ and formats the result.
 
 Output is deterministic: sorted where the spec gives no order, no dates, no absolute paths.
 """
@@ -30,7 +30,7 @@ _ARTICLES = {
     MessageType.COORDINATOR_KEY: "the key of a coordinator record",
     MessageType.COORDINATOR_VALUE: "the value of a coordinator record",
 }
-#: What the modules of a generated package share; copied from runtime/.
+#: Modules that are copied from runtime/ into a generated package.
 _RUNTIME = ("_decoders.py", "_index.py", "_keyed.py", "_native.pyi", "_native.pyx", "_plain.py", "_wire.py")
 _WIRE = (_HERE / "runtime" / "_wire.py").read_text()
 #: Names that a generated module may need from _wire, in the order of their import.
@@ -42,7 +42,7 @@ _WIRE_NAMES = tuple(
         }
     )
 )
-#: How the loop of a list function begins.
+#: The start of the loop of a list function.
 _EACH = "        for item in "
 #: Other lines that a generated module needs only if it uses a name.
 _OPTIONAL = (
@@ -59,7 +59,7 @@ def render_package(specs: Iterable[MessageSpec], source: str) -> dict[str, str]:
 
     Args:
         specs: checked messages.
-        source: how headers name the folder of the specs.
+        source: the name of the specs' folder for the headers.
 
     Returns:
         File name to text, sorted by name.
@@ -170,7 +170,7 @@ def _attribute_doc(name: str, about: str) -> str:
 
 
 def _layout_entry(codec: CodecPlan, module: ModulePlan) -> str:
-    """A line of ``_LAYOUTS``, or as many as it takes."""
+    """An entry of ``_LAYOUTS``, on one or more lines."""
     struct = next(plan for plan in module.classes if plan.name == codec.class_name)
     collection = struct.collection or "list"
     text = layout_of(codec.decode)
@@ -185,7 +185,7 @@ def _layout_entry(codec: CodecPlan, module: ModulePlan) -> str:
 
 
 def _fill_imports(text: str) -> str:
-    """Import what the rendered module uses, and no more."""
+    """Import only the names that the rendered module uses."""
     words = set(re.findall(r"\w+", text.split("@imports@", 1)[1]))
     used = [name for name in _WIRE_NAMES if name in words]
     text = text.replace("    @imports@,\n", "".join(f"    {name},\n" for name in used))
@@ -217,7 +217,7 @@ def _tidy(text: str) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
-    """Break a long definition, struct call or assignment the way a formatter would."""
+    """Break a long definition, struct call or assignment as a formatter would."""
     if len(line) <= _WIDTH:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))

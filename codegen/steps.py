@@ -1,7 +1,6 @@
-"""The steps that generated functions consist of, with every name and expression ready for the templates.
+"""The steps of generated functions, with every name and expression that the templates need.
 
-Immutable and comparable: versions whose steps are equal share their functions. Nothing here knows versions
-or specs; plan decides which steps there are.
+Immutable and comparable: versions whose steps are equal share their functions. ``plan`` creates the steps.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import attrs
 
 #: Width of the classic length prefix of each kind.
 _CLASSIC_PREFIX = {"string": "h", "bytes": "i", "view": "i", "numbers": "i", "array": "i"}
-#: What one unit of a length is, for error messages.
+#: The unit of a length, for error messages.
 _UNITS = {"string": "bytes", "bytes": "bytes", "view": "bytes", "numbers": "elements", "array": "elements"}
 _TABLES = {
     "?": "BOOL", "b": "INT8", "h": "INT16", "H": "UINT16",
@@ -43,17 +42,17 @@ class Value:
     functions: str = ""
     gathers: bool = False
     element: Value | None = None
-    #: What decoding starts an array with.
+    #: The expression for an empty array in decoding.
     empty: str = "[]"
     minimum: int = 1
-    #: A tagged field, whose null is 0 in every form; other structs say null with a byte of -1.
+    #: A tagged field: its null is always 0, while other structs encode null as a byte of -1.
     tagged: bool = False
-    #: The attribute may be null in other versions, so this one must refuse null by itself.
+    #: The attribute may be null in other versions, so this version must refuse null explicitly.
     guarded: bool = False
 
     @property
     def access(self) -> str:
-        """How generated code reads the value from its struct."""
+        """The expression for the value in generated code."""
         return "element" if not self.attribute else f"item.{self.attribute}"
 
     @property
@@ -63,12 +62,12 @@ class Value:
 
     @property
     def prefix_width(self) -> int:
-        """Bytes of the prefix, as far as they do not depend on the value."""
+        """Bytes of the prefix that do not depend on the value."""
         return width_of(self.prefix)
 
     @property
     def unit(self) -> str:
-        """What a length counts."""
+        """The unit of the length."""
         return _UNITS[self.kind]
 
     @property
@@ -138,18 +137,18 @@ class Group:
 
     @property
     def encode_struct_name(self) -> str:
-        """The Struct for writing: packing "?" would take anything for true or false."""
+        """The Struct for writing: packing "?" would accept any value."""
         return struct_name(packing(self.code))
 
     @property
     def targets(self) -> str:
-        """Where decoding puts what it reads."""
+        """The targets of decoding."""
         names = [value.local if value.kind == "uuid" else value.access for value in self.values]
         return ", ".join([*names, "length"] if self.prefix else names)
 
     @property
     def arguments(self) -> str:
-        """What encoding passes to the struct call."""
+        """The arguments of the struct call in encoding."""
         return ", ".join(argument(value) for value in self.values)
 
     @property
@@ -159,12 +158,12 @@ class Group:
 
 
 def struct_name(code: str) -> str:
-    """The module-level Struct for a format; "t" stands for "?", which no name may hold."""
+    """The module-level Struct for a format; "t" replaces "?", which a name cannot contain."""
     return "_S_" + code.replace("?", "t")
 
 
 def packing(code: str) -> str:
-    """The format for writing: packing "?" would take anything for true or false."""
+    """The format for writing: packing "?" would accept any value."""
     return code.replace("?", "b")
 
 
@@ -184,7 +183,7 @@ class Single:
 
 @attrs.frozen
 class Absent:
-    """A field that the version lacks: decoding sets the default, encoding may object."""
+    """A field that the version does not have: decoding sets the default, encoding may refuse it."""
 
     attribute: str
     local: str
@@ -204,7 +203,7 @@ class Tagged:
     value: Value
     default: str
     differs: str
-    #: The lowest unknown tag that would have to be written right before this one, if there is room for any.
+    #: The lowest unknown tag that would be written directly before this one, if any is possible.
     gap_from: int | None
     prefix_read: bool = False
 
@@ -219,7 +218,7 @@ class Tags:
     """The tagged fields at the end of a flexible struct."""
 
     fields: tuple[Tagged, ...]
-    #: Tags of fields that are not tagged in this version; Kafka accepts them here neither way.
+    #: Tags of fields that are not tagged in this version; Kafka refuses them too.
     misplaced: tuple[int, ...] = ()
     prefix_read: bool = False
     kind: str = "tags"

@@ -1,6 +1,6 @@
-"""Ranges of versions, as the specs write them: ``3+``, ``0-12``, ``7``, ``none``.
+"""Ranges of versions in the notation of the specs: ``3+``, ``0-12``, ``7``, ``none``.
 
-A range is contiguous; an open one ends at the highest version the wire can express.
+A range is contiguous; an open one ends at the highest version that an int16 can hold.
 Source: the syntax of Kafka's message specs.
 """
 
@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import attrs
 
-#: API versions travel as int16.
+#: API versions are int16.
 HIGHEST = 32767
 
 _SYNTAX = re.compile(r"(?P<low>\d+)(?:(?P<open>\+)|-(?P<high>\d+))?")
@@ -32,18 +32,18 @@ class Versions:
         """Read a range.
 
         Raises:
-            ValueError: the text is no range; the message says what would be.
+            ValueError: the text is not a range; the message names the valid forms.
         """
         text = text.strip()
         if text == "none":
             return cls.NONE
         match = _SYNTAX.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is no version range; write '3+', '0-12', '7' or 'none'")
+            raise ValueError(f"{text!r} is not a version range; write '3+', '0-12', '7' or 'none'")
         lowest = int(match["low"])
         highest = HIGHEST if match["open"] else int(match["high"] or lowest)
         if max(lowest, highest) > HIGHEST:
-            raise ValueError(f"versions end at {HIGHEST}, and {text!r} goes beyond")
+            raise ValueError(f"the highest version is {HIGHEST}, and {text!r} exceeds it")
         if lowest > highest:
             raise ValueError(f"the range {text!r} ends before it begins; did you mean '{highest}-{lowest}'?")
         return cls(lowest, highest)
@@ -58,7 +58,7 @@ class Versions:
         return iter(range(self.lowest, self.highest + 1))
 
     def __and__(self, other: Versions) -> Versions:
-        """The versions that are in both."""
+        """The versions in both ranges."""
         both = Versions(max(self.lowest, other.lowest), min(self.highest, other.highest))
         return both if both else Versions.NONE
 
@@ -68,7 +68,7 @@ class Versions:
 
     @property
     def is_open(self) -> bool:
-        """Whether the range has no end of its own."""
+        """Whether the range is open."""
         return self.highest == HIGHEST
 
     def __str__(self) -> str:

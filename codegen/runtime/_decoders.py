@@ -1,10 +1,10 @@
-"""Which decoders are used: the generated functions, or compiled code that does the same, only faster.
+"""Chooses the decoders: the generated functions, or compiled code with the same results.
 
-Copied into every generated package. ``cythonize -i _native.pyx`` compiles the extension module; a package
-without it works as well. The compiled decoders go by the ``_LAYOUTS`` of each module. They only ever say what
-was read: bytes that they cannot read they hand to the generated function, which raises the error, so there is
-one source of errors. The environment variable ``KPRODUCER_KERNEL`` decides at import: ``pure`` leaves the
-extension out, ``native`` makes its absence an error, anything else takes it where it is there.
+Copied into every generated package. ``cythonize -i _native.pyx`` compiles the optional extension module. The
+compiled decoders interpret the ``_LAYOUTS`` of each module. They raise no errors: input that they cannot
+decode is passed to the generated function, which raises, so errors have one source. The environment variable
+``KPRODUCER_KERNEL`` is read at import: ``pure`` disables the extension, with ``native`` its absence is an
+error, and with any other value the extension is used if it exists.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _load() -> ModuleType | None:
         return None
     try:
         from . import _native
-    except Exception as error:  # a module of another Python or Cython may raise anything
+    except Exception as error:  # a module that was built for another Python or Cython may raise anything
         if wanted == "native":
             reason = f"KPRODUCER_KERNEL=native: {__package__}._native is not built; use auto or pure"
             raise ImportError(reason) from error
@@ -50,7 +50,7 @@ def decoders(
 
     Args:
         generated: the generated functions, by version; ``_decode_x`` reads what ``layouts["x"]`` says.
-        layouts: what each struct looks like; they are read when a message is decoded for the first time.
+        layouts: the layout of each struct; read when a message is decoded for the first time.
     """
     if _NATIVE is None:
         return generated

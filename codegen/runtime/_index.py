@@ -1,4 +1,4 @@
-"""What a generated package's index is made of: message classes that are imported when they are asked for.
+"""The index of a generated package: message classes that are imported on first use.
 
 A program uses few of a package's messages, and importing a module takes milliseconds.
 """
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-#: Held during an import and during a fork. A child that is forked while another thread imports a module can
-#: never import it: the lock of that module stays held by a thread that the child does not have.
+#: Held during an import and during a fork. A child that is forked while another thread imports a module could
+#: never import it, because the lock of that module would be held by a thread that the child does not have.
 _importing = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(

@@ -1,7 +1,7 @@
 """Lists of structs that find their elements by key.
 
-The specs mark such keys with ``mapKey``. Copied into every generated package; knows nothing of the wire.
-Source: upstream's ImplicitLinkedHashMultiCollection, which keeps the order and allows equal keys as well.
+The specs mark such keys with ``mapKey``. Copied into every generated package.
+Source: Kafka's ImplicitLinkedHashMultiCollection, which also keeps the order and allows equal keys.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ E = TypeVar("E")
 class KeyedList(list[E]):
     """A list with a look-up by key in constant time. Not thread-safe: plain data.
 
-    It is a list in every way: order is kept, equal keys are allowed. The index is made by the first look-up
-    and follows every change of the list. An element's key must not change once it has been looked up.
+    Otherwise it is a list: it keeps the order and allows equal keys. The first look-up builds the index, and
+    the index follows every change of the list. An element's key must not change once it has been looked up.
     """
 
     __slots__ = ("_index", "_indexed")
 
-    #: How the key of an element is read: its one key field, or all of them as a tuple.
+    #: Reads the key of an element: its only key field, or all key fields as a tuple.
     KEY_OF: ClassVar[attrgetter[Any]]
     _index: dict[Hashable, list[E]]
     _indexed: int
 
     def _with_key(self, key: Hashable) -> list[E]:
-        """The elements that have the key, in their order. The list belongs to the index."""
+        """The elements with the key, in their order. The list belongs to the index; do not change it."""
         try:
             index, start = self._index, self._indexed
         except AttributeError:
@@ -51,7 +51,7 @@ class KeyedList(list[E]):
 
 
 def _forgetting(name: str) -> Callable[..., Any]:
-    """The method of ``list``, with the index forgotten first."""
+    """The method of ``list``, after dropping the index."""
     change = getattr(list, name)
 
     def method(self: KeyedList[Any], *arguments: Any, **options: Any) -> Any:

@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Compiled decoders: what the generated functions do, read from a module's ``_LAYOUTS`` instead of run as Python.
+"""Compiled decoders with the results of the generated functions; they interpret a module's ``_LAYOUTS``.
 
-Copied into every generated package; knows no message. A layout becomes a program, an array of steps, the first
-time it is needed, and decoding walks over it and puts values straight into the slots of the classes.
+Copied into every generated package; contains no code for particular messages. On first use a layout is turned
+into a program, an array of steps. Decoding runs the steps and stores values directly in the slots of the classes.
 
-Nothing here raises: whoever cannot read the bytes returns NULL or False, and the generated function is asked,
-which either says what is wrong or knows better. Lengths are held against the bytes that are left before
-anything is made. Numbers get lists of their exact size, for their bytes are there; all other lists grow as
-elements are read, so no list with holes in it can be seen while Python code runs (the collector's callbacks).
-References: functions returning ``PyObject*`` give away a new one.
+Nothing here raises. If the input cannot be decoded, functions return NULL or False, and the generated function
+is called instead: it raises the error, or decodes the input. Lengths are checked against the remaining bytes
+before anything is allocated. Lists of numbers are allocated with their exact size, because their bytes are
+there; all other lists grow as elements are read, so Python code that runs meanwhile (callbacks of the garbage
+collector) never sees a list with holes. Functions that return ``PyObject*`` return a new reference.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -87,11 +87,11 @@ cdef int[9] _WIDTHS = [1, 1, 2, 2, 4, 4, 8, 8, 16]
 
 cdef struct Step:
     Kind kind
-    #: What an array consists of.
+    #: The kind of an array's elements.
     Kind element
     bint compact
     bint nullable
-    #: A tagged field, whose null is 0 in every form; other structs say null with a byte of -1.
+    #: A tagged field: its null is always 0, while other structs encode null as a byte of -1.
     bint tagged
     int64_t tag
     #: Of the slot in the object.
@@ -102,7 +102,7 @@ cdef struct Step:
 
 cdef struct Default:
     Py_ssize_t offset
-    #: One value for all, or NULL: a fresh one is made, a struct of defaults or else an empty list.
+    #: A shared value, or NULL to create a new one: a struct of defaults, or else an empty list.
     PyObject* value
     Program* program
     PyTypeObject* list_type
@@ -127,7 +127,7 @@ cdef struct Input:
     const uint8_t* start
     const uint8_t* at
     const uint8_t* end
-    #: What views are taken from.
+    #: The object that views refer to.
     PyObject* buffer
 
 
@@ -135,7 +135,7 @@ cdef struct Input:
 
 cdef object _zero_uuid = None
 cdef tuple _no_arguments = ()
-#: Where UUID keeps its number and its origin; 0: not where we know, and generated functions read all uuids.
+#: Slot offsets of UUID's number and origin; 0: unknown, and generated functions read all uuids.
 cdef Py_ssize_t _uuid_int = 0
 cdef Py_ssize_t _uuid_is_safe = 0
 cdef PyTypeObject* _uuid_type = <PyTypeObject*> uuid.UUID
@@ -143,7 +143,7 @@ cdef object _unknown_origin = uuid.SafeUUID.unknown
 
 
 def prepare(zero_uuid):
-    """Say which object stands for the zero uuid; before anything is decoded."""
+    """Set the object for the zero uuid, before anything is decoded."""
     global _zero_uuid, _uuid_int, _uuid_is_safe
     _zero_uuid = zero_uuid
     wanted = uuid.UUID(bytes=bytes(range(16)))
@@ -178,7 +178,7 @@ cdef Py_ssize_t _slot_of(type cls, str name) except -1:
 
 
 cdef class _Layout:
-    """Owns the program of one layout, and what it refers to."""
+    """Owns the program of one layout and the objects that it refers to."""
 
     cdef Program program
     cdef list kept
@@ -252,7 +252,7 @@ cdef class _Layout:
         return &layout.program
 
     cdef int read_defaults(self, type cls, set named, dict shared) except -1:
-        """Defaults of what is not read every time: absent and tagged fields, unknown tagged fields."""
+        """Defaults of fields that may not be read: absent, tagged and unknown tagged fields."""
         fields = [field for field in attrs.fields(cls) if field.name not in named]
         self.program.defaults = <Default*> PyMem_Calloc(len(fields) + 1, sizeof(Default))
         if self.program.defaults == NULL:
@@ -264,7 +264,7 @@ cdef class _Layout:
             if not isinstance(value, attrs.Factory):
                 default.value = <PyObject*> value
             elif not issubclass(value.factory, list):
-                # A layout without fields reads nothing and has all defaults.
+                # A layout without fields reads nothing and sets all defaults.
                 name = f"{value.factory.__name__} of defaults"
                 default.program = self.program_of(name, {name: (value.factory, list, "")}, shared)
             elif value.factory is not list:
@@ -275,7 +275,7 @@ cdef class _Layout:
 
 
 cdef _Layout _layout(str name, dict layouts, dict shared):
-    """The layout of a name, made if it is asked for the first time."""
+    """The layout with this name; created on first use."""
     if name not in shared:
         made = _Layout()
         cls, list_type, text = layouts[name]
@@ -285,7 +285,7 @@ cdef _Layout _layout(str name, dict layouts, dict shared):
 
 
 cdef Py_ssize_t _minimum(const Step* step) noexcept:
-    """Bytes that a field takes at least."""
+    """The minimum size of a field in bytes."""
     if step.kind <= UUID:
         return _WIDTHS[<int> step.kind]
     if step.kind == STRUCT:
@@ -294,7 +294,7 @@ cdef Py_ssize_t _minimum(const Step* step) noexcept:
 
 
 cdef Py_ssize_t _element_minimum(const Step* step) noexcept:
-    """Bytes that an element takes at least, and never 0: no count is beyond the bytes that are left."""
+    """The minimum size of an element in bytes, at least 1, so that a count cannot exceed the remaining bytes."""
     if step.element <= UUID:
         return _WIDTHS[<int> step.element]
     if step.element == STRUCT:
@@ -327,7 +327,7 @@ cdef inline PyObject* _same(PyObject* value) noexcept:
 
 
 cdef inline PyObject* _number(Kind kind, const uint8_t* at) noexcept:
-    """A number whose bytes are known to be there."""
+    """A number; the caller has checked that its bytes are there."""
     cdef uint64_t bits
     cdef double value
     if kind == INT32:
@@ -365,8 +365,8 @@ cdef PyObject* _numbers(Input* input, Kind kind, int64_t count) noexcept:
             return NULL
         PyList_SET_ITEM(items, index, number)
         input.at += width
-    # Numbers refer to nothing, so the collector need not walk over them: large metadata has three such lists
-    # a partition.
+    # Numbers refer to no objects, so the collector need not traverse them: large metadata has three such lists
+    # per partition.
     PyObject_GC_UnTrack(items)
     return items
 
@@ -407,7 +407,7 @@ cdef bint _uvarint(Input* input, int64_t* value) noexcept:
 
 
 cdef bint _length(Input* input, Kind kind, bint compact, int64_t* length) noexcept:
-    """Read a length prefix; -1 stands for null."""
+    """Read a length prefix; -1 means null."""
     cdef Py_ssize_t width
     if compact:
         if not _uvarint(input, length):
@@ -426,7 +426,7 @@ cdef bint _length(Input* input, Kind kind, bint compact, int64_t* length) noexce
 
 
 cdef inline void _put(PyObject* item, Py_ssize_t offset, PyObject* value) noexcept:
-    """Fill a slot that is empty, or still holds a default."""
+    """Fill a slot that is empty or contains a default."""
     cdef PyObject** slot = <PyObject**> (<char*> item + offset)
     cdef PyObject* before = slot[0]
     slot[0] = value
@@ -434,7 +434,7 @@ cdef inline void _put(PyObject* item, Py_ssize_t offset, PyObject* value) noexce
 
 
 cdef PyObject* _blob(Input* input, Kind kind, int64_t length) noexcept:
-    """Text or bytes of a length that was read."""
+    """Text or bytes of a given length."""
     cdef const char* data = <const char*> input.at
     cdef Py_ssize_t position = input.at - input.start
     if not 0 <= length <= input.end - input.at:
@@ -466,7 +466,7 @@ cdef PyObject* _element(Input* input, const Step* step) noexcept:
 
 
 cdef PyObject* _array(Input* input, const Step* step, int64_t count) noexcept:
-    """An array of anything but numbers; it grows as its elements are read."""
+    """An array, except of numbers; it grows as its elements are read."""
     cdef PyObject* items
     cdef PyObject* element
     cdef bint failed
@@ -525,7 +525,7 @@ cdef PyObject* _struct(Input* input, const Program* program) noexcept:
 
 
 cdef bint _fill(PyObject* item, Input* input, const Program* program) noexcept:
-    """Give every slot of a new object its value."""
+    """Set every slot of a new object."""
     cdef PyObject* value
     cdef int index
     for index in range(program.default_count):
@@ -550,12 +550,12 @@ cdef PyObject* _default(Input* input, const Default* default) noexcept:
 
 
 cdef inline PyObject* _list(PyTypeObject* list_type) noexcept:
-    """An empty list; of a class of its own unless that is NULL."""
+    """An empty list, of the given class unless that is NULL."""
     return PyList_New(0) if list_type == NULL else list_type.tp_new(list_type, <PyObject*> _no_arguments, NULL)
 
 
 cdef bint _tags(PyObject* item, Input* input, const Program* program) noexcept:
-    """The tagged fields at the end of a struct; their tags must rise."""
+    """The tagged fields at the end of a struct; their tags must increase."""
     cdef int64_t count, tag, size
     cdef int64_t previous = -1
     cdef const uint8_t* end = input.end
@@ -578,7 +578,7 @@ cdef bint _tags(PyObject* item, Input* input, const Program* program) noexcept:
 
 
 cdef bint _tagged(PyObject* item, Input* input, const Program* program, int64_t tag) noexcept:
-    """One tagged field, whose bytes end where the input does."""
+    """One tagged field, whose bytes end at the end of the input."""
     cdef PyObject* value
     cdef int index
     for index in range(program.tagged_count):
@@ -594,7 +594,7 @@ cdef bint _tagged(PyObject* item, Input* input, const Program* program, int64_t 
 
 
 cdef bint _unknown(PyObject* item, Input* input, const Program* program, int64_t tag) noexcept:
-    """Keep the bytes of a tagged field that the version does not know."""
+    """Keep the bytes of an unknown tagged field."""
     cdef PyObject* known = (<PyObject**> (<char*> item + program.unknown_offset))[0]
     cdef PyObject* key
     cdef PyObject* value
@@ -613,7 +613,7 @@ cdef bint _unknown(PyObject* item, Input* input, const Program* program, int64_t
 
 
 cdef class Decoder:
-    """One message in one version; ``decode`` takes the place of the generated function."""
+    """One message in one version; ``decode`` replaces the generated function."""
 
     #: The generated function.
     cdef readonly object generated
@@ -630,12 +630,12 @@ cdef class Decoder:
         self.shared = shared
 
     def decode(self, buffer, Py_ssize_t position, Py_ssize_t end):
-        """What the generated function returns, or raises."""
+        """As the generated function."""
         found = self.read(buffer, position, end)
         return self.generated(buffer, position, end) if found is None else found
 
     def attempt(self, buffer, Py_ssize_t position, Py_ssize_t end):
-        """As ``decode``, but ``None`` where the generated function would be asked."""
+        """As ``decode``, but ``None`` if the generated function would be called."""
         return self.read(buffer, position, end)
 
     cdef object read(self, object buffer, Py_ssize_t position, Py_ssize_t end):
@@ -663,18 +663,18 @@ cdef class Decoder:
             PyBuffer_Release(&view)
 
     cdef bint find_layout(self):
-        """Whether the classes are what this module can fill; if not, the generated function does it all."""
+        """Whether this module can fill the classes; otherwise the generated function decodes everything."""
         if not self.unfit:
             try:
                 self.layout = _layout(self.name, self.layouts, self.shared)
             except (TypeError, KeyError, ValueError):
-                # Classes of another kind, or a layout of a newer compiler than this module was built for.
+                # Classes without slots, or a layout of a newer compiler than this module was built for.
                 self.unfit = True
         return not self.unfit
 
 
 cdef object _failure():
-    """``None``, or the error that lack of memory is."""
+    """``None``, or a MemoryError."""
     if PyErr_Occurred() != NULL:
         raise MemoryError
     return None

@@ -1,7 +1,7 @@
-"""Messages as plain dicts, as JSON, and as short text: for logs, tests and tools, never for the wire.
+"""Messages as plain dicts, as JSON, and as short text: for logs, tests and tools.
 
 Copied into every generated package. Works from the attributes of the classes and from their ``CONVERTED``
-tables, so it costs nothing until it is used.
+tables, and costs nothing until it is used.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ _MOST_CHARACTERS = 60
 
 
 class Plain:
-    """What all generated classes can do besides travelling."""
+    """The conversions of all generated classes."""
 
     __slots__ = ()
 
     __attrs_attrs__: ClassVar[Any]
 
-    #: Fields whose values JSON has no form for: UUID, bytes and float, and structs by their class.
+    #: Fields whose values need a conversion for JSON: UUID, bytes and float, and structs by their class.
     CONVERTED: ClassVar[dict[str, type[Any]]] = {}
 
     def to_dict(self) -> dict[str, Any]:
         """All fields by name, ready for JSON: uuids as text, bytes as base64, structs as dicts.
 
-        Unknown tagged fields appear only where there are any, as base64 by tag.
+        Unknown tagged fields appear only if there are any, as base64 by tag.
         """
         return _to_dict(self)
 
     @classmethod
     def from_dict(cls: type[M], values: Mapping[str, Any]) -> M:
-        """A message from what ``to_dict`` gave; fields that are left out get their defaults.
+        """A message from the result of ``to_dict``; missing fields get their defaults.
 
-        Bytes and ``UUID`` objects are taken as they are, too. Whether numbers fit is seen when encoding.
+        Bytes and ``UUID`` objects are also accepted. The ranges of numbers are checked when encoding.
 
         Raises:
             DecodeError: a field does not exist, or a value has the wrong form; names the field.
@@ -64,7 +64,7 @@ class Plain:
 
     @classmethod
     def from_json(cls: type[M], text: str | bytes) -> M:
-        """A message from what ``to_json`` gave. Raises DecodeError as ``from_dict`` does."""
+        """A message from the result of ``to_json``. Raises DecodeError as ``from_dict`` does."""
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -3,8 +3,7 @@
 """Kafka messages: data classes with encoders and decoders for all their versions.
 
 ``REQUESTS`` and ``RESPONSES`` list them by API key; ``API_NAMES`` has the names. Decoding raises
-``DecodeError``, encoding ``EncodeError``, and nothing else. A message's module is imported when the message is
-first asked for.
+only ``DecodeError``, encoding only ``EncodeError``. A message's module is imported on first use.
 """
 
 from __future__ import annotations

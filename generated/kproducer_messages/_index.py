@@ -1,6 +1,6 @@
 # DO NOT EDIT: generated from codegen/runtime/_index.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 9abd478cef04f91907891baba96dda9d75594d136556886d56abdc22543f9793
-"""What a generated package's index is made of: message classes that are imported when they are asked for.
+# sha256 of the source: e3d1694366196b4a0a4d33638ef29ff7b129a20bd463868d9738ef32228eccf1
+"""The index of a generated package: message classes that are imported on first use.
 
 A program uses few of a package's messages, and importing a module takes milliseconds.
 """
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-#: Held during an import and during a fork. A child that is forked while another thread imports a module can
-#: never import it: the lock of that module stays held by a thread that the child does not have.
+#: Held during an import and during a fork. A child that is forked while another thread imports a module could
+#: never import it, because the lock of that module would be held by a thread that the child does not have.
 _importing = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(

@@ -1,9 +1,9 @@
 # DO NOT EDIT: generated from codegen/runtime/_plain.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 6afd86a1258486ad58c90dc8ea355d10e286c9c26c0adcf74c1cbbc8fa598e73
-"""Messages as plain dicts, as JSON, and as short text: for logs, tests and tools, never for the wire.
+# sha256 of the source: 82845915b420c6a13facce35f844383935d465903f60dc178b1f7e53deae75d2
+"""Messages as plain dicts, as JSON, and as short text: for logs, tests and tools.
 
 Copied into every generated package. Works from the attributes of the classes and from their ``CONVERTED``
-tables, so it costs nothing until it is used.
+tables, and costs nothing until it is used.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _MOST_CHARACTERS = 60
 
 
 class Plain:
-    """What all generated classes can do besides travelling."""
+    """The conversions of all generated classes."""
 
     __slots__ = ()
 
     __attrs_attrs__: ClassVar[Any]
 
-    #: Fields whose values JSON has no form for: UUID, bytes and float, and structs by their class.
+    #: Fields whose values need a conversion for JSON: UUID, bytes and float, and structs by their class.
     CONVERTED: ClassVar[dict[str, type[Any]]] = {}
 
     def to_dict(self) -> dict[str, Any]:
         """All fields by name, ready for JSON: uuids as text, bytes as base64, structs as dicts.
 
-        Unknown tagged fields appear only where there are any, as base64 by tag.
+        Unknown tagged fields appear only if there are any, as base64 by tag.
         """
         return _to_dict(self)
 
     @classmethod
     def from_dict(cls: type[M], values: Mapping[str, Any]) -> M:
-        """A message from what ``to_dict`` gave; fields that are left out get their defaults.
+        """A message from the result of ``to_dict``; missing fields get their defaults.
 
-        Bytes and ``UUID`` objects are taken as they are, too. Whether numbers fit is seen when encoding.
+        Bytes and ``UUID`` objects are also accepted. The ranges of numbers are checked when encoding.
 
         Raises:
             DecodeError: a field does not exist, or a value has the wrong form; names the field.
@@ -66,7 +66,7 @@ class Plain:
 
     @classmethod
     def from_json(cls: type[M], text: str | bytes) -> M:
-        """A message from what ``to_json`` gave. Raises DecodeError as ``from_dict`` does."""
+        """A message from the result of ``to_json``. Raises DecodeError as ``from_dict`` does."""
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -1,9 +1,9 @@
 # DO NOT EDIT: generated from codegen/runtime/_wire.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: bf52ed86aa0aa190e556c80e28dbde6b0d9319cade695c6b8aa2cdcbc6b9b2b4
-"""What generated modules share: errors, varints, tagged fields, struct tables.
+# sha256 of the source: dbd55826c12b09da8dbfe87b24cc845b04817b3ac84416bab9491d1b56c3fb95
+"""Shared code of generated modules: errors, varints, tagged fields, struct tables.
 
-Copied into every generated package, so that the package depends on nothing but attrs and the standard
-library. Positions are offsets into the buffer that was passed in; all integers are big-endian.
+Copied into every generated package, so that the package depends only on attrs and the standard library.
+Positions are offsets into the buffer that was passed in; all integers are big-endian.
 Source: the Kafka protocol guide; KIP-482 for varint lengths and tagged fields.
 """
 
@@ -20,13 +20,13 @@ ZERO_UUID_BYTES = bytes(16)
 #: A bytes-like value of a records or zero-copy field.
 Buffer = bytes | bytearray | memoryview
 
-#: Where SendBuilder inserts buffers that were not copied: (position in the small buffer, the bytes).
+#: Buffers that were not copied, for SendBuilder to insert: (position in the small buffer, the bytes).
 Gather = list[tuple[int, Buffer]]
 
-#: Longest string that the protocol knows, in bytes of UTF-8.
+#: The longest string of the protocol, in bytes of UTF-8.
 MAX_STRING_BYTES = 32767
 MAX_LENGTH = 2**31 - 1
-#: Highest tag that Kafka writes.
+#: The highest tag that Kafka writes.
 MAX_TAG = MAX_LENGTH - 1
 
 
@@ -34,10 +34,10 @@ class CodecError(ValueError):
     """A message cannot be decoded or encoded.
 
     Attributes:
-        message_name, version: what was being decoded or encoded.
+        message_name, version: the message that was being decoded or encoded.
         field_path: the field, for instance ``topics[3].partitions[0].leader_id``.
-        offset: where in the buffer, or ``None`` where no position applies.
-        reason: what is wrong.
+        offset: position in the buffer, or ``None`` if none applies.
+        reason: what is wrong with it.
     """
 
     verb = "process"
@@ -51,7 +51,7 @@ class CodecError(ValueError):
         self.version: int | None = None
 
     def of(self, message_name: str, version: int) -> CodecError:
-        """Note which message and version the error belongs to; return this error."""
+        """Add the message and version to the error; return this error."""
         self.message_name = message_name
         self.version = version
         return self
@@ -66,25 +66,25 @@ class CodecError(ValueError):
 
 
 class DecodeError(CodecError):
-    """The bytes are no valid message of this kind and version."""
+    """The bytes are not a valid message of this kind and version."""
 
     verb = "decode"
 
 
 class EncodeError(CodecError):
-    """The message has no encoding in this version, or a value has none at all."""
+    """The message, or one of its values, cannot be encoded in this version."""
 
     verb = "encode"
 
 
-#: What decoding hostile bytes can raise inside a generated function; all of it becomes a DecodeError.
+#: The exceptions that invalid bytes can cause inside a generated function; all become a DecodeError.
 DECODE_FAILURES = (IndexError, struct.error, ValueError)
-#: What encoding a wrong value can raise inside a generated function; all of it becomes an EncodeError.
+#: The exceptions that a wrong value can cause inside a generated function; all become an EncodeError.
 ENCODE_FAILURES = (IndexError, struct.error, ValueError, TypeError, AttributeError, OverflowError)
 
 
 class ArrayStructs(dict[int, struct.Struct]):
-    """Structs for arrays of n numbers, by n. Short ones are kept, long ones made anew each time."""
+    """Structs for arrays of n numbers, by n. Short ones are cached, long ones are not."""
 
     def __init__(self, code: str) -> None:
         super().__init__()
@@ -101,9 +101,9 @@ class ArrayStructs(dict[int, struct.Struct]):
         return [self[length].unpack_from for length in range(SHORT_ARRAY)]
 
 
-#: Longer arrays of numbers are read by so many at a time.
+#: Longer arrays of numbers are read in pieces of this many.
 _PIECE = 1024
-#: Arrays below this many elements have ready readers; their compact length takes one byte.
+#: Arrays with fewer elements have prepared readers; their compact length takes one byte.
 SHORT_ARRAY = 128
 
 INT8S = ArrayStructs("b")
@@ -128,7 +128,7 @@ FLOAT64_READERS = FLOAT64S.readers()
 
 
 def read_uvarint_rest(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
-    """Finish an unsigned varint whose first byte (above 127) was read already; return (value, position)."""
+    """Finish an unsigned varint whose first byte (above 127) has been read; return (value, position)."""
     byte = buffer[position]
     if byte < 128:
         return first & 0x7F | byte << 7, position + 1
@@ -144,7 +144,7 @@ def read_uvarint_rest(buffer: bytes | memoryview, position: int, first: int) -> 
         if shift > 28:
             raise DecodeError("a varint is longer than 5 bytes")
     if value > 0xFFFFFFFF:
-        raise DecodeError("a varint holds more than 32 bits")
+        raise DecodeError("a varint has more than 32 bits")
     return value, position
 
 
@@ -170,7 +170,7 @@ def read_numbers(
     if not position <= stop <= end:
         raise bad_length(length, position, end, "elements")
     numbers: list[Any] = []
-    # Piece by piece: a tuple of all of them would be as large as the list.
+    # In pieces, because a tuple of all numbers would be as large as the list.
     while length > 0:
         count = min(length, _PIECE)
         numbers += struct.unpack_from(f">{count}{code}", buffer, position)
@@ -180,10 +180,10 @@ def read_numbers(
 
 
 def read_tag(buffer: bytes | memoryview, position: int, end: int, previous: int) -> tuple[int, int, int]:
-    """Read the head of a tagged field; return (tag, where its bytes end, position)."""
+    """Read the head of a tagged field; return (tag, end of its bytes, position)."""
     tag, position = read_uvarint(buffer, position)
     if tag <= previous:
-        raise DecodeError(f"tag {tag} follows tag {previous}; tags must rise")
+        raise DecodeError(f"tag {tag} follows tag {previous}; tags must increase")
     size, position = read_uvarint(buffer, position)
     if size > end - position:
         raise DecodeError(f"tag {tag} claims {size} bytes, {end - position} are left")
@@ -193,7 +193,7 @@ def read_tag(buffer: bytes | memoryview, position: int, end: int, previous: int)
 def read_unknown_tags(
     buffer: bytes | memoryview, position: int, end: int, count: int, misplaced: tuple[int, ...] = ()
 ) -> tuple[dict[int, bytes] | None, int]:
-    """Read ``count`` tagged fields of which none is known; return (their bytes by tag, or None; position).
+    """Read ``count`` tagged fields that are all unknown; return (their bytes by tag, or None; position).
 
     ``misplaced`` are tags of fields that are not tagged in this version.
     """
@@ -205,7 +205,7 @@ def read_unknown_tags(
             raise misplaced_tag(previous)
         unknown[previous] = bytes(buffer[position:tag_end])
         position = tag_end
-    # A count of 0 that takes several bytes says no more than a plain one.
+    # A count of 0 may be encoded in several bytes.
     return unknown or None, position
 
 
@@ -224,7 +224,7 @@ def bad_length(length: int, position: int, end: int, unit: str) -> DecodeError:
 
 
 def tag_overrun(position: int, tag_end: int) -> DecodeError:
-    """The error for a tagged field whose value is longer than the size in front of it says."""
+    """The error for a tagged field whose value is longer than its size."""
     return DecodeError(f"the value is {position - tag_end} bytes longer than the tag's size says")
 
 
@@ -232,11 +232,11 @@ def decode_failed(error: Exception, item: object, at: str, position: int, end: i
     """Turn a failure inside a generated function into a DecodeError with a field path.
 
     Args:
-        error: what happened.
+        error: the failure.
         item: the struct that was being filled.
         at: the step that failed: a field name, or ``name:format`` for each field of a group.
-        position: where the step began.
-        end: where the buffer, or the tagged field, ends.
+        position: the start of the step.
+        end: the end of the buffer, or of the tagged field.
     """
     if ":" in at:
         return _group_failed(at, position, end)
@@ -274,7 +274,7 @@ def uvarint_size(value: int) -> int:
 
 
 def write_uvarint(buffer: bytearray, position: int, value: int) -> int:
-    """Write an unsigned varint; return the position behind it."""
+    """Write an unsigned varint; return the position after it."""
     if 127 < value < 16384:
         buffer[position] = value & 0x7F | 0x80
         buffer[position + 1] = value >> 7
@@ -288,7 +288,7 @@ def write_uvarint(buffer: bytearray, position: int, value: int) -> int:
 
 
 def unknown_tags_size(unknown: dict[int, bytes]) -> int:
-    """Bytes that unknown tagged fields take, their count not included."""
+    """The size of unknown tagged fields in bytes, without their count."""
     size = 0
     for tag, data in unknown.items():
         size += uvarint_size(tag) + uvarint_size(len(data)) + len(data)
@@ -296,7 +296,7 @@ def unknown_tags_size(unknown: dict[int, bytes]) -> int:
 
 
 def check_unknown_tags(unknown: dict[int, bytes], known: tuple[int, ...]) -> int:
-    """Refuse tags that clash with known ones or do not rise; return how many there are."""
+    """Refuse tags that clash with known ones or do not increase; return their number."""
     previous = -1
     for tag in unknown:
         if not 0 <= tag <= MAX_TAG:
@@ -304,7 +304,7 @@ def check_unknown_tags(unknown: dict[int, bytes], known: tuple[int, ...]) -> int
         if tag in known:
             raise EncodeError(f"unknown tagged field {tag} clashes with the field that has this tag")
         if tag <= previous:
-            raise EncodeError(f"unknown tagged field {tag} follows tag {previous}; tags must rise")
+            raise EncodeError(f"unknown tagged field {tag} follows tag {previous}; tags must increase")
         previous = tag
     return len(unknown)
 
@@ -312,7 +312,7 @@ def check_unknown_tags(unknown: dict[int, bytes], known: tuple[int, ...]) -> int
 def write_unknown_tags(
     buffer: bytearray, position: int, unknown: dict[int, bytes], low: int = 0, high: int = MAX_LENGTH + 1
 ) -> int:
-    """Write the unknown tagged fields with ``low <= tag < high``; return the position behind them."""
+    """Write the unknown tagged fields with ``low <= tag < high``; return the position after them."""
     for tag, data in unknown.items():
         if low <= tag < high:
             position = write_uvarint(buffer, position, tag)
@@ -341,12 +341,12 @@ def byte_view(data: Buffer) -> Buffer:
 
 
 def null_value(field_path: str = "") -> EncodeError:
-    """The error for a null where the version has no way to write one."""
+    """The error for a null that the version cannot represent."""
     return EncodeError("null, and the field is not nullable in this version", field_path)
 
 
 def string_too_long(length: int) -> EncodeError:
-    """The error for a text that no string field can carry."""
+    """The error for a text that is too long for a string field."""
     return EncodeError(f"the text takes {length} bytes, a string at most {MAX_STRING_BYTES}")
 
 
@@ -354,7 +354,7 @@ def encode_failed(error: Exception, item: object, at: str, element: object = Non
     """Turn a failure inside a generated function into an EncodeError with a field path.
 
     Args:
-        error: what happened.
+        error: the failure.
         item: the struct that was being written.
         at: the step that failed: a field name, ``name:format`` for each field of a group, or
             ``name:[format]`` for an array of numbers.
@@ -423,7 +423,7 @@ _KINDS = {"b": "int8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32",
 
 
 def _misfit(value: Any, code: str) -> str:
-    """Why a value does not fit a struct format; an empty string when it does."""
+    """Why a value does not fit a struct format; an empty string if it does."""
     if code == "16s":
         return "" if isinstance(value, uuid.UUID) else f"expected a uuid, found {type(value).__name__}"
     if value is None:
@@ -442,7 +442,7 @@ def no_such_version(kind: type[CodecError], name: str, version: int, lowest: int
 
 
 def not_in_version(value: object, versions: str) -> EncodeError:
-    """The error for a field that is set although the version lacks it."""
+    """The error for a field that is set although the version does not have it."""
     shown = repr(value)
     if len(shown) > 60:
         shown = shown[:57] + "..."

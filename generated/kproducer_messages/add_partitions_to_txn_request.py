@@ -70,10 +70,10 @@ class AddPartitionsToTxnTopic(Plain):
     Attributes:
         name: Name of the topic. (string, versions 0+; a topicName)
         partitions: Numbers of the partitions. ([]int32, versions 0+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name",)
 
     name: str = ""
@@ -107,10 +107,10 @@ class AddPartitionsToTxnTransaction(Plain):
         producer_epoch: The epoch that the producer has at present. (int16, versions 4+)
         verify_only: Only look whether the partitions are part of it. (bool, versions 4+)
         topics: What to add to the transaction, or to look for. ([]AddPartitionsToTxnTopic, versions 4+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("transactional_id",)
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topics": AddPartitionsToTxnTopic,
@@ -155,7 +155,7 @@ class AddPartitionsToTxnRequest(Plain):
             a producerId)
         v3_and_below_producer_epoch: The epoch that the producer has at present. (int16, versions 0-3)
         v3_and_below_topics: What becomes part of the transaction. ([]AddPartitionsToTxnTopic, versions 0-3)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 24
@@ -185,7 +185,7 @@ class AddPartitionsToTxnRequest(Plain):
         """Exact size of the encoded message in bytes, referenced bytes included.
 
         Raises:
-            EncodeError: the version does not exist, or a field that may not be null is.
+            EncodeError: the version does not exist, or a field is null that must not be.
         """
         try:
             size_of = _SIZE[version]
@@ -197,21 +197,21 @@ class AddPartitionsToTxnRequest(Plain):
             raise error.of("AddPartitionsToTxnRequest", version) from None
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        """The number of those bytes that ``encode_into`` passes to ``gather``."""
         return 0
 
     def encode_into(
         self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
     ) -> int:
-        """Write the message into a buffer that is big enough; return the position behind it.
+        """Write the message into a buffer that is large enough; return the position after it.
 
         Args:
-            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
-                when ``gather`` is given.
-            gather: receives (position, bytes) for each field that is referenced and not copied.
+            buffer: has ``size(version)`` bytes from ``position`` on, minus ``zero_copy_size(version)`` if
+                ``gather`` is given.
+            gather: receives (position, bytes) of each field that is passed by reference.
 
         Raises:
-            EncodeError: this version cannot express the message; what was written then is not valid.
+            EncodeError: this version cannot represent the message; the buffer is then not valid.
         """
         try:
             encode = _ENCODE[version]
@@ -232,10 +232,10 @@ class AddPartitionsToTxnRequest(Plain):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> tuple[AddPartitionsToTxnRequest, int]:
-        """Read one message; return it and the position behind it. What follows is the caller's.
+        """Read one message; return it and the position after it. Further bytes are ignored.
 
         Raises:
-            DecodeError: the version does not exist, or the bytes are no such message.
+            DecodeError: the version does not exist, or the bytes are not a valid message.
         """
         try:
             decode = _DECODE[version]
@@ -914,7 +914,7 @@ def _size_add_partitions_to_txn_request_v4(item: AddPartitionsToTxnRequest) -> i
     return size
 
 
-#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+#: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "add_partitions_to_txn_topic_v0": (
         AddPartitionsToTxnTopic,

@@ -65,10 +65,10 @@ class AddPartitionsToTxnPartitionResult(Plain):
     Attributes:
         partition_index: Number of the partition. (int32, versions 0+)
         partition_error_code: 0, or why this partition was not added. (int16, versions 0+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("partition_index",)
 
     partition_index: int = 0
@@ -98,10 +98,10 @@ class AddPartitionsToTxnTopicResult(Plain):
     Attributes:
         name: Name of the topic. (string, versions 0+; a topicName)
         results_by_partition: Results, by partition. ([]AddPartitionsToTxnPartitionResult, versions 0+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name",)
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "results_by_partition": AddPartitionsToTxnPartitionResult,
@@ -137,10 +137,10 @@ class AddPartitionsToTxnResult(Plain):
     Attributes:
         transactional_id: Whose results these are. (string, versions 4+; a transactionalId)
         topic_results: Results, by topic. ([]AddPartitionsToTxnTopicResult, versions 4+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("transactional_id",)
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topic_results": AddPartitionsToTxnTopicResult,
@@ -175,11 +175,11 @@ class AddPartitionsToTxnResponse(Plain):
 
     Attributes:
         throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 0+)
-        error_code: 0, or why the whole request was refused. (int16, versions 4+; dropped where a version
-            lacks it)
+        error_code: 0, or why the whole request was refused. (int16, versions 4+; dropped if the version does
+            not have it)
         results_by_transaction: Results, by transactional id. ([]AddPartitionsToTxnResult, versions 4+)
         results_by_topic_v3_and_below: Results, by topic. ([]AddPartitionsToTxnTopicResult, versions 0-3)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 24
@@ -208,7 +208,7 @@ class AddPartitionsToTxnResponse(Plain):
         """Exact size of the encoded message in bytes, referenced bytes included.
 
         Raises:
-            EncodeError: the version does not exist, or a field that may not be null is.
+            EncodeError: the version does not exist, or a field is null that must not be.
         """
         try:
             size_of = _SIZE[version]
@@ -220,21 +220,21 @@ class AddPartitionsToTxnResponse(Plain):
             raise error.of("AddPartitionsToTxnResponse", version) from None
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        """The number of those bytes that ``encode_into`` passes to ``gather``."""
         return 0
 
     def encode_into(
         self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
     ) -> int:
-        """Write the message into a buffer that is big enough; return the position behind it.
+        """Write the message into a buffer that is large enough; return the position after it.
 
         Args:
-            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
-                when ``gather`` is given.
-            gather: receives (position, bytes) for each field that is referenced and not copied.
+            buffer: has ``size(version)`` bytes from ``position`` on, minus ``zero_copy_size(version)`` if
+                ``gather`` is given.
+            gather: receives (position, bytes) of each field that is passed by reference.
 
         Raises:
-            EncodeError: this version cannot express the message; what was written then is not valid.
+            EncodeError: this version cannot represent the message; the buffer is then not valid.
         """
         try:
             encode = _ENCODE[version]
@@ -255,10 +255,10 @@ class AddPartitionsToTxnResponse(Plain):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> tuple[AddPartitionsToTxnResponse, int]:
-        """Read one message; return it and the position behind it. What follows is the caller's.
+        """Read one message; return it and the position after it. Further bytes are ignored.
 
         Raises:
-            DecodeError: the version does not exist, or the bytes are no such message.
+            DecodeError: the version does not exist, or the bytes are not a valid message.
         """
         try:
             decode = _DECODE[version]
@@ -964,7 +964,7 @@ def _size_add_partitions_to_txn_response_v4(item: AddPartitionsToTxnResponse) ->
     return size
 
 
-#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+#: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "add_partitions_to_txn_partition_result_v0": (
         AddPartitionsToTxnPartitionResult,

@@ -74,10 +74,10 @@ class ApiVersion(Plain):
         api_key: Number of the API. (int16, versions 0+)
         min_version: Oldest version the broker speaks. (int16, versions 0+)
         max_version: Newest version the broker speaks. (int16, versions 0+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("api_key",)
 
     api_key: int = 0
@@ -109,10 +109,10 @@ class SupportedFeatureKey(Plain):
         name: Name of the feature. (string, versions 3+)
         min_version: Lowest level the software supports. (int16, versions 3+)
         max_version: Highest level the software supports. (int16, versions 3+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name",)
 
     name: str = ""
@@ -144,10 +144,10 @@ class FinalizedFeatureKey(Plain):
         name: Name of the feature. (string, versions 3+)
         max_version_level: Highest level in force. (int16, versions 3+)
         min_version_level: Lowest level in force. (int16, versions 3+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name",)
 
     name: str = ""
@@ -179,16 +179,16 @@ class ApiVersionsResponse(Plain):
         error_code: 0, or why the broker could not answer. (int16, versions 0+)
         api_keys: One entry for each API the broker speaks. ([]ApiVersion, versions 0+)
         throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 1+; dropped
-            where a version lacks it)
+            if the version does not have it)
         supported_features: Features that the broker's software could run. ([]SupportedFeatureKey, versions
-            3+; tag 0 in 3+; dropped where a version lacks it)
+            3+; tag 0 in 3+; dropped if the version does not have it)
         finalized_features_epoch: Grows with each change of the finalized features; -1 when it is not known.
-            (int64, versions 3+; tag 1 in 3+; dropped where a version lacks it)
+            (int64, versions 3+; tag 1 in 3+; dropped if the version does not have it)
         finalized_features: Feature levels that the whole cluster has switched on. Meaningless while the epoch
-            is -1. ([]FinalizedFeatureKey, versions 3+; tag 2 in 3+; dropped where a version lacks it)
+            is -1. ([]FinalizedFeatureKey, versions 3+; tag 2 in 3+; dropped if the version does not have it)
         zk_migration_ready: Set by a controller that is configured to take over from ZooKeeper. (bool,
-            versions 3+; tag 3 in 3+; dropped where a version lacks it)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+            versions 3+; tag 3 in 3+; dropped if the version does not have it)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 18
@@ -223,7 +223,7 @@ class ApiVersionsResponse(Plain):
         """Exact size of the encoded message in bytes, referenced bytes included.
 
         Raises:
-            EncodeError: the version does not exist, or a field that may not be null is.
+            EncodeError: the version does not exist, or a field is null that must not be.
         """
         try:
             size_of = _SIZE[version]
@@ -235,21 +235,21 @@ class ApiVersionsResponse(Plain):
             raise error.of("ApiVersionsResponse", version) from None
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        """The number of those bytes that ``encode_into`` passes to ``gather``."""
         return 0
 
     def encode_into(
         self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
     ) -> int:
-        """Write the message into a buffer that is big enough; return the position behind it.
+        """Write the message into a buffer that is large enough; return the position after it.
 
         Args:
-            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
-                when ``gather`` is given.
-            gather: receives (position, bytes) for each field that is referenced and not copied.
+            buffer: has ``size(version)`` bytes from ``position`` on, minus ``zero_copy_size(version)`` if
+                ``gather`` is given.
+            gather: receives (position, bytes) of each field that is passed by reference.
 
         Raises:
-            EncodeError: this version cannot express the message; what was written then is not valid.
+            EncodeError: this version cannot represent the message; the buffer is then not valid.
         """
         try:
             encode = _ENCODE[version]
@@ -270,10 +270,10 @@ class ApiVersionsResponse(Plain):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> tuple[ApiVersionsResponse, int]:
-        """Read one message; return it and the position behind it. What follows is the caller's.
+        """Read one message; return it and the position after it. Further bytes are ignored.
 
         Raises:
-            DecodeError: the version does not exist, or the bytes are no such message.
+            DecodeError: the version does not exist, or the bytes are not a valid message.
         """
         try:
             decode = _DECODE[version]
@@ -957,7 +957,7 @@ def _size_api_versions_response_v3(item: ApiVersionsResponse) -> int:
     return size
 
 
-#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+#: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "api_version_v0": (ApiVersion, ApiVersionCollection, "api_key:int16 min_version:int16 max_version:int16"),
     "api_version_v3": (

@@ -64,8 +64,8 @@ class Coordinator(Plain):
         port: Port to connect to. (int32, versions 4+)
         error_code: 0, or why no coordinator is named. (int16, versions 4+)
         error_message: The broker's text for the error, or null. (string, versions 4+; nullable in 4+; dropped
-            where a version lacks it)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+            if the version does not have it)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     key: str = ""
@@ -83,15 +83,15 @@ class FindCoordinatorResponse(Plain):
 
     Attributes:
         throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 1+; dropped
-            where a version lacks it)
+            if the version does not have it)
         error_code: 0, or why no coordinator is named. (int16, versions 0-3)
         error_message: The broker's text for the error, or null. (string, versions 1-3; nullable in 1-3;
-            dropped where a version lacks it)
+            dropped if the version does not have it)
         node_id: Id of the coordinating broker. (int32, versions 0-3; a brokerId)
         host: Host name or address to connect to. (string, versions 0-3)
         port: Port to connect to. (int32, versions 0-3)
         coordinators: The answers, by key. ([]Coordinator, versions 4+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 10
@@ -116,7 +116,7 @@ class FindCoordinatorResponse(Plain):
         """Exact size of the encoded message in bytes, referenced bytes included.
 
         Raises:
-            EncodeError: the version does not exist, or a field that may not be null is.
+            EncodeError: the version does not exist, or a field is null that must not be.
         """
         try:
             size_of = _SIZE[version]
@@ -128,21 +128,21 @@ class FindCoordinatorResponse(Plain):
             raise error.of("FindCoordinatorResponse", version) from None
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        """The number of those bytes that ``encode_into`` passes to ``gather``."""
         return 0
 
     def encode_into(
         self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
     ) -> int:
-        """Write the message into a buffer that is big enough; return the position behind it.
+        """Write the message into a buffer that is large enough; return the position after it.
 
         Args:
-            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
-                when ``gather`` is given.
-            gather: receives (position, bytes) for each field that is referenced and not copied.
+            buffer: has ``size(version)`` bytes from ``position`` on, minus ``zero_copy_size(version)`` if
+                ``gather`` is given.
+            gather: receives (position, bytes) of each field that is passed by reference.
 
         Raises:
-            EncodeError: this version cannot express the message; what was written then is not valid.
+            EncodeError: this version cannot represent the message; the buffer is then not valid.
         """
         try:
             encode = _ENCODE[version]
@@ -163,10 +163,10 @@ class FindCoordinatorResponse(Plain):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> tuple[FindCoordinatorResponse, int]:
-        """Read one message; return it and the position behind it. What follows is the caller's.
+        """Read one message; return it and the position after it. Further bytes are ignored.
 
         Raises:
-            DecodeError: the version does not exist, or the bytes are no such message.
+            DecodeError: the version does not exist, or the bytes are not a valid message.
         """
         try:
             decode = _DECODE[version]
@@ -810,7 +810,7 @@ def _size_find_coordinator_response_v4(item: FindCoordinatorResponse) -> int:
     return size
 
 
-#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+#: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "coordinator_v4": (
         Coordinator,

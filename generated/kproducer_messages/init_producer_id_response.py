@@ -50,14 +50,14 @@ class InitProducerIdResponse(Plain):
 
     Attributes:
         throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 0+; dropped
-            where a version lacks it)
+            if the version does not have it)
         error_code: 0, or why there is no producer id. (int16, versions 0+)
         producer_id: The id to write with from now on. (int64, versions 0+; a producerId)
         producer_epoch: The epoch to write with from now on. (int16, versions 0+)
         ongoing_txn_producer_id: Producer id of the transaction that was kept open; -1 without one. (int64,
             versions 6+; a producerId)
         ongoing_txn_producer_epoch: Its epoch; -1 without one. (int16, versions 6+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 22
@@ -78,7 +78,7 @@ class InitProducerIdResponse(Plain):
         """Exact size of the encoded message in bytes, referenced bytes included.
 
         Raises:
-            EncodeError: the version does not exist, or a field that may not be null is.
+            EncodeError: the version does not exist, or a field is null that must not be.
         """
         try:
             size_of = _SIZE[version]
@@ -90,21 +90,21 @@ class InitProducerIdResponse(Plain):
             raise error.of("InitProducerIdResponse", version) from None
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        """The number of those bytes that ``encode_into`` passes to ``gather``."""
         return 0
 
     def encode_into(
         self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
     ) -> int:
-        """Write the message into a buffer that is big enough; return the position behind it.
+        """Write the message into a buffer that is large enough; return the position after it.
 
         Args:
-            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
-                when ``gather`` is given.
-            gather: receives (position, bytes) for each field that is referenced and not copied.
+            buffer: has ``size(version)`` bytes from ``position`` on, minus ``zero_copy_size(version)`` if
+                ``gather`` is given.
+            gather: receives (position, bytes) of each field that is passed by reference.
 
         Raises:
-            EncodeError: this version cannot express the message; what was written then is not valid.
+            EncodeError: this version cannot represent the message; the buffer is then not valid.
         """
         try:
             encode = _ENCODE[version]
@@ -125,10 +125,10 @@ class InitProducerIdResponse(Plain):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> tuple[InitProducerIdResponse, int]:
-        """Read one message; return it and the position behind it. What follows is the caller's.
+        """Read one message; return it and the position after it. Further bytes are ignored.
 
         Raises:
-            DecodeError: the version does not exist, or the bytes are no such message.
+            DecodeError: the version does not exist, or the bytes are not a valid message.
         """
         try:
             decode = _DECODE[version]
@@ -365,7 +365,7 @@ def _size_init_producer_id_response_v6(item: InitProducerIdResponse) -> int:
     return size
 
 
-#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+#: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "init_producer_id_response_v0": (
         InitProducerIdResponse,

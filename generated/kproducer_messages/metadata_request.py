@@ -67,11 +67,11 @@ class MetadataRequestTopic(Plain):
     """Part of MetadataRequest.
 
     Attributes:
-        topic_id: Id of the topic, or zero when it is asked for by name. (uuid, versions 10+; dropped where a
-            version lacks it)
+        topic_id: Id of the topic, or zero when it is asked for by name. (uuid, versions 10+; dropped if the
+            version does not have it)
         name: Name of the topic, or null when it is asked for by id. (string, versions 0+; nullable in 10+; a
             topicName)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
@@ -96,7 +96,7 @@ class MetadataRequest(Plain):
             (bool, versions 8-10)
         include_topic_authorized_operations: Whether to answer what this client may do with each topic. (bool,
             versions 8+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 3
@@ -118,7 +118,7 @@ class MetadataRequest(Plain):
         """Exact size of the encoded message in bytes, referenced bytes included.
 
         Raises:
-            EncodeError: the version does not exist, or a field that may not be null is.
+            EncodeError: the version does not exist, or a field is null that must not be.
         """
         try:
             size_of = _SIZE[version]
@@ -130,21 +130,21 @@ class MetadataRequest(Plain):
             raise error.of("MetadataRequest", version) from None
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        """The number of those bytes that ``encode_into`` passes to ``gather``."""
         return 0
 
     def encode_into(
         self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
     ) -> int:
-        """Write the message into a buffer that is big enough; return the position behind it.
+        """Write the message into a buffer that is large enough; return the position after it.
 
         Args:
-            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
-                when ``gather`` is given.
-            gather: receives (position, bytes) for each field that is referenced and not copied.
+            buffer: has ``size(version)`` bytes from ``position`` on, minus ``zero_copy_size(version)`` if
+                ``gather`` is given.
+            gather: receives (position, bytes) of each field that is passed by reference.
 
         Raises:
-            EncodeError: this version cannot express the message; what was written then is not valid.
+            EncodeError: this version cannot represent the message; the buffer is then not valid.
         """
         try:
             encode = _ENCODE[version]
@@ -165,10 +165,10 @@ class MetadataRequest(Plain):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> tuple[MetadataRequest, int]:
-        """Read one message; return it and the position behind it. What follows is the caller's.
+        """Read one message; return it and the position after it. Further bytes are ignored.
 
         Raises:
-            DecodeError: the version does not exist, or the bytes are no such message.
+            DecodeError: the version does not exist, or the bytes are not a valid message.
         """
         try:
             decode = _DECODE[version]
@@ -1061,7 +1061,7 @@ def _size_metadata_request_v11(item: MetadataRequest) -> int:
     return size
 
 
-#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+#: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "metadata_request_topic_v0": (MetadataRequestTopic, list, "name:string"),
     "metadata_request_topic_v9": (MetadataRequestTopic, list, "name:compact_string tags"),

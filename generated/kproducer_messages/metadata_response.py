@@ -87,12 +87,12 @@ class MetadataResponseBroker(Plain):
         node_id: Id of the broker. (int32, versions 0+; a brokerId)
         host: Host name or address to connect to. (string, versions 0+)
         port: Port to connect to. (int32, versions 0+)
-        rack: Rack the broker stands in, or null. (string, versions 1+; nullable in 1+; dropped where a
-            version lacks it)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        rack: Rack the broker stands in, or null. (string, versions 1+; nullable in 1+; dropped if the version
+            does not have it)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("node_id",)
 
     node_id: int = 0
@@ -126,12 +126,12 @@ class MetadataResponsePartition(Plain):
         partition_index: Number of the partition. (int32, versions 0+)
         leader_id: Broker that leads the partition; -1 when none does. (int32, versions 0+; a brokerId)
         leader_epoch: Grows with each election of a leader; -1 when it is not known. (int32, versions 7+;
-            dropped where a version lacks it)
+            dropped if the version does not have it)
         replica_nodes: Brokers that hold a replica. ([]int32, versions 0+; a brokerId)
         isr_nodes: Brokers whose replica has caught up with the leader. ([]int32, versions 0+; a brokerId)
-        offline_replicas: Brokers whose replica is offline. ([]int32, versions 5+; dropped where a version
-            lacks it; a brokerId)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        offline_replicas: Brokers whose replica is offline. ([]int32, versions 5+; dropped if the version does
+            not have it; a brokerId)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     error_code: int = 0
@@ -152,17 +152,17 @@ class MetadataResponseTopic(Plain):
         error_code: 0, or what is wrong with this topic. (int16, versions 0+)
         name: Name of the topic; null for an id that no topic has. (string, versions 0+; nullable in 12+; a
             topicName)
-        topic_id: Id of the topic; zero for a name that no topic has. (uuid, versions 10+; dropped where a
-            version lacks it)
-        is_internal: Whether Kafka keeps its own state in this topic. (bool, versions 1+; dropped where a
-            version lacks it)
+        topic_id: Id of the topic; zero for a name that no topic has. (uuid, versions 10+; dropped if the
+            version does not have it)
+        is_internal: Whether Kafka keeps its own state in this topic. (bool, versions 1+; dropped if the
+            version does not have it)
         partitions: Partitions of the topic, in any order. ([]MetadataResponsePartition, versions 0+)
         topic_authorized_operations: One bit for each operation this client may do with the topic; the default
             says: not asked. (int32, versions 8+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name",)
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topic_id": UUID,
@@ -199,17 +199,18 @@ class MetadataResponse(Plain):
 
     Attributes:
         throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 3+; dropped
-            where a version lacks it)
+            if the version does not have it)
         brokers: Brokers that are alive. ([]MetadataResponseBroker, versions 0+)
-        cluster_id: Id of the cluster. (string, versions 2+; nullable in 2+; dropped where a version lacks it)
+        cluster_id: Id of the cluster. (string, versions 2+; nullable in 2+; dropped if the version does not
+            have it)
         controller_id: Broker that takes administrative requests; -1 when there is none. (int32, versions 1+;
-            dropped where a version lacks it; a brokerId)
+            dropped if the version does not have it; a brokerId)
         topics: One entry for each topic asked for. ([]MetadataResponseTopic, versions 0+)
         cluster_authorized_operations: One bit for each operation this client may do with the cluster; the
             default says: not asked. (int32, versions 8-10)
         error_code: 0, or why the whole request failed (REBOOTSTRAP_REQUIRED, for one). (int16, versions 13+;
-            dropped where a version lacks it)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+            dropped if the version does not have it)
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 3
@@ -241,7 +242,7 @@ class MetadataResponse(Plain):
         """Exact size of the encoded message in bytes, referenced bytes included.
 
         Raises:
-            EncodeError: the version does not exist, or a field that may not be null is.
+            EncodeError: the version does not exist, or a field is null that must not be.
         """
         try:
             size_of = _SIZE[version]
@@ -253,21 +254,21 @@ class MetadataResponse(Plain):
             raise error.of("MetadataResponse", version) from None
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        """The number of those bytes that ``encode_into`` passes to ``gather``."""
         return 0
 
     def encode_into(
         self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
     ) -> int:
-        """Write the message into a buffer that is big enough; return the position behind it.
+        """Write the message into a buffer that is large enough; return the position after it.
 
         Args:
-            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
-                when ``gather`` is given.
-            gather: receives (position, bytes) for each field that is referenced and not copied.
+            buffer: has ``size(version)`` bytes from ``position`` on, minus ``zero_copy_size(version)`` if
+                ``gather`` is given.
+            gather: receives (position, bytes) of each field that is passed by reference.
 
         Raises:
-            EncodeError: this version cannot express the message; what was written then is not valid.
+            EncodeError: this version cannot represent the message; the buffer is then not valid.
         """
         try:
             encode = _ENCODE[version]
@@ -288,10 +289,10 @@ class MetadataResponse(Plain):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> tuple[MetadataResponse, int]:
-        """Read one message; return it and the position behind it. What follows is the caller's.
+        """Read one message; return it and the position after it. Further bytes are ignored.
 
         Raises:
-            DecodeError: the version does not exist, or the bytes are no such message.
+            DecodeError: the version does not exist, or the bytes are not a valid message.
         """
         try:
             decode = _DECODE[version]
@@ -3688,7 +3689,7 @@ def _size_metadata_response_v13(item: MetadataResponse) -> int:
     return size
 
 
-#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+#: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "metadata_response_broker_v0": (
         MetadataResponseBroker,

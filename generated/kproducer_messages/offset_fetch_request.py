@@ -70,7 +70,7 @@ class OffsetFetchRequestTopic(Plain):
     Attributes:
         name: Name of the topic. (string, versions 0-7; a topicName)
         partition_indexes: Numbers of the partitions. ([]int32, versions 0-7)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     name: str = ""
@@ -83,10 +83,10 @@ class OffsetFetchRequestTopics(Plain):
     """Part of OffsetFetchRequest.
 
     Attributes:
-        name: Name of the topic. (string, versions 8-9; dropped where a version lacks it; a topicName)
-        topic_id: Id of the topic. (uuid, versions 10+; dropped where a version lacks it)
+        name: Name of the topic. (string, versions 8-9; dropped if the version does not have it; a topicName)
+        topic_id: Id of the topic. (uuid, versions 10+; dropped if the version does not have it)
         partition_indexes: Numbers of the partitions. ([]int32, versions 8+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
@@ -106,12 +106,12 @@ class OffsetFetchRequestGroup(Plain):
     Attributes:
         group_id: The consumer group. (string, versions 8+; a groupId)
         member_id: Who asks, in groups of the newer protocol; null for anybody. (string, versions 9+; nullable
-            in 9+; dropped where a version lacks it)
-        member_epoch: That member's epoch; -1 for anybody. (int32, versions 9+; dropped where a version lacks
-            it)
+            in 9+; dropped if the version does not have it)
+        member_epoch: That member's epoch; -1 for anybody. (int32, versions 9+; dropped if the version does
+            not have it)
         topics: Which topics to answer for; null for all that have offsets. ([]OffsetFetchRequestTopics,
             versions 8+; nullable in 8+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
@@ -136,7 +136,7 @@ class OffsetFetchRequest(Plain):
         groups: What to answer for, by group. ([]OffsetFetchRequestGroup, versions 8+)
         require_stable: Answer UNSTABLE_OFFSET_COMMIT where an open transaction may still change the offset.
             (bool, versions 7+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 9
@@ -159,7 +159,7 @@ class OffsetFetchRequest(Plain):
         """Exact size of the encoded message in bytes, referenced bytes included.
 
         Raises:
-            EncodeError: the version does not exist, or a field that may not be null is.
+            EncodeError: the version does not exist, or a field is null that must not be.
         """
         try:
             size_of = _SIZE[version]
@@ -171,21 +171,21 @@ class OffsetFetchRequest(Plain):
             raise error.of("OffsetFetchRequest", version) from None
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        """The number of those bytes that ``encode_into`` passes to ``gather``."""
         return 0
 
     def encode_into(
         self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
     ) -> int:
-        """Write the message into a buffer that is big enough; return the position behind it.
+        """Write the message into a buffer that is large enough; return the position after it.
 
         Args:
-            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
-                when ``gather`` is given.
-            gather: receives (position, bytes) for each field that is referenced and not copied.
+            buffer: has ``size(version)`` bytes from ``position`` on, minus ``zero_copy_size(version)`` if
+                ``gather`` is given.
+            gather: receives (position, bytes) of each field that is passed by reference.
 
         Raises:
-            EncodeError: this version cannot express the message; what was written then is not valid.
+            EncodeError: this version cannot represent the message; the buffer is then not valid.
         """
         try:
             encode = _ENCODE[version]
@@ -206,10 +206,10 @@ class OffsetFetchRequest(Plain):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> tuple[OffsetFetchRequest, int]:
-        """Read one message; return it and the position behind it. What follows is the caller's.
+        """Read one message; return it and the position after it. Further bytes are ignored.
 
         Raises:
-            DecodeError: the version does not exist, or the bytes are no such message.
+            DecodeError: the version does not exist, or the bytes are not a valid message.
         """
         try:
             decode = _DECODE[version]
@@ -1850,7 +1850,7 @@ def _size_offset_fetch_request_v10(item: OffsetFetchRequest) -> int:
     return size
 
 
-#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+#: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "offset_fetch_request_topic_v1": (
         OffsetFetchRequestTopic,

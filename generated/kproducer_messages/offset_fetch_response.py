@@ -72,10 +72,10 @@ class OffsetFetchResponsePartition(Plain):
         partition_index: Number of the partition. (int32, versions 0-7)
         committed_offset: Where the group reads on; -1 when nothing was committed. (int64, versions 0-7)
         committed_leader_epoch: Leader epoch of the last record read; -1 when it is not known. (int32,
-            versions 5-7; dropped where a version lacks it)
+            versions 5-7; dropped if the version does not have it)
         metadata: The text that was kept with the offset. (string, versions 0-7; nullable in 0-7)
         error_code: 0, or why there is no offset of the partition. (int16, versions 0-7)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     partition_index: int = 0
@@ -93,7 +93,7 @@ class OffsetFetchResponseTopic(Plain):
     Attributes:
         name: Name of the topic. (string, versions 0-7; a topicName)
         partitions: The offsets, by partition. ([]OffsetFetchResponsePartition, versions 0-7)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
@@ -113,10 +113,10 @@ class OffsetFetchResponsePartitions(Plain):
         partition_index: Number of the partition. (int32, versions 8+)
         committed_offset: Where the group reads on; -1 when nothing was committed. (int64, versions 8+)
         committed_leader_epoch: Leader epoch of the last record read; -1 when it is not known. (int32,
-            versions 8+; dropped where a version lacks it)
+            versions 8+; dropped if the version does not have it)
         metadata: The text that was kept with the offset. (string, versions 8+; nullable in 8+)
         error_code: 0, or why there is no offset of the partition. (int16, versions 8+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     partition_index: int = 0
@@ -132,10 +132,10 @@ class OffsetFetchResponseTopics(Plain):
     """Part of OffsetFetchResponse.
 
     Attributes:
-        name: Name of the topic. (string, versions 8-9; dropped where a version lacks it; a topicName)
-        topic_id: Id of the topic. (uuid, versions 10+; dropped where a version lacks it)
+        name: Name of the topic. (string, versions 8-9; dropped if the version does not have it; a topicName)
+        topic_id: Id of the topic. (uuid, versions 10+; dropped if the version does not have it)
         partitions: The offsets, by partition. ([]OffsetFetchResponsePartitions, versions 8+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
@@ -157,7 +157,7 @@ class OffsetFetchResponseGroup(Plain):
         group_id: The consumer group. (string, versions 8+; a groupId)
         topics: The offsets, by topic. ([]OffsetFetchResponseTopics, versions 8+)
         error_code: 0, or why there are no offsets of the group. (int16, versions 8+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
@@ -176,12 +176,12 @@ class OffsetFetchResponse(Plain):
 
     Attributes:
         throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 3+; dropped
-            where a version lacks it)
+            if the version does not have it)
         topics: The offsets, by topic. ([]OffsetFetchResponseTopic, versions 0-7)
-        error_code: 0, or why there are no offsets of the group. (int16, versions 2-7; dropped where a version
-            lacks it)
+        error_code: 0, or why there are no offsets of the group. (int16, versions 2-7; dropped if the version
+            does not have it)
         groups: The offsets, by group. ([]OffsetFetchResponseGroup, versions 8+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 9
@@ -204,7 +204,7 @@ class OffsetFetchResponse(Plain):
         """Exact size of the encoded message in bytes, referenced bytes included.
 
         Raises:
-            EncodeError: the version does not exist, or a field that may not be null is.
+            EncodeError: the version does not exist, or a field is null that must not be.
         """
         try:
             size_of = _SIZE[version]
@@ -216,21 +216,21 @@ class OffsetFetchResponse(Plain):
             raise error.of("OffsetFetchResponse", version) from None
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        """The number of those bytes that ``encode_into`` passes to ``gather``."""
         return 0
 
     def encode_into(
         self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
     ) -> int:
-        """Write the message into a buffer that is big enough; return the position behind it.
+        """Write the message into a buffer that is large enough; return the position after it.
 
         Args:
-            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
-                when ``gather`` is given.
-            gather: receives (position, bytes) for each field that is referenced and not copied.
+            buffer: has ``size(version)`` bytes from ``position`` on, minus ``zero_copy_size(version)`` if
+                ``gather`` is given.
+            gather: receives (position, bytes) of each field that is passed by reference.
 
         Raises:
-            EncodeError: this version cannot express the message; what was written then is not valid.
+            EncodeError: this version cannot represent the message; the buffer is then not valid.
         """
         try:
             encode = _ENCODE[version]
@@ -251,10 +251,10 @@ class OffsetFetchResponse(Plain):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> tuple[OffsetFetchResponse, int]:
-        """Read one message; return it and the position behind it. What follows is the caller's.
+        """Read one message; return it and the position after it. Further bytes are ignored.
 
         Raises:
-            DecodeError: the version does not exist, or the bytes are no such message.
+            DecodeError: the version does not exist, or the bytes are not a valid message.
         """
         try:
             decode = _DECODE[version]
@@ -2003,7 +2003,7 @@ def _size_offset_fetch_response_v10(item: OffsetFetchResponse) -> int:
     return size
 
 
-#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+#: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "offset_fetch_response_partition_v1": (
         OffsetFetchResponsePartition,

@@ -70,7 +70,7 @@ class PartitionProduceData(Plain):
     Attributes:
         index: Number of the partition. (int32, versions 0+)
         records: Exactly one record batch. (records, versions 0+; nullable in 0+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
@@ -87,13 +87,13 @@ class TopicProduceData(Plain):
     """Part of ProduceRequest.
 
     Attributes:
-        name: Name of the topic. (string, versions 0-12; dropped where a version lacks it; a topicName)
-        topic_id: Id of the topic. (uuid, versions 13+; dropped where a version lacks it)
+        name: Name of the topic. (string, versions 0-12; dropped if the version does not have it; a topicName)
+        topic_id: Id of the topic. (uuid, versions 13+; dropped if the version does not have it)
         partition_data: The records, by partition. ([]PartitionProduceData, versions 0+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name", "topic_id")
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topic_id": UUID,
@@ -133,7 +133,7 @@ class ProduceRequest(Plain):
         timeout_ms: How long the broker may wait for those acknowledgements, in milliseconds. (int32, versions
             0+)
         topic_data: The records, by topic. ([]TopicProduceData, versions 0+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 0
@@ -157,7 +157,7 @@ class ProduceRequest(Plain):
         """Exact size of the encoded message in bytes, referenced bytes included.
 
         Raises:
-            EncodeError: the version does not exist, or a field that may not be null is.
+            EncodeError: the version does not exist, or a field is null that must not be.
         """
         try:
             size_of = _SIZE[version]
@@ -169,22 +169,22 @@ class ProduceRequest(Plain):
             raise error.of("ProduceRequest", version) from None
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        """The number of those bytes that ``encode_into`` passes to ``gather``."""
         measure = _ZERO_COPY_SIZE.get(version)
         return measure(self) if measure is not None else 0
 
     def encode_into(
         self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
     ) -> int:
-        """Write the message into a buffer that is big enough; return the position behind it.
+        """Write the message into a buffer that is large enough; return the position after it.
 
         Args:
-            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
-                when ``gather`` is given.
-            gather: receives (position, bytes) for each field that is referenced and not copied.
+            buffer: has ``size(version)`` bytes from ``position`` on, minus ``zero_copy_size(version)`` if
+                ``gather`` is given.
+            gather: receives (position, bytes) of each field that is passed by reference.
 
         Raises:
-            EncodeError: this version cannot express the message; what was written then is not valid.
+            EncodeError: this version cannot represent the message; the buffer is then not valid.
         """
         try:
             encode = _ENCODE[version]
@@ -205,12 +205,12 @@ class ProduceRequest(Plain):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> tuple[ProduceRequest, int]:
-        """Read one message; return it and the position behind it. What follows is the caller's.
+        """Read one message; return it and the position after it. Further bytes are ignored.
 
-        Byte fields that are not copied come as views of ``buffer``.
+        Byte fields that are not copied are views of ``buffer``.
 
         Raises:
-            DecodeError: the version does not exist, or the bytes are no such message.
+            DecodeError: the version does not exist, or the bytes are not a valid message.
         """
         try:
             decode = _DECODE[version]
@@ -1124,7 +1124,7 @@ def _zero_copy_size_produce_request_v13(item: ProduceRequest) -> int:
     return size
 
 
-#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+#: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "partition_produce_data_v3": (PartitionProduceData, list, "index:int32 records:nullable_view"),
     "partition_produce_data_v9": (

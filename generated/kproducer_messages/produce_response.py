@@ -78,7 +78,7 @@ class BatchIndexAndErrorMessage(Plain):
     Attributes:
         batch_index: Position of the record in its batch, from 0. (int32, versions 8+)
         batch_index_error_message: What is wrong with that record. (string, versions 8+; nullable in 8+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     batch_index: int = 0
@@ -93,7 +93,7 @@ class LeaderIdAndEpoch(Plain):
     Attributes:
         leader_id: The new leader; -1 when it is not known. (int32, versions 10+; a brokerId)
         leader_epoch: Epoch of the new leader; -1 when it is not known. (int32, versions 10+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     leader_id: int = -1
@@ -110,17 +110,17 @@ class PartitionProduceResponse(Plain):
         error_code: 0, or why the batch was refused. (int16, versions 0+)
         base_offset: Offset of the batch's first record. (int64, versions 0+)
         log_append_time_ms: The broker's time of writing for topics that use it, in milliseconds; -1 where
-            records keep the time the producer gave them. (int64, versions 2+; dropped where a version lacks
-            it)
-        log_start_offset: First offset that the log still holds. (int64, versions 5+; dropped where a version
-            lacks it)
+            records keep the time the producer gave them. (int64, versions 2+; dropped if the version does not
+            have it)
+        log_start_offset: First offset that the log still holds. (int64, versions 5+; dropped if the version
+            does not have it)
         record_errors: The records for whose sake the whole batch was refused. ([]BatchIndexAndErrorMessage,
-            versions 8+; dropped where a version lacks it)
-        error_message: What the named records have in common. (string, versions 8+; nullable in 8+; dropped
-            where a version lacks it)
+            versions 8+; dropped if the version does not have it)
+        error_message: What the named records have in common. (string, versions 8+; nullable in 8+; dropped if
+            the version does not have it)
         current_leader: Who leads the partition now, when it is not the broker that answers.
             (LeaderIdAndEpoch, versions 10+; tag 0 in 10+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
@@ -144,13 +144,13 @@ class TopicProduceResponse(Plain):
     """Part of ProduceResponse.
 
     Attributes:
-        name: Name of the topic. (string, versions 0-12; dropped where a version lacks it; a topicName)
-        topic_id: Id of the topic. (uuid, versions 13+; dropped where a version lacks it)
+        name: Name of the topic. (string, versions 0-12; dropped if the version does not have it; a topicName)
+        topic_id: Id of the topic. (uuid, versions 13+; dropped if the version does not have it)
         partition_responses: Results, by partition. ([]PartitionProduceResponse, versions 0+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name", "topic_id")
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topic_id": UUID,
@@ -187,10 +187,10 @@ class NodeEndpoint(Plain):
         host: Host name or address to connect to. (string, versions 10+)
         port: Port to connect to. (int32, versions 10+)
         rack: Rack the broker stands in, or null. (string, versions 10+; nullable in 10+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    #: Fields by which upstream indexes collections of this struct.
+    #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("node_id",)
 
     node_id: int = 0
@@ -222,10 +222,10 @@ class ProduceResponse(Plain):
     Attributes:
         responses: Results, by topic. ([]TopicProduceResponse, versions 0+)
         throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 1+; dropped
-            where a version lacks it)
+            if the version does not have it)
         node_endpoints: How to reach each broker named as a current leader. ([]NodeEndpoint, versions 10+; tag
             0 in 10+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 0
@@ -252,7 +252,7 @@ class ProduceResponse(Plain):
         """Exact size of the encoded message in bytes, referenced bytes included.
 
         Raises:
-            EncodeError: the version does not exist, or a field that may not be null is.
+            EncodeError: the version does not exist, or a field is null that must not be.
         """
         try:
             size_of = _SIZE[version]
@@ -264,21 +264,21 @@ class ProduceResponse(Plain):
             raise error.of("ProduceResponse", version) from None
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        """The number of those bytes that ``encode_into`` passes to ``gather``."""
         return 0
 
     def encode_into(
         self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
     ) -> int:
-        """Write the message into a buffer that is big enough; return the position behind it.
+        """Write the message into a buffer that is large enough; return the position after it.
 
         Args:
-            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
-                when ``gather`` is given.
-            gather: receives (position, bytes) for each field that is referenced and not copied.
+            buffer: has ``size(version)`` bytes from ``position`` on, minus ``zero_copy_size(version)`` if
+                ``gather`` is given.
+            gather: receives (position, bytes) of each field that is passed by reference.
 
         Raises:
-            EncodeError: this version cannot express the message; what was written then is not valid.
+            EncodeError: this version cannot represent the message; the buffer is then not valid.
         """
         try:
             encode = _ENCODE[version]
@@ -299,10 +299,10 @@ class ProduceResponse(Plain):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> tuple[ProduceResponse, int]:
-        """Read one message; return it and the position behind it. What follows is the caller's.
+        """Read one message; return it and the position after it. Further bytes are ignored.
 
         Raises:
-            DecodeError: the version does not exist, or the bytes are no such message.
+            DecodeError: the version does not exist, or the bytes are not a valid message.
         """
         try:
             decode = _DECODE[version]
@@ -2444,7 +2444,7 @@ def _size_produce_response_v13(item: ProduceResponse) -> int:
     return size
 
 
-#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+#: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "batch_index_and_error_message_v8": (
         BatchIndexAndErrorMessage,

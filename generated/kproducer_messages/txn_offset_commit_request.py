@@ -69,10 +69,10 @@ class TxnOffsetCommitRequestPartition(Plain):
         partition_index: Number of the partition. (int32, versions 0+)
         committed_offset: Where the group shall read on. (int64, versions 0+)
         committed_leader_epoch: Leader epoch of the last record read; -1 when it is not known. (int32,
-            versions 2+; dropped where a version lacks it)
+            versions 2+; dropped if the version does not have it)
         committed_metadata: Any text the group wants to keep with the offset. (string, versions 0+; nullable
             in 0+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     partition_index: int = 0
@@ -87,10 +87,10 @@ class TxnOffsetCommitRequestTopic(Plain):
     """Part of TxnOffsetCommitRequest.
 
     Attributes:
-        name: Name of the topic. (string, versions 0-5; dropped where a version lacks it; a topicName)
-        topic_id: Id of the topic. (uuid, versions 6+; dropped where a version lacks it)
+        name: Name of the topic. (string, versions 0-5; dropped if the version does not have it; a topicName)
+        topic_id: Id of the topic. (uuid, versions 6+; dropped if the version does not have it)
         partitions: The offsets, by partition. ([]TxnOffsetCommitRequestPartition, versions 0+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
@@ -118,7 +118,7 @@ class TxnOffsetCommitRequest(Plain):
         member_id: Who read the records; empty skips the check. (string, versions 3+)
         group_instance_id: The member's static name, or null. (string, versions 3+; nullable in 3+)
         topics: The offsets, by topic. ([]TxnOffsetCommitRequestTopic, versions 0+)
-        unknown_tagged_fields: tagged fields of a newer version, by tag; written back as they are.
+        unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 28
@@ -144,7 +144,7 @@ class TxnOffsetCommitRequest(Plain):
         """Exact size of the encoded message in bytes, referenced bytes included.
 
         Raises:
-            EncodeError: the version does not exist, or a field that may not be null is.
+            EncodeError: the version does not exist, or a field is null that must not be.
         """
         try:
             size_of = _SIZE[version]
@@ -156,21 +156,21 @@ class TxnOffsetCommitRequest(Plain):
             raise error.of("TxnOffsetCommitRequest", version) from None
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of those bytes ``encode_into`` leaves to ``gather``."""
+        """The number of those bytes that ``encode_into`` passes to ``gather``."""
         return 0
 
     def encode_into(
         self, buffer: bytearray, position: int, version: int, gather: Gather | None = None
     ) -> int:
-        """Write the message into a buffer that is big enough; return the position behind it.
+        """Write the message into a buffer that is large enough; return the position after it.
 
         Args:
-            buffer: has room for ``size(version)`` bytes from ``position`` on, less ``zero_copy_size(version)``
-                when ``gather`` is given.
-            gather: receives (position, bytes) for each field that is referenced and not copied.
+            buffer: has ``size(version)`` bytes from ``position`` on, minus ``zero_copy_size(version)`` if
+                ``gather`` is given.
+            gather: receives (position, bytes) of each field that is passed by reference.
 
         Raises:
-            EncodeError: this version cannot express the message; what was written then is not valid.
+            EncodeError: this version cannot represent the message; the buffer is then not valid.
         """
         try:
             encode = _ENCODE[version]
@@ -191,10 +191,10 @@ class TxnOffsetCommitRequest(Plain):
     def decode(
         cls, buffer: Buffer, version: int, position: int = 0
     ) -> tuple[TxnOffsetCommitRequest, int]:
-        """Read one message; return it and the position behind it. What follows is the caller's.
+        """Read one message; return it and the position after it. Further bytes are ignored.
 
         Raises:
-            DecodeError: the version does not exist, or the bytes are no such message.
+            DecodeError: the version does not exist, or the bytes are not a valid message.
         """
         try:
             decode = _DECODE[version]
@@ -1599,7 +1599,7 @@ def _size_txn_offset_commit_request_v6(item: TxnOffsetCommitRequest) -> int:
     return size
 
 
-#: What each decoder reads, in wire order; compiled decoders go by this (see _decoders.py).
+#: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "txn_offset_commit_request_partition_v0": (
         TxnOffsetCommitRequestPartition,

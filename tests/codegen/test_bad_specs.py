@@ -59,14 +59,14 @@ CATALOGUE = {
     "missing colon": ('{"a" 1}', "1: column 6: expected a colon after \"a\", found '1'"),
     "open string": ('{"a": "b\n}', "1: column 7: this string is not closed on its line"),
     "bad escape": ('{"a": "\\x"}', "1: column 7: this string is not valid JSON: Invalid \\escape"),
-    "open comment": ("/* hello", "1: column 1: this comment is never closed with */"),
+    "open comment": ("/* hello", "1: column 1: this comment is not closed with */"),
     "key twice": (
         '{"a": 1,\n "a": 2}',
         '2: column 2: "a" occurs twice in this object with different values (first on line 1)',
     ),
     "text behind the spec": (
         spec() + "{}",
-        "14: column 2: the spec goes on after its closing brace; one file holds one message",
+        "14: column 2: the file continues after the closing brace; a file contains one message",
     ),
     "not an object": ("[]", "1: expected a message in braces, found an array"),
     # keys
@@ -88,7 +88,7 @@ CATALOGUE = {
         spec(type="header"),
         '2: DemoRequest: only requests and responses have an "apiKey"; this is a header message',
     ),
-    "apiKey out of range": (spec(apiKey=-1), "2: DemoRequest: API keys lie between 0 and 32767, not at -1"),
+    "apiKey out of range": (spec(apiKey=-1), "2: DemoRequest: an API key is between 0 and 32767, not -1"),
     "apiKey no number": (
         spec(apiKey="0x3"),
         "2: DemoRequest: \"apiKey\" must be a whole number, not '0x3'",
@@ -103,9 +103,9 @@ CATALOGUE = {
     ),
     "bad name": (
         spec(name="Demo-Request"),
-        "4: the name 'Demo-Request' must begin with a letter and hold letters and digits only",
+        "4: the name 'Demo-Request' must begin with a letter and contain only letters and digits",
     ),
-    "name without its kind": (spec(name="Demo"), "4: Demo: the name of a request ends in Request"),
+    "name without its kind": (spec(name="Demo"), "4: Demo: the name of a request must end with Request"),
     "unknown listener": (
         spec(listeners=["brokr"]),
         "14: DemoRequest: unknown listener 'brokr'; did you mean 'broker'?",
@@ -117,7 +117,8 @@ CATALOGUE = {
     # versions
     "bad range": (
         spec([field(versions="3..5")]),
-        "11: DemoRequest.Field: \"versions\": '3..5' is no version range; write '3+', '0-12', '7' or 'none'",
+        "11: DemoRequest.Field: \"versions\": '3..5' is not a version range; "
+        "write '3+', '0-12', '7' or 'none'",
     ),
     "range backwards": (
         spec([field(versions="5-3")]),
@@ -125,7 +126,7 @@ CATALOGUE = {
     ),
     "open validVersions": (
         spec(validVersions="0+"),
-        "5: DemoRequest: 0+ has no end; name the newest version, as in '0-3'",
+        "5: DemoRequest: 0+ has no end; give the newest version, as in '0-3'",
     ),
     "field beyond the valid versions": (
         spec([field(versions="6+")]),
@@ -172,22 +173,22 @@ CATALOGUE = {
     ),
     "struct defined twice": (
         spec([STRUCT, field("More", "[]Part", fields=[field("Inner")])]),
-        "20: DemoRequest.More: the struct Part is defined twice (first on line 8); give one another name",
+        "20: DemoRequest.More: the struct Part is defined twice (first on line 8); rename one",
     ),
     "struct with the message's name": (
         spec([field("Parts", "DemoRequest", fields=[field("Inner")])]),
-        "8: DemoRequest.Parts: the struct DemoRequest has the name of the message; give it another",
+        "8: DemoRequest.Parts: the struct DemoRequest has the name of the message; rename it",
     ),
     "fields of a number": (
         spec([field(fields=[field()])]),
-        "12: DemoRequest.Field: a field of type int32 has no fields of its own; make it a struct",
+        "12: DemoRequest.Field: a field of type int32 cannot have fields; make it a struct",
     ),
     "struct that contains itself": (
         spec(
             [field("Top", "Node")],
             commonStructs=[{"name": "Node", "versions": "0+", "fields": [field("Next", "[]Node")]}],
         ),
-        "21: Node.Next: the struct contains itself (Node -> Node), so it would have no end",
+        "21: Node.Next: the struct contains itself (Node -> Node), so it would be infinite",
     ),
     "structs that contain each other": (
         spec(
@@ -197,11 +198,11 @@ CATALOGUE = {
                 {"name": "Right", "versions": "0+", "fields": [field("Other", "Left")]},
             ],
         ),
-        "32: Right.Other: the struct contains itself (Left -> Right -> Left), so it would have no end",
+        "32: Right.Other: the struct contains itself (Left -> Right -> Left), so it would be infinite",
     ),
     "array of nothing": (
         spec([field("Parts", "[]Part", fields=[field("Inner", versions="1+")])]),
-        "13: DemoRequest.Parts: the struct has no fields in version 0, and an array of nothing has no end",
+        "13: DemoRequest.Parts: the struct has no fields in version 0, so an array of it has no limit",
     ),
     "field twice": (
         spec([field(), field()]),
@@ -218,7 +219,7 @@ CATALOGUE = {
     ),
     "nullable elsewhere": (
         spec([field(kind="string", versions="3+", nullableVersions="0-2")]),
-        '12: DemoRequest.Field: "nullableVersions" 0-2 and "versions" 3+ never meet',
+        '12: DemoRequest.Field: "nullableVersions" 0-2 and "versions" 3+ do not overlap',
     ),
     "null default, not nullable": (
         spec(
@@ -244,11 +245,11 @@ CATALOGUE = {
     ),
     "default no number": (
         spec([field(default="many")]),
-        "12: DemoRequest.Field: the default 'many' is no whole number (decimal, 0x hex or 0 octal)",
+        "12: DemoRequest.Field: the default 'many' is not a whole number (decimal, 0x hex or 0 octal)",
     ),
     "fractional default": (
         spec([field(default=1.5)]),
-        "12: DemoRequest.Field: the default '1.5' is no whole number (decimal, 0x hex or 0 octal)",
+        "12: DemoRequest.Field: the default '1.5' is not a whole number (decimal, 0x hex or 0 octal)",
     ),
     "array as default": (
         spec([field(kind="[]int32", default=[])]),
@@ -260,23 +261,23 @@ CATALOGUE = {
     ),
     "float default": (
         spec([field(kind="float64", default="pi")]),
-        "12: DemoRequest.Field: the default 'pi' is no number",
+        "12: DemoRequest.Field: the default 'pi' is not a number",
     ),
     "uuid default": (
         spec([field(kind="uuid", default="abc")]),
-        "12: DemoRequest.Field: the default 'abc' is no uuid; write 16 bytes as URL-safe base64",
+        "12: DemoRequest.Field: the default 'abc' is not a uuid; write 16 bytes as URL-safe base64",
     ),
     "array default": (
         spec([field(kind="[]int32", default="1")]),
-        "12: DemoRequest.Field: an array is empty by default, or null: '1' is no default for []int32",
+        "12: DemoRequest.Field: the default of an array is empty or null: '1' is not valid for []int32",
     ),
     "struct default": (
         spec([field("Part", "Part", default="x", fields=[field()])]),
-        "12: DemoRequest.Part: a struct has no default but null: 'x' is none for Part",
+        "12: DemoRequest.Part: the default of a struct is null: 'x' is not valid for Part",
     ),
     "bytes default": (
         spec([field(kind="bytes", default="x")]),
-        "12: DemoRequest.Field: 'x' is no default for bytes: leave it out",
+        "12: DemoRequest.Field: 'x' is not a default for bytes: leave it out",
     ),
     # tags
     "tag without versions": (spec([field(tag=0)]), '12: DemoRequest.Field: a "tag" needs "taggedVersions"'),
@@ -286,7 +287,7 @@ CATALOGUE = {
     ),
     "negative tag": (
         spec([field(tag=-1, taggedVersions="2+")]),
-        "12: DemoRequest.Field: tags begin at 0, not at -1",
+        "12: DemoRequest.Field: the first tag is 0, not -1",
     ),
     "tags with an end": (
         spec([field(tag=0, taggedVersions="2-3")]),
@@ -302,7 +303,7 @@ CATALOGUE = {
     ),
     "tag twice": (
         spec([field("A", tag=0, taggedVersions="2+"), field("B", tag=0, taggedVersions="2+")]),
-        "19: DemoRequest.B: tag 0 belongs to A already (line 8)",
+        "19: DemoRequest.B: tag 0 already belongs to A (line 8)",
     ),
     "tag left out": (
         spec([field(tag=1, taggedVersions="2+")]),
@@ -330,10 +331,10 @@ CATALOGUE = {
         "12: DemoRequest.Field: a topicName is of type string, not int32",
     ),
     # found by trying to break the compiler
-    "nested too deeply": ("[" * 100_000, "1: the spec is nested too deeply to be read"),
+    "nested too deeply": ("[" * 100_000, "1: the spec is nested too deeply"),
     "versions too high": (
         spec([field(versions="99999+")]),
-        "11: DemoRequest.Field: \"versions\": versions end at 32767, and '99999+' goes beyond",
+        "11: DemoRequest.Field: \"versions\": the highest version is 32767, and '99999+' exceeds it",
     ),
     "versions no string": (
         spec([field(versions=["3"])]),
@@ -341,18 +342,19 @@ CATALOGUE = {
     ),
     "versions not whole": (
         spec([field(versions=3.0)]),
-        "11: DemoRequest.Field: \"versions\": '3.0' is no version range; write '3+', '0-12', '7' or 'none'",
+        "11: DemoRequest.Field: \"versions\": '3.0' is not a version range; "
+        "write '3+', '0-12', '7' or 'none'",
     ),
     "fields no array": (spec([field(fields={})]), '12: DemoRequest.Field: "name" is missing'),
     "field no object": (spec(["x"]), "8: DemoRequest: expected a field in braces, found 'x'"),
     "field null": (spec([None]), "8: DemoRequest: expected a field in braces, found null"),
     "array of a struct without fields": (
         spec([field("A", "[]Part", fields=[])]),
-        "1: DemoRequest.A: the struct has no fields in version 0, and an array of nothing has no end",
+        "1: DemoRequest.A: the struct has no fields in version 0, so an array of it has no limit",
     ),
     "structs of one Python name": (
         spec([field("A", "FooBar", fields=[field()]), field("B", "FooBAR", fields=[field()])]),
-        "20: DemoRequest.B: FooBar (line 8) and FooBAR are the same name in Python; give one another",
+        "20: DemoRequest.B: FooBar (line 8) and FooBAR are the same name in Python; rename one",
     ),
     "tag far away": (
         spec([field(tag=2**31, taggedVersions="2+")]),
@@ -360,11 +362,11 @@ CATALOGUE = {
     ),
     "default with underscores": (
         spec([field(default="1_000")]),
-        "12: DemoRequest.Field: the default '1_000' is no whole number (decimal, 0x hex or 0 octal)",
+        "12: DemoRequest.Field: the default '1_000' is not a whole number (decimal, 0x hex or 0 octal)",
     ),
     "default in digits of another script": (
         spec([field(default="\u0663")]),
-        "12: DemoRequest.Field: the default '٣' is no whole number (decimal, 0x hex or 0 octal)",
+        "12: DemoRequest.Field: the default '٣' is not a whole number (decimal, 0x hex or 0 octal)",
     ),
     "infinite default": (
         spec([field(default=1e400)]),

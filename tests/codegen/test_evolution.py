@@ -51,22 +51,22 @@ A, B = field("A"), field("B", "string")
 INNER = field("Parts", "[]Part", fields=[field("X"), field("Y", "string")])
 
 BREAKING = {
-    "field removed": (spec(A, B), spec(A), ["DemoRequest: the field B is gone"]),
+    "field removed": (spec(A, B), spec(A), ["DemoRequest: the field B was removed"]),
     "field removed from some versions": (
         spec(A, B),
         spec(A, field("B", "string", "0-1")),
-        ["DemoRequest: the field B is gone (in versions 2-3)"],
+        ["DemoRequest: the field B was removed (in versions 2-3)"],
     ),
     "field added": (
         spec(A),
         spec(A, field("B", versions="1-2")),
-        ["DemoRequest.B: the field is new in a version that exists already (in versions 1-2)"],
+        ["DemoRequest.B: the field was added to a version that already exists (in versions 1-2)"],
     ),
-    "fields reordered": (spec(A, B), spec(B, A), ["DemoRequest.B: the field stands where A was"]),
+    "fields reordered": (spec(A, B), spec(B, A), ["DemoRequest.B: the field has the former position of A"]),
     "field renamed": (
         spec(A, B),
         spec(A, field("C", "string")),
-        ["DemoRequest.C: the field was called B; that breaks callers, although the bytes are the same"],
+        ["DemoRequest.C: the field was renamed from B: the bytes are the same, but callers break"],
     ),
     "type changed": (
         spec(A),
@@ -81,7 +81,7 @@ BREAKING = {
     "nested field removed": (
         spec(INNER),
         spec(field("Parts", "[]Part", fields=[field("X")])),
-        ["DemoRequest.Parts: the field Y is gone"],
+        ["DemoRequest.Parts: the field Y was removed"],
     ),
     "nested type changed": (
         spec(INNER),
@@ -91,7 +91,7 @@ BREAKING = {
     "struct renamed": (
         spec(INNER),
         spec(field("Parts", "[]Piece", fields=[field("X"), field("Y", "string")])),
-        ["DemoRequest.Parts: the struct Part is called Piece now"],
+        ["DemoRequest.Parts: the struct Part is now called Piece"],
     ),
     "nullability shrunk": (
         spec(field("B", "string", nullableVersions="0+")),
@@ -101,14 +101,14 @@ BREAKING = {
     "nullability widened": (
         spec(B),
         spec(field("B", "string", nullableVersions="3+")),
-        ["DemoRequest.B: the field may be null now, which old readers refuse (in version 3)"],
+        ["DemoRequest.B: the field may now be null, which old readers refuse (in version 3)"],
     ),
     "tag reused": (
         spec(tagged("T", 0)),
         spec(tagged("U", 0)),
         [
             "DemoRequest.U: tag 0 was T's and cannot be used again",
-            "DemoRequest.U: the field was called T; that breaks callers, although the bytes are the same"
+            "DemoRequest.U: the field was renamed from T: the bytes are the same, but callers break"
             " (in versions 2-3)",
         ],
     ),
@@ -116,9 +116,9 @@ BREAKING = {
         spec(A, tagged("T", 0)),
         spec(A),
         [
-            "DemoRequest: the tagged field T is gone, so tag 0 could be used again; keep it and end its"
+            "DemoRequest: the tagged field T was removed, so tag 0 could be used again; keep it and end its"
             " versions",
-            "DemoRequest: the field T is gone (in versions 2-3)",
+            "DemoRequest: the field T was removed (in versions 2-3)",
         ],
     ),
     "tag changed": (
@@ -134,41 +134,41 @@ BREAKING = {
     "plain field tagged": (
         spec(field("T")),
         spec(field("T", tag=0, taggedVersions="3+")),
-        ["DemoRequest.T: the field was plain and is tagged now (in version 3)"],
+        ["DemoRequest.T: the field was plain and is now tagged (in version 3)"],
     ),
     "default of a tagged field": (
         spec(tagged("T", 0)),
         spec(tagged("T", 0, default=5)),
         [
-            "DemoRequest.T: the default has changed from 0 to 5, and a tagged field that is not there means "
+            "DemoRequest.T: the default has changed from 0 to 5, and an absent tagged field means "
             "its default (in versions 2-3)"
         ],
     ),
     "made flexible": (
         spec(A),
         spec(A, flexibleVersions="1+"),
-        ["DemoRequest: version 1 was not flexible; that cannot change"],
+        ["DemoRequest: version 1 was not flexible; this cannot change"],
     ),
     "length of one field": (
         spec(B),
         spec(field("B", "string", flexibleVersions="none")),
-        ["DemoRequest.B: the length is written in another form (in versions 2-3)"],
+        ["DemoRequest.B: the length has another encoding (in versions 2-3)"],
     ),
     "versions gone": (
         spec(A),
         spec(A, validVersions="2-3", deprecatedVersions="none"),
-        ["DemoRequest: version 1 is gone without having been deprecated"],
+        ["DemoRequest: version 1 was removed without deprecation"],
     ),
     "newest versions gone": (
         spec(A),
         spec(A, validVersions="0-1", flexibleVersions="none"),
-        ["DemoRequest: versions 2-3 are gone without having been deprecated"],
+        ["DemoRequest: versions 2-3 were removed without deprecation"],
     ),
     "API key": (spec(A), spec(A, apiKey=98), ["DemoRequest: the API key has changed from 99 to 98"]),
     "listener": (
         spec(A),
         spec(A, listeners=["controller"]),
-        ["DemoRequest: the listener broker is gone"],
+        ["DemoRequest: the listener broker was removed"],
     ),
     "map key": (
         spec(field("Parts", "[]Part", fields=[field("X", mapKey=True)])),
@@ -247,7 +247,7 @@ def test_a_message_that_is_gone_is_reported_and_a_new_one_is_not():
     old, new = read(spec(A)), read({**spec(A), "name": "OtherRequest"})
     (change,) = incompatible_changes([old], [new])
     assert str(change) == (
-        "Demo.json:1: DemoRequest: the message is gone; deprecate its versions first, then make "
+        "Demo.json:1: DemoRequest: the message was removed; deprecate its versions first, then make "
         "validVersions 'none'"
     )
 
@@ -258,8 +258,8 @@ def test_a_message_that_changes_its_kind_is_reported():
     del new["apiKey"], new["listeners"]
     assert sorted(changes(old, new)) == [
         "DemoRequest: the API key has changed from 99 to None",
-        "DemoRequest: the listener broker is gone",
-        "DemoRequest: the request has become a data",
+        "DemoRequest: the listener broker was removed",
+        "DemoRequest: the request is now a data",
     ]
 
 

@@ -77,15 +77,15 @@ def test_a_value_longer_than_its_tag_says_is_refused():
     "tags", [b"\x02\x07\x00\x05\x00", b"\x02\x05\x00\x05\x00", b"\x02\x03\x01\x01\x03\x01\x01"]
 )
 def test_tags_that_do_not_rise_are_refused_when_read(tags):
-    with pytest.raises(DecodeError, match="tags must rise"):
+    with pytest.raises(DecodeError, match="tags must increase"):
         ApiVersionsResponse.decode(EMPTY_V3 + tags, 3)
     if tags[1] > 3:
-        with pytest.raises(DecodeError, match="tags must rise"):
+        with pytest.raises(DecodeError, match="tags must increase"):
             ResponseHeader.decode(bytes(4) + tags, 1)
 
 
 def test_tags_that_do_not_rise_are_refused_when_written():
-    with pytest.raises(EncodeError, match="tag 7; tags must rise"):
+    with pytest.raises(EncodeError, match="tag 7; tags must increase"):
         ApiVersionsResponse(unknown_tagged_fields={7: b"", 5: b""}).encode(3)
 
 
