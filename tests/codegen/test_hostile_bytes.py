@@ -32,7 +32,8 @@ _SETTINGS = settings(
 _CASES = CORPUS + LANGUAGE + OURS
 
 
-@pytest.mark.parametrize("case", _CASES, ids=str)
+# Every version of upstream's messages gets such bytes in test_native_decoders, from both decoders.
+@pytest.mark.parametrize("case", LANGUAGE + OURS, ids=str)
 def test_any_bytes_give_a_message_or_a_decode_error(case):
     @settings(_SETTINGS, max_examples=8)
     @given(

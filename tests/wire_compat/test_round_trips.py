@@ -51,6 +51,17 @@ def test_every_record_shape_reads_back_as_it_was_sent(each_kafka, codec, acks):
     check_round_trip(each_kafka.bootstrap_servers, topic, records, acks=acks, compression_type=codec)
 
 
+def test_every_version_takes_numbered_batches(each_kafka):
+    servers, topic = each_kafka.bootstrap_servers, _new_topic(each_kafka, "numbered")
+    with KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, batch_size=200) as producer:
+        futures = [producer.send(topic, b"%d" % number, partition=number % 2) for number in range(2000)]
+        assert [future.result(60).offset for future in futures] == [number // 2 for number in range(2000)]
+    stored = read_topic(servers, topic)
+    for partition in range(2):
+        values = [int(each.value) for each in stored if each.partition == partition]
+        assert values == list(range(partition, 2000, 2))
+
+
 def test_kafkas_dump_tool_finds_no_invalid_batch(each_kafka):
     topics = {codec: _new_topic(each_kafka, f"dump-{codec}") for codec in CODECS}
     records = sample_records(PARTITION_COUNT, seed=2)
