@@ -34,25 +34,25 @@ class BatchDrain:
         ready: which of them may be drained, and in which order.
         transactions: numbers the batches; ``None``: they go unnumbered.
         clock: tells when a batch took its last record, which is after ``now_ms``.
-        open_lane_locked: lets every thread append to a queue's open batch again.
+        open_slot_locked: lets compiled code append to a queue's open batch again.
         deallocate: gives back the memory of a batch that could not be finished.
     """
 
-    __slots__ = ("_clock", "_deallocate", "_open_lane_locked", "_queues", "_ready", "_transactions")
+    __slots__ = ("_clock", "_deallocate", "_open_slot_locked", "_queues", "_ready", "_transactions")
 
     def __init__(
         self,
         queues: PartitionQueues,
         ready: ReadyQueues,
         transactions: TransactionManager | None,
-        open_lane_locked: Callable[[PartitionQueue], None],
+        open_slot_locked: Callable[[PartitionQueue], None],
         clock: Clock,
         deallocate: Callable[[ProducerBatch], None],
     ) -> None:
         self._queues = queues
         self._ready = ready
         self._transactions = transactions
-        self._open_lane_locked = open_lane_locked
+        self._open_slot_locked = open_slot_locked
         self._clock = clock
         self._deallocate = deallocate
 
@@ -82,11 +82,11 @@ class BatchDrain:
                     queue.node = None
                     continue
                 if size:
-                    # With the lane closed the size stays what it is.
-                    queue.appender = None
+                    # While the slot is empty the size does not change.
+                    queue.slot.appender = None
                     if size + batch.estimated_size_bytes > max_request_size:
                         # Nothing smaller jumps ahead: this queue is the node's first next time.
-                        self._open_lane_locked(queue)
+                        self._open_slot_locked(queue)
                         break
                 batch.maybe_update_leader_epoch(queue.leader_epoch)
                 queues.pop_first_locked(queue, self._clock.monotonic_ms())

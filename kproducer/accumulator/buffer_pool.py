@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
 from kproducer.records.record_batch_builder import buffer_sizes
 from kproducer.runtime.clock import Clock
@@ -49,6 +50,7 @@ class BufferPool:
     Attributes:
         first_bytes: size of the smallest that are kept, ``FIRST_BUFFER_BYTES`` or ``largest_bytes``.
         large_bytes: the other sizes that are kept, largest first.
+        lock: guards the pool. No lock is taken under it.
     """
 
     __slots__ = (
@@ -56,11 +58,11 @@ class BufferPool:
         "_closed",
         "_free",
         "_free_bytes",
-        "_lock",
         "_unpooled_bytes",
         "_waiters",
         "first_bytes",
         "large_bytes",
+        "lock",
         "on_wait",
         "total_bytes",
     )
@@ -69,8 +71,8 @@ class BufferPool:
         # Fixed after construction.
         self.total_bytes = total_bytes
         self._clock = clock
-        self._lock = threading.Lock()
-        # Guarded by _lock.
+        self.lock = OwnedLock()
+        # Guarded by lock.
         #: Buffers to be had again, by size; the sizes are fixed, largest first.
         sizes = buffer_sizes(largest_bytes)
         self._free: dict[int, list[bytearray]] = {size: [] for size in reversed(sizes)}
@@ -88,13 +90,8 @@ class BufferPool:
     @property
     def available_bytes(self) -> int:
         """Bytes that are neither handed out nor gathered for a waiter."""
-        with self._lock:
+        with self.lock:
             return self._available_locked()
-
-    @property
-    def is_locked(self) -> bool:
-        """Whether a thread is in here, this one perhaps. A hint."""
-        return self._lock.locked()
 
     @property
     def queued(self) -> int:
@@ -117,7 +114,7 @@ class BufferPool:
             )
         grant = _Grant(size_bytes)
         try:
-            with self._lock:
+            with self.lock:
                 if self._closed:
                     raise ProducerClosedError("The producer is closed")
                 if self._waiters or not self._take_locked(grant, size_bytes):
@@ -135,7 +132,7 @@ class BufferPool:
         """Like ``allocate``, if that takes no time: a buffer is at hand and nobody waits; else ``None``."""
         grant = _Grant(size_bytes)
         try:
-            with self._lock:
+            with self.lock:
                 if self._free.get(size_bytes) and not self._waiters and not self._closed:
                     self._take_free_locked(grant)
             return grant.buffer
@@ -150,7 +147,7 @@ class BufferPool:
         """
         grant = _Grant(size_bytes)
         try:
-            with self._lock:
+            with self.lock:
                 if self._waiters or self._closed or not self._take_locked(grant, 2 * size_bytes):
                     return None
             return _buffer_of(grant)
@@ -165,7 +162,7 @@ class BufferPool:
             IllegalStateError: more would come back than was taken.
         """
         size_bytes = len(buffer)
-        with self._lock:
+        with self.lock:
             available = self._unpooled_bytes + self._free_bytes
             if available + size_bytes > self.total_bytes:
                 raise IllegalStateError(
@@ -178,7 +175,7 @@ class BufferPool:
 
     def close(self) -> None:
         """Make every waiting and later ``allocate`` raise; buffers may still come back. Idempotent."""
-        with self._lock:
+        with self.lock:
             self._closed = True
             for waiter in self._waiters:
                 if waiter.wakeup is not None:
@@ -189,7 +186,7 @@ class BufferPool:
         started_ms = self._clock.monotonic_ms()
         self.on_wait()
         wakeup.wait(max(max_block_ms, 0) / 1000)
-        with self._lock:
+        with self.lock:
             closed = self._closed
             granted = grant.is_complete and not closed
             if not granted:
@@ -268,7 +265,7 @@ class BufferPool:
             self._unpooled_bytes += size_bytes
 
     def _give_back(self, grant: _Grant) -> None:
-        with self._lock:
+        with self.lock:
             self._withdraw_locked(grant)
 
     def _withdraw_locked(self, grant: _Grant) -> None:

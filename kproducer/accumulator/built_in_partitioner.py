@@ -15,22 +15,28 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Callable
+from typing import Final
 
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import IllegalStateError
-from kproducer.kernel import StickyChoice, StickyPartition
+from kproducer.kernel import StickyPartition, TopicSlots
 
 #: Draws before the weights of all partitions are added up instead. Only very uneven queues get there.
 MAX_DRAWS = 32
 
+#: What a record takes in a batch beside its key and value, roughly; for the count of produced bytes.
+RECORD_OVERHEAD_BYTES: Final = 9
+
 _NO_NODES: frozenset[int] = frozenset()
 
 
-class BuiltInPartitioner(StickyChoice):
+class BuiltInPartitioner:
     """Sticky and adaptive choice for one topic. Methods may be called from any thread.
 
     Args:
         topic: topic name.
+        slots: the topic's; the present choice is written to ``slots.sticky``, always a new object, so that
+            comparing references shows a change.
         batch_size: bytes of a full batch, which always ends a stay.
         shortest_stay_bytes: below this not even a batch that was sent ends it.
         queue_size: number of batches that wait for a partition.
@@ -39,7 +45,6 @@ class BuiltInPartitioner(StickyChoice):
         random: source of randomness.
 
     Attributes:
-        current: the present choice; replaced as a whole, so that comparing references tells of a change.
         queue_size_range: smallest and largest queue among the topic's available partitions, or ``None`` when
             no queue holds more than another. Written by the I/O thread.
         unavailable_nodes: brokers that have taken nothing for too long. Written by the I/O thread.
@@ -52,6 +57,7 @@ class BuiltInPartitioner(StickyChoice):
         "_queue_size",
         "_random",
         "_shortest_stay_bytes",
+        "_slots",
         "_topic",
         "queue_size_range",
         "unavailable_nodes",
@@ -60,6 +66,7 @@ class BuiltInPartitioner(StickyChoice):
     def __init__(
         self,
         topic: str,
+        slots: TopicSlots,
         batch_size: int,
         queue_size: Callable[[int], int],
         *,
@@ -68,8 +75,8 @@ class BuiltInPartitioner(StickyChoice):
         compression_ratio: Callable[[], float] | None = None,
         random: random_module.Random | None = None,
     ) -> None:
-        super().__init__()
         self._topic = topic
+        self._slots = slots
         self._batch_size = max(batch_size, 1)
         self._shortest_stay_bytes = (
             self._batch_size if shortest_stay_bytes is None else min(shortest_stay_bytes, self._batch_size)
@@ -83,21 +90,21 @@ class BuiltInPartitioner(StickyChoice):
 
     def peek(self, snapshot: MetadataSnapshot) -> StickyPartition:
         """The present choice, made now if there is none. Two threads may race; both get the winner's."""
-        sticky = self.current
+        sticky = self._slots.sticky
         if sticky is None:
             # Losing the race is harmless: the choice that lost was never handed out under a queue's lock,
-            # and appends compare ``current`` again once they hold it.
-            sticky = self.current = self._choose(snapshot)
+            # and appends compare ``slots.sticky`` again once they hold it.
+            sticky = self._slots.sticky = self._choose(snapshot)
         return sticky
 
     def switch(self, snapshot: MetadataSnapshot) -> None:
-        """Choose anew. The lock of the present choice's queue is held."""
-        self.current = self._choose(snapshot)
+        """Choose another partition. The lock of the present choice's queue is held."""
+        self._slots.sticky = self._choose(snapshot)
 
     def maybe_switch(
         self, sticky: StickyPartition, is_last_batch_full: bool, snapshot: MetadataSnapshot
     ) -> bool:
-        """Choose anew if enough was produced. The lock of the queue of ``sticky`` is held.
+        """Choose another partition if enough was produced. The lock of the queue of ``sticky`` is held.
 
         A switch in the middle of a batch would leave a fraction of one behind to be sent alone. So it waits
         for the end of a batch, up to twice a full one: a mix of keyed and other records might never come to
@@ -109,10 +116,13 @@ class BuiltInPartitioner(StickyChoice):
             snapshot: of the metadata.
 
         Returns:
-            Whether ``sticky`` is no longer the choice.
+            Whether ``sticky`` is no longer the choice. It stays if the topic is not in the snapshot, which
+            may be older than the topic's return: then there is nothing to choose from.
         """
-        if self.current is not sticky:
+        if self._slots.sticky is not sticky:
             return True
+        if not snapshot.partition_count(self._topic):
+            return False
         produced = sticky.produced_bytes
         if produced >= sticky.force_switch_at_bytes or (
             is_last_batch_full and produced >= self._in_records(self._shortest_stay_bytes)
@@ -130,7 +140,9 @@ class BuiltInPartitioner(StickyChoice):
         return partition < len(partitions) and partitions[partition].leader_id in snapshot.nodes
 
     def _choose(self, snapshot: MetadataSnapshot) -> StickyPartition:
-        return StickyPartition(self.next_partition(snapshot), self._in_records(self._batch_size))
+        return StickyPartition(
+            self.next_partition(snapshot), self._in_records(self._batch_size), RECORD_OVERHEAD_BYTES
+        )
 
     def _in_records(self, batch_bytes: int) -> int:
         """How many bytes of records so many bytes of a batch are, by the present estimate."""
@@ -180,3 +192,8 @@ class BuiltInPartitioner(StickyChoice):
         if largest is None:
             return self._random.choice(candidates)
         return self._random.choices(candidates, [self._weight(p, largest) for p in candidates])[0]
+
+
+def produced_bytes(key: bytes | None, value: bytes | None) -> int:
+    """What a record adds to ``StickyPartition.produced_bytes``."""
+    return RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)

@@ -1,4 +1,4 @@
-"""NewBatches: makes the batch that a record needs, with memory and with nobody else in its lane.
+"""NewBatches: makes the batch that a record needs, with memory and with the partition's slot empty.
 
 What an append that finds no open batch, or no room in it, comes to. It may block, for memory only, and then
 holds no lock. Any thread. Knows nothing of sending. Source: Kafka's ``RecordAccumulator.append`` from where
@@ -7,10 +7,10 @@ it allocates; KIP-794 (partitioning).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kproducer.accumulator.buffer_pool import BufferPool
+from kproducer.accumulator.built_in_partitioner import produced_bytes
 from kproducer.accumulator.compression_share import CompressionShare
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.accumulator.partition_queues import PartitionQueue, PartitionQueues, TopicQueues
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from kproducer.accumulator.incomplete_batches import IncompleteBatches
     from kproducer.client.metadata_snapshot import MetadataSnapshot
     from kproducer.records.compression_ratio_estimator import TopicCompressionRatio
-
-#: What a record takes in a batch beside key and value, about. For the sticky partitioner's count only.
-_RECORD_OVERHEAD_BYTES: Final = 9
 
 #: Timestamp, key, value, headers and callback, as ``ProducerBatch.try_append`` takes them.
 Record: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None]"
@@ -55,8 +52,6 @@ class NewBatches:
         pool: memory.
         clock: for the time after a wait for memory.
         compression: codec of all batches.
-        refuse_in_the_middle_of_itself: called where a lock is held by somebody, to raise if that is code
-            further up on the stack of our caller.
 
     Attributes:
         is_closed: no record is taken any more; set once, by any thread.
@@ -72,7 +67,6 @@ class NewBatches:
         pool: BufferPool,
         clock: Clock,
         compression: Compression,
-        refuse_in_the_middle_of_itself: Callable[[], None],
     ) -> None:
         # Fixed after construction.
         self._queues = queues
@@ -83,7 +77,6 @@ class NewBatches:
         self._compression = compression
         is_compressed = compression.type is not CompressionType.NONE
         self._share = CompressionShare() if is_compressed else None
-        self._refuse_in_the_middle_of_itself = refuse_in_the_middle_of_itself
         self._batch_size = max(config.batch_size, 1)
         self._linger_ms = config.linger_ms
         # Any thread.
@@ -120,8 +113,6 @@ class NewBatches:
                     queue = self._queues.queue(topic, topic_queues, sticky.partition)
                 else:
                     queue = self._queues.queue(topic, topic_queues, partition)
-                if queue.lock.locked() or self._pool.is_locked:
-                    self._refuse_in_the_middle_of_itself()
                 with queue.lock:
                     if self.is_closed:
                         raise ProducerClosedError("The producer is closed")
@@ -162,16 +153,13 @@ class NewBatches:
                     if future is None and unused.buffer is not None and now_ms is not None:
                         future = self._append_first_locked(queue, topic_queues, record, unused, now_ms)
                         # Only now: an append_first that fails takes its batch back, with all that is in it.
-                        self.open_lane_locked(queue)
+                        self.open_slot_locked(queue)
                         is_new = True
                         # One record may be more than a batch.
                         filled = filled or (queue.open_batch is not None and queue.open_batch.is_full)
                     if future is not None:
                         if sticky is not None:
-                            size = (len(key) if key else 0) + (len(value) if value else 0)
-                            sticky.produced_bytes += size + _RECORD_OVERHEAD_BYTES
-                            last = queue.open_batch
-                            partitioner.maybe_switch(sticky, last is None or last.is_full, snapshot)
+                            sticky.produced_bytes += produced_bytes(key, value)
                         return future, filled or (is_new and self._is_due_before_next_look(now_ms))
                 unused.buffer = self._pool.allocate(size, max_block_ms)
                 now_ms = self._time_of_append(now_ms)
@@ -185,7 +173,7 @@ class NewBatches:
 
         Records that come faster than one thread compresses are compressed by those who send them as well.
         """
-        queue.close_lane_locked(self._clock.monotonic_ms())
+        queue.close_slot_locked(self._clock.monotonic_ms())
         try:
             if self._share is None or self._share.leave(batch):
                 batch.close_for_appends()
@@ -216,22 +204,22 @@ class NewBatches:
     def _append_to_open_locked(
         self, queue: PartitionQueue, batch: ProducerBatch, record: Record
     ) -> FutureRecordMetadata | None:
-        """Append with nobody else in the lane: at its limit a batch may compress a chunk and start over."""
-        queue.appender = None
+        """Append with the slot empty: at its limit a batch may compress a chunk and start over."""
+        queue.slot.appender = None
         try:
             return batch.try_append(*record)
         finally:
-            self.open_lane_locked(queue)
+            self.open_slot_locked(queue)
 
-    def open_lane_locked(self, queue: PartitionQueue) -> None:
-        """Let every thread append to the open batch, if there is one."""
+    def open_slot_locked(self, queue: PartitionQueue) -> None:
+        """Let compiled code append to the open batch, if there is one."""
         batch = queue.open_batch
         if batch is None or not batch.is_open:
             return
-        queue.appender = batch.appender
-        # In this order, and close() in the other one: no lane stays open behind it.
+        queue.slot.appender = batch.appender
+        # In this order, and close() in the other one: no slot stays open after it.
         if self.is_closed:
-            queue.appender = None
+            queue.slot.appender = None
 
     def _sticky_moved_locked(
         self,
@@ -241,12 +229,8 @@ class NewBatches:
         snapshot: MetadataSnapshot,
     ) -> bool:
         """Whether another partition is the choice by now, be it because this is the moment to switch."""
-        if partitioner.current is not sticky:
-            return True
         last = queue.open_batch
-        if last is None or last.is_full:
-            return partitioner.maybe_switch(sticky, True, snapshot)
-        return False
+        return partitioner.maybe_switch(sticky, last is None or last.is_full, snapshot)
 
     def _append_first_locked(
         self,

@@ -9,34 +9,36 @@ early: here it counts from the last one, and a batch is not open for long.
 from __future__ import annotations
 
 import random as random_module
-import threading
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.built_in_partitioner import BuiltInPartitioner
+from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.client.metadata_snapshot import NO_LEADER_EPOCH
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.kernel import Lane, StickyPartition, TopicLanes
+from kproducer.kernel import AppendSlot, TopicSlots
 from kproducer.records.compression import Compression, CompressionType
 from kproducer.records.compression_ratio_estimator import CompressionRatioEstimator, TopicCompressionRatio
 from kproducer.runtime.clock import NEVER_MS
-from kproducer.types import TopicPartition
+from kproducer.types import Headers, TopicPartition
 
 if TYPE_CHECKING:
-    from kproducer.client.metadata_snapshot import MetadataSnapshot
+    from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 
 #: After so much the sticky partitioner moves on with the next batch that ends, however small that was: at low
 #: rates one partition would have all records for minutes if only full batches counted.
 STICKY_BYTES: Final = 16384
 
 
-class PartitionQueue(Lane):
+class PartitionQueue:
     """Batches waiting for one partition, oldest first. Guarded by ``lock`` unless noted.
 
     Attributes:
-        lock: guards the fields below and, in the pure kernel, appends to ``open_batch``.
-        appender: the open batch's, for everybody; see ``open_lane_locked``.
+        lock: guards the fields below and appends to ``open_batch``, except compiled ones.
+        slot: where compiled code finds the open batch; see ``open_slot_locked``.
         topic_partition: fixed.
         batches: waiting batches in sending order.
         open_batch: the last of ``batches`` while it takes records, else ``None``.
@@ -61,13 +63,16 @@ class PartitionQueue(Lane):
         "next_order",
         "node",
         "open_batch",
+        "slot",
         "timer_ms",
         "topic_partition",
     )
 
-    def __init__(self, topic_partition: TopicPartition) -> None:
-        super().__init__()
-        self.lock = threading.Lock()
+    def __init__(
+        self, topic_partition: TopicPartition, holds_another_lock: Callable[[], bool] | None = None
+    ) -> None:
+        self.lock = OwnedLock(holds_another_lock)
+        self.slot = AppendSlot(self.lock)
         self.topic_partition = topic_partition
         self.batches: deque[ProducerBatch] = deque()
         self.open_batch: ProducerBatch | None = None
@@ -78,6 +83,25 @@ class PartitionQueue(Lane):
         self.is_due = False
         self.timer_ms = NEVER_MS
         self.leader_epoch = NO_LEADER_EPOCH
+
+    def try_append(
+        self,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        on_delivery: DeliveryCallback | None,
+    ) -> FutureRecordMetadata | None:
+        """Encode one record into the open batch. Takes the lock.
+
+        Returns:
+            The record's future; ``None``: there is no open batch, or no room in it.
+        """
+        with self.lock:
+            appender = self.slot.appender
+            if appender is None:
+                return None
+            return appender.append(timestamp_ms, key, value, headers, on_delivery)
 
     def is_full(self, batch: ProducerBatch) -> bool:
         """Whether a batch of ours takes no more records. Takes the lock."""
@@ -101,20 +125,20 @@ class PartitionQueue(Lane):
         if batch is self.open_batch:
             if self.fills_batches and batch.is_mostly_empty:
                 self.fills_batches = False
-            self.close_lane_locked(now_ms)
+            self.close_slot_locked(now_ms)
         return batch
 
-    def close_lane(self, now_ms: int) -> None:
+    def close_slot(self, now_ms: int) -> None:
         """Let the open batch, if there is one, take no more records. Takes the lock."""
         with self.lock:
             if self.open_batch is not None:
                 # Not close_for_appends(), which may compress.
                 self.open_batch.is_open = False
-            self.close_lane_locked(now_ms)
+            self.close_slot_locked(now_ms)
 
-    def close_lane_locked(self, now_ms: int) -> None:
+    def close_slot_locked(self, now_ms: int) -> None:
         """Have no open batch. From here on no thread appends to the one that was: it may be touched."""
-        self.appender = None
+        self.slot.appender = None
         batch, self.open_batch = self.open_batch, None
         if batch is not None:
             batch.took_last_record(now_ms)
@@ -137,20 +161,17 @@ class NodeQueues:
         self.due: deque[PartitionQueue] = deque()
 
 
-class TopicQueues(TopicLanes):
+class TopicQueues:
     """The queues of one topic and its sticky choice.
 
     Attributes:
-        lanes: the queues by partition number, ``None`` where there is none yet; only ever grows.
+        queues: by partition number, ``None`` where there is none yet; only ever grows.
+        slots: the queues' slots and the sticky choice, for compiled code.
         ratio: the topic's compression estimate.
         partitioner: for records that leave the partition to us.
     """
 
-    __slots__ = ("ratio",)
-
-    if TYPE_CHECKING:
-        lanes: list[PartitionQueue | None]
-        partitioner: BuiltInPartitioner
+    __slots__ = ("partitioner", "queues", "ratio", "slots")
 
     def __init__(
         self,
@@ -159,11 +180,12 @@ class TopicQueues(TopicLanes):
         ratio: TopicCompressionRatio | None,
         random: random_module.Random | None,
     ) -> None:
-        super().__init__()
-        self.lanes = []
+        self.queues: list[PartitionQueue | None] = []
+        self.slots = TopicSlots()
         self.ratio = ratio
         self.partitioner = BuiltInPartitioner(
             topic,
+            self.slots,
             config.batch_size,
             self.queue_size,
             shortest_stay_bytes=STICKY_BYTES,
@@ -179,24 +201,18 @@ class TopicQueues(TopicLanes):
 
     def queue(self, partition: int) -> PartitionQueue | None:
         """The partition's queue, if there is one."""
-        lanes = self.lanes
-        return lanes[partition] if partition < len(lanes) else None
+        queues = self.queues
+        return queues[partition] if partition < len(queues) else None
 
-    def end_stay(self, sticky: StickyPartition, lane: PartitionQueue, snapshot: MetadataSnapshot) -> None:
-        """Enough was sent to the present choice: choose anew, if this is the moment.
-
-        If somebody holds the queue's lock, the next append asks again: ``send`` must not wait here, as the
-        holder may be the very code that a signal handler's ``send`` has interrupted. Likewise if the topic
-        has gone from the metadata, in which it stays for as long as it is in use: there is nothing to choose.
-        """
-        if not snapshot.partition_count(lane.topic_partition.topic):
-            return
-        if lane.lock.acquire(blocking=False):
-            try:
-                batch = lane.open_batch
-                self.partitioner.maybe_switch(sticky, batch is None or batch.is_full, snapshot)
-            finally:
-                lane.lock.release()
+    def add_queue(self, queue: PartitionQueue) -> None:
+        """Add a partition's first queue. The lock of ``PartitionQueues`` is held."""
+        partition = queue.topic_partition.partition
+        missing = partition + 1 - len(self.queues)
+        # The queue before its slot: code that finds the slot may look for the queue.
+        self.queues.extend([None] * missing)
+        self.queues[partition] = queue
+        self.slots.slots.extend([None] * missing)
+        self.slots.slots[partition] = queue.slot
 
 
 class PartitionQueues:
@@ -204,6 +220,7 @@ class PartitionQueues:
 
     Attributes:
         topics: by name; only ever grows. Read without lock.
+        slots: the slots of the same topics.
         active: the queues with batches in them, in the order in which to drain. An entry is added and removed
             under its queue's lock; the dict is changed by single operations and looked at as a copy.
         changed: queues whose first batch is another one, or need not wait any more: any thread adds to the
@@ -217,16 +234,22 @@ class PartitionQueues:
         "_delivery_timeout_ms",
         "_lock",
         "_longest_open_ms",
+        "_pool",
         "_random",
         "_ratios",
         "active",
         "changed",
         "next_expiry_ms",
+        "slots",
         "topics",
     )
 
     def __init__(
-        self, config: ProducerConfig, compression: Compression, random: random_module.Random | None
+        self,
+        config: ProducerConfig,
+        compression: Compression,
+        random: random_module.Random | None,
+        pool: BufferPool,
     ) -> None:
         # Fixed after construction.
         self._config = config
@@ -238,9 +261,11 @@ class PartitionQueues:
         # One for all topics: its state takes 2.5 KB, and topics are never forgotten.
         self._random = random if random is not None else random_module.Random()
         self._ratios = CompressionRatioEstimator()
-        self._lock = threading.Lock()
+        self._pool = pool
+        self._lock = OwnedLock()
         # Guarded by _lock for writing.
         self.topics: dict[str, TopicQueues] = {}
+        self.slots: dict[str, TopicSlots] = {}
         self.next_expiry_ms = NEVER_MS
         # Guarded as said above.
         self.active: dict[PartitionQueue, None] = {}
@@ -256,6 +281,7 @@ class PartitionQueues:
                     ratio = self._ratios.topic_ratio(topic, self._compression_type)
                 found = TopicQueues(topic, self._config, ratio, self._random)
                 self.topics[topic] = found
+                self.slots[topic] = found.slots
             return found
 
     def queue(self, topic: str, topic_queues: TopicQueues, partition: int) -> PartitionQueue:
@@ -265,10 +291,8 @@ class PartitionQueues:
             with self._lock:
                 found = topic_queues.queue(partition)
                 if found is None:
-                    found = PartitionQueue(TopicPartition(topic, partition))
-                    lanes = topic_queues.lanes
-                    lanes.extend([None] * (partition + 1 - len(lanes)))
-                    lanes[partition] = found
+                    found = PartitionQueue(TopicPartition(topic, partition), self.holds_lock)
+                    topic_queues.add_queue(found)
         return found
 
     def queue_of(self, topic_partition: TopicPartition) -> PartitionQueue:
@@ -282,8 +306,18 @@ class PartitionQueues:
     def all_queues(self) -> list[PartitionQueue]:
         """Every queue there is, empty ones too."""
         with self._lock:
-            lanes = [lane for topic in self.topics.values() for lane in topic.lanes]
-            return [queue for queue in lanes if queue is not None]
+            queues = [queue for topic in self.topics.values() for queue in topic.queues]
+            return [queue for queue in queues if queue is not None]
+
+    def holds_lock(self) -> bool:
+        """Whether the calling thread holds a queue's lock, ours or the pool's: it was interrupted there."""
+        if self._lock.is_mine or self._pool.lock.is_mine:
+            return True
+        return any(
+            queue is not None and queue.lock.is_mine
+            for topic in list(self.topics.values())
+            for queue in list(topic.queues)
+        )
 
     def append_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Add a new batch, open for records. The queue's lock is held."""
@@ -300,7 +334,7 @@ class PartitionQueues:
     def take_back_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Undo ``append_locked``, or as much of it as happened. The queue's lock is still held."""
         if queue.open_batch is batch:
-            queue.close_lane_locked(batch.created_ms)
+            queue.close_slot_locked(batch.created_ms)
         self._take_out_locked(queue, batch)
 
     def put_back(self, batch: ProducerBatch) -> None:
@@ -325,7 +359,7 @@ class PartitionQueues:
         queue = self.queue_of(batch.topic_partition)
         with queue.lock:
             if batch is queue.open_batch:
-                queue.close_lane_locked(batch.created_ms)
+                queue.close_slot_locked(batch.created_ms)
             batch.is_open = False
             self._take_out_locked(queue, batch)
 
@@ -370,7 +404,7 @@ class PartitionQueues:
                         self._note_expiry(close_at_ms)
                     else:
                         open_batch.is_open = False
-                        queue.close_lane_locked(now_ms)
+                        queue.close_slot_locked(now_ms)
                 while queue.batches and queue.batches[0] is not queue.open_batch:
                     batch = queue.batches[0]
                     if not batch.has_reached_delivery_timeout(self._delivery_timeout_ms, now_ms):

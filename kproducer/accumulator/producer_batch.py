@@ -40,8 +40,8 @@ class FinalState(enum.Enum):
 class ProducerBatch:
     """Records on their way to one partition.
 
-    Appends happen under the partition queue's lock, or as ``kernel.Lane`` says; everything else on the I/O
-    thread. Completion may be attempted from any thread: exactly one attempt succeeds.
+    Appends happen under the partition queue's lock, or in compiled code (see ``kernel.AppendSlot``);
+    everything else on the I/O thread. Any thread may try to complete it: exactly one attempt succeeds.
 
     Args:
         topic_partition: where it goes.
@@ -148,7 +148,7 @@ class ProducerBatch:
     ) -> FutureRecordMetadata | None:
         """Encode one record into the batch; ``None``: no room, or closed for appends.
 
-        Its appender is in no lane meanwhile: no other thread appends.
+        Its appender is in no slot meanwhile: no other thread appends.
 
         Raises:
             SerializationError: an argument has the wrong type or range; nothing has changed.
@@ -161,7 +161,7 @@ class ProducerBatch:
             return future
         if not builder.append_at_limit(timestamp_ms, key, value, headers):
             return None
-        return appender.promise_last(
+        return appender.future_for_last_record(
             timestamp_ms, -1 if key is None else len(key), -1 if value is None else len(value), on_delivery
         )
 

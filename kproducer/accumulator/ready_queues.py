@@ -225,7 +225,7 @@ class ReadyQueues:
             else:
                 # The topic has fewer partitions now. Its records wait in case this one comes back; new ones
                 # must not join them.
-                queue.close_lane(now_ms)
+                queue.close_slot(now_ms)
         if leader is None or leader.leader_id not in snapshot.nodes:
             self._leaderless.setdefault(topic, {})[queue] = None
             return

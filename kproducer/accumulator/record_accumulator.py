@@ -15,23 +15,24 @@ a buffer may block, no lock is held.
 from __future__ import annotations
 
 import random as random_module
-import sys
 from collections.abc import Callable, Container, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kproducer.accumulator.batch_drain import BatchDrain
 from kproducer.accumulator.buffer_pool import BufferPool
+from kproducer.accumulator.built_in_partitioner import produced_bytes
 from kproducer.accumulator.compression_settings import compression_of
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.accumulator.incomplete_batches import IncompleteBatches
 from kproducer.accumulator.new_batches import NewBatches
 from kproducer.accumulator.partition_load import PartitionLoad
-from kproducer.accumulator.partition_queues import PartitionQueue, PartitionQueues, TopicQueues
+from kproducer.accumulator.partition_queues import PartitionQueues, TopicQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import IllegalStateError, KafkaError, Outcome
+from kproducer.errors import KafkaError
+from kproducer.kernel import TopicSlots
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
@@ -77,7 +78,7 @@ class RecordAccumulator:
         self._compression = compression if compression is not None else compression_of(config)
         self._retry_backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
         self._incomplete = IncompleteBatches()
-        self._queues = PartitionQueues(config, self._compression, random)
+        self._queues = PartitionQueues(config, self._compression, random, buffer_pool)
         #: The same dicts that _queues has, one look-up nearer.
         self._topics = self._queues.topics
         self._active = self._queues.active
@@ -90,7 +91,6 @@ class RecordAccumulator:
             buffer_pool,
             clock,
             self._compression,
-            self._refuse_in_the_middle_of_itself,
         )
         # I/O thread only.
         self._load = PartitionLoad(
@@ -106,7 +106,7 @@ class RecordAccumulator:
             self._queues,
             self._ready,
             transactions,
-            self._new_batches.open_lane_locked,
+            self._new_batches.open_slot_locked,
             clock,
             self.deallocate,
         )
@@ -142,18 +142,24 @@ class RecordAccumulator:
         Raises:
             ProducerClosedError: closed before or meanwhile.
             BufferExhaustedError: no memory in time.
-            SerializationError: an argument has the wrong type or range.
         """
         topic_queues = self._topics.get(topic)
         if topic_queues is None:
             topic_queues = self._queues.add_topic(topic)
+        queue = sticky = None
         if partition >= 0:
             queue = topic_queues.queue(partition)
-            future = None if queue is None else queue.append(timestamp_ms, key, value, headers, on_delivery)
         else:
-            future = topic_queues.append_sticky(timestamp_ms, key, value, headers, on_delivery, snapshot)
-        if future is not None:
-            return future, False
+            sticky = topic_queues.slots.sticky
+            if sticky is not None and sticky.produced_bytes < sticky.switch_at_bytes:
+                queue = topic_queues.queue(sticky.partition)
+        if queue is not None:
+            future = queue.try_append(timestamp_ms, key, value, headers, on_delivery)
+            if future is not None:
+                if sticky is not None:
+                    # Without the lock: an addition may be lost, and the switch comes a record later.
+                    sticky.produced_bytes += produced_bytes(key, value)
+                return future, False
         return self._new_batches.append(
             topic,
             topic_queues,
@@ -163,30 +169,6 @@ class RecordAccumulator:
             now_ms,
             snapshot,
         )
-
-    def _refuse_in_the_middle_of_itself(self) -> None:
-        """Refuse to wait for a lock that code further up on this very stack holds.
-
-        The garbage collector may run a finalizer in the middle of an append, on the I/O thread too, and that
-        may log, with a handler that sends. Nobody would ever send again if it waited here. The stack is
-        looked at because that costs nothing where no lock is held.
-
-        Raises:
-            IllegalStateError: it is so.
-        """
-        frame = sys._getframe(1).f_back
-        while frame is not None:
-            code = frame.f_code
-            if code is BufferPool._wait.__code__:
-                return  # with no lock held
-            if code in _HOLDING_LOCKS:
-                owner = frame.f_locals.get("self")
-                if self.has_part(owner):
-                    raise IllegalStateError(
-                        "send() in the middle of a send on the same thread, as in a finalizer or a signal"
-                        " handler, would wait for itself"
-                    ).with_outcome(Outcome.NOT_SENT)
-            frame = frame.f_back
 
     def wake_when_memory_is_short(self, wakeup: Callable[[], object]) -> None:
         """Call ``wakeup`` whenever a thread begins to wait for memory. Before the first append."""
@@ -410,7 +392,7 @@ class RecordAccumulator:
 
         ``error`` is shared; each batch gets the outcome that fits it.
         """
-        # An append that was past its look at is_closed, or into its lane, under its lock when close() came is
+        # An append that was past its look at is_closed, or at its slot, under its lock when close() came is
         # over once that lock was ours; every later one sees is_closed. So no batch is made after this loop.
         for queue in self._queues.all_queues():
             with queue.lock:
@@ -451,20 +433,22 @@ class RecordAccumulator:
 
     @property
     def topics(self) -> dict[str, TopicQueues]:
-        """The ways in, by topic; only ever grows. For appending to their lanes, see ``kernel.SendPath``."""
+        """The queues by topic; only ever grows."""
         return self._topics
 
-    def lanes_of(self, topic: str) -> TopicQueues:
-        """The ways into one topic's batches, made now if there are none."""
-        return self._topics.get(topic) or self._queues.add_topic(topic)
+    @property
+    def topic_slots(self) -> dict[str, TopicSlots]:
+        """Where compiled code appends, by topic; only ever grows."""
+        return self._queues.slots
 
-    def has_part(self, part: object) -> bool:
-        """Whether ``part`` is this accumulator, or one of its rooms, topics or queues."""
-        mine = (self, self._queues, self._pool, self._new_batches, self._drain)
-        return any(part is one for one in mine) or any(
-            part is topic or any(part is queue for queue in topic.lanes)
-            for topic in list(self._topics.values())
-        )
+    def slots_of(self, topic: str) -> TopicSlots:
+        """Where compiled code appends to one topic; made now if there is nothing yet."""
+        return (self._topics.get(topic) or self._queues.add_topic(topic)).slots
+
+    @property
+    def holds_lock(self) -> bool:
+        """Whether the calling thread holds one of our locks: then a call that waits for batches deadlocks."""
+        return self._queues.holds_lock()
 
     @property
     def is_closed(self) -> bool:
@@ -484,21 +468,8 @@ class RecordAccumulator:
         """Refuse further records; threads that wait for memory are released. What was accepted stays."""
         self._new_batches.is_closed = True
         for queue in self._queues.all_queues():
-            queue.appender = None
+            queue.slot.appender = None
         self._pool.close()
-
-
-#: The code that holds the lock of a queue or of the pool while other Python code may run.
-_HOLDING_LOCKS: Final = {
-    NewBatches.append.__code__,
-    BatchDrain.drain_node.__code__,
-    PartitionQueue.is_full.__code__,
-    TopicQueues.end_stay.__code__,
-    PartitionQueues.put_back.__code__,
-    PartitionQueues.remove.__code__,
-    PartitionQueues.take_expired.__code__,
-    BufferPool.deallocate.__code__,
-}
 
 
 def _with_outcome(error: KafkaError, batch: ProducerBatch) -> KafkaError:

@@ -145,7 +145,7 @@ class BulkCalls(RecordCalls):
             check_send=self._check_send,
             note_refusal=self._note_refusal,
             source=engine,
-            lanes_of=engine.accumulator.lanes_of,
+            lanes_of=engine.accumulator.slots_of,
             max_block_ms=self._max_block_ms,
             size_limit=self._size_limit,
             size_setting=(

@@ -53,7 +53,7 @@ class ArrowProducer:
         check_send: raises where records are not taken, as between two transactions.
         note_refusal: told of what forbids to commit the transaction, if there is one.
         source: the metadata of the running engine.
-        lanes_of: the ``TopicLanes`` of a topic.
+        lanes_of: the ``TopicSlots`` of a topic.
         max_block_ms: how long to wait for a topic.
         size_limit, size_setting: bytes that a record may take, and the setting that says so.
         uses_lanes: ``False``: a partitioner of the application wants to see each record.

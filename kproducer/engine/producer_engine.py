@@ -7,19 +7,16 @@ Made anew after a fork, which is why the facade holds it at arm's length: nothin
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 from typing import TYPE_CHECKING
 
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.compression_settings import largest_batch_buffer_bytes
-from kproducer.accumulator.partition_queues import TopicQueues
 from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import IllegalStateError, KafkaError, Outcome, ProducerClosedError
-from kproducer.kernel import Lane, TopicLanes
 from kproducer.runtime import process_lifecycle
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
@@ -245,28 +242,16 @@ class ProducerEngine:
         return "; ".join(dict.fromkeys(causes))
 
 
-#: The code that holds a partition's lock while it appends. The compiled kernel has no frames, and no locks.
-_LOCKING = {
-    RecordAccumulator.append.__code__,
-    TopicQueues.end_stay.__code__,
-    Lane.append.__code__,
-    TopicLanes.append_sticky.__code__,
-}
-
-
 def refuse_in_the_middle_of_send(call: str, accumulator: RecordAccumulator) -> None:
-    """Whoever interrupts ``send`` on its own thread, as signal handlers do, holds the locks it held.
+    """Refuse a call that waits for batches while this thread holds the lock of a partition.
 
-    The stack is looked at because it costs ``send`` nothing. A ``send`` that waits for memory holds none.
+    That is so in signal handlers and finalizers that have interrupted ``send``.
+
+    Raises:
+        IllegalStateError: it would deadlock.
     """
-    caller = sys._getframe(1).f_back
-    while caller is not None:
-        code = caller.f_code
-        if code is BufferPool.allocate.__code__:
-            return
-        if code in _LOCKING and accumulator.has_part(caller.f_locals.get("self")):
-            raise IllegalStateError(
-                f"{call}() in the middle of send() on the same thread, as in a signal handler, would wait "
-                "for itself; let the handler raise SystemExit or set a flag, and close where the sending ends"
-            )
-        caller = caller.f_back
+    if accumulator.holds_lock:
+        raise IllegalStateError(
+            f"{call}() was called in the middle of send() on the same thread, as in a signal handler: it"
+            " would deadlock. Let the handler raise SystemExit or set a flag; close where the sending ends"
+        )

@@ -104,7 +104,7 @@ class ProducerLifecycle(SendPath):
         if engine.transactions is not None and engine.transactions.is_transactional:
             engine.transactions.set_gate(_Gate(self, engine))
         else:
-            self._open_send(engine.metadata, engine.accumulator.topics)
+            self._open_send(engine.metadata, engine.accumulator.topic_slots)
         self._finalizer = weakref.finalize(self, _stop_collected, engine)
         # The end of the process has a better way: see process_lifecycle.
         self._finalizer.atexit = False
@@ -137,7 +137,7 @@ class ProducerLifecycle(SendPath):
         """A transaction has begun: the usual record may take the usual way."""
         with self._lifecycle_lock:
             if self._engine is engine and not self._closed:
-                self._open_send(engine.metadata, engine.accumulator.topics)
+                self._open_send(engine.metadata, engine.accumulator.topic_slots)
 
     # -- process_lifecycle.ManagedProducer -------------------------------------------------------------
 

@@ -78,7 +78,7 @@ def test_new_records_go_to_partitions_that_exist(
     kafka = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS).kafka
     while True:  # until an open batch waits where there will be no partition
         send_all(kafka, 1)
-        sticky = kafka._engine.accumulator._topics["t"].partitioner.current  # type: ignore[union-attr]
+        sticky = kafka._engine.accumulator.topic_slots["t"].sticky  # type: ignore[union-attr]
         assert sticky is not None
         if sticky.partition > 0:
             break

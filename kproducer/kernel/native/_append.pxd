@@ -1,10 +1,10 @@
-# The way of one record into its partition's open batch, for the other compiled rooms.
+# Appends one record to the open batch of its partition; for the other compiled modules.
 #
-# The rule of this room: no lock is taken, because nothing else can run between the look at `Lane.appender` and
-# the end of the write. So everything that may run Python code comes before the look: conversions, and every
+# The rule: a compiled append takes no lock, because nothing else can run between the look at `AppendSlot.appender`
+# and the end of the write. So everything that may run Python code comes before the look: conversions, and every
 # allocation (the collector may run in one, and with it anybody's __del__): new_future().
-# Whoever writes WITHOUT the interpreter lock, moves a writer's limit or rewinds it, holds `queue.lock`, has
-# taken the appender out of its lane before, and puts it back (RecordAccumulator does, see _open_lane) at the end.
+# Code that writes WITHOUT the interpreter lock, moves a writer's limit or rewinds it must hold `AppendSlot.lock`,
+# take the appender out of the slot first, and put it back at the end (see PartitionQueue).
 from kproducer.kernel.native._batch cimport BatchWriter, is_nearly_full
 from kproducer.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture
 
@@ -27,50 +27,51 @@ cdef class RecordAppender:
     cdef readonly object future_type
     cdef readonly Deliveries deliveries
 
-    # Writes the record and makes `future` the promise of it. `on_delivery`: who wants to know, or None.
+    # Writes the record and binds `future` to it. `on_delivery` may be None.
     # 1: done; 0: no room, nothing has changed.
     cdef int append_record(self, Record* record, RecordFuture future, object on_delivery) except -1
 
 
-cdef class Lane:
+cdef class AppendSlot:
     cdef public RecordAppender appender
+    cdef readonly object lock
 
 
 cdef class StickyPartition:
-    cdef public Py_ssize_t partition
+    cdef readonly Py_ssize_t partition
     cdef public long long produced_bytes
-    cdef public long long switch_at_bytes
-    cdef public long long force_switch_at_bytes
+    cdef readonly long long switch_at_bytes
+    cdef readonly long long force_switch_at_bytes
+    cdef readonly long long record_overhead_bytes
 
 
-# Whether so much was sent to a partition that it is time for another one.
-cdef inline bint stay_ends(StickyPartition sticky, BatchWriter writer) noexcept nogil:
+# Whether it may be time to switch to another partition: the general path has to look at the record first.
+cdef inline bint should_switch_partition(StickyPartition sticky, BatchWriter writer) noexcept nogil:
     return sticky.produced_bytes >= sticky.switch_at_bytes and (
         sticky.produced_bytes >= sticky.force_switch_at_bytes
         or is_nearly_full(writer)
     )
 
 
-cdef class StickyChoice:
-    cdef public StickyPartition current
+# Counts a record that was appended. A null has the size -1.
+cdef inline void count_record(StickyPartition sticky, Py_ssize_t key_size, Py_ssize_t value_size) noexcept nogil:
+    sticky.produced_bytes += sticky.record_overhead_bytes + max(key_size, 0) + max(value_size, 0)
 
 
-cdef class TopicLanes:
-    cdef public list lanes
-    cdef public StickyChoice partitioner
-    # What the partition count was looked up in: the same object means that nothing has changed.
+cdef class TopicSlots:
+    cdef public list slots
+    cdef public StickyPartition sticky
+    # The snapshot that the partition count was read from: the same object means that nothing has changed.
     cdef object _snapshot
     cdef Py_ssize_t _partition_count
 
     # The number of partitions in `snapshot`; 0: the topic is not in it.
     cdef Py_ssize_t partition_count(self, str topic, object snapshot) except -1
-    # The lane of a partition, or None: nothing was sent there yet. The caller need not keep it.
-    cdef Lane lane(self, Py_ssize_t partition)
-    # The appender of the sticky choice's open batch, or None.
-    cdef RecordAppender sticky_appender(self)
-    # Writes to the sticky choice's open batch; 0: there is no choice, no batch or no room.
-    cdef int append_sticky_record(self, Record* record, RecordFuture future, object on_delivery,
-                                  object snapshot) except -1
+    # The slot of a partition, or None: nothing was sent there yet. The caller need not keep a reference.
+    cdef AppendSlot slot(self, Py_ssize_t partition)
+    # Appends to the open batch of the sticky partition. 0: not appended, nothing has changed: there is no sticky
+    # partition, no open batch or no room, or it may be time to switch.
+    cdef int append_sticky_record(self, Record* record, RecordFuture future, object on_delivery) except -1
 
 
 cdef class SendPath:
@@ -89,11 +90,11 @@ cdef class SendPath:
     cdef object _metadata
     cdef dict _topics
     cdef object _last_topic
-    cdef TopicLanes _last_lanes
+    cdef TopicSlots _last_lanes
 
-    cdef TopicLanes lanes_of(self, str topic)
-    cdef object send_serialized(self, TopicLanes lanes, object topic, object snapshot, object value, object key,
+    cdef TopicSlots lanes_of(self, str topic)
+    cdef object send_serialized(self, TopicSlots lanes, object topic, object snapshot, object value, object key,
                                 object headers, object partition, object timestamp_ms, object on_delivery)
-    cdef RecordFuture quick(self, TopicLanes lanes, object snapshot, Py_ssize_t count, object value, object key,
+    cdef RecordFuture quick(self, TopicSlots lanes, object snapshot, Py_ssize_t count, object value, object key,
                             object headers, object partition, object timestamp_ms, object on_delivery,
                             bint text_headers)

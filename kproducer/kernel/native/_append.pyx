@@ -20,8 +20,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_CheckExact
 from kproducer.kernel.native._batch cimport BatchWriter, encoded_headers, murmur2_raw, regular_headers
 from kproducer.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture, new_future
 
-from kproducer.errors import KafkaError, Outcome, SerializationError
-from kproducer.kernel.record_arguments import as_bytes, refuse_length, refuse_timestamp
+from kproducer.errors import KafkaError, Outcome
 
 cdef extern from *:
     """
@@ -43,61 +42,13 @@ cdef extern from "Python.h":
 
 cdef enum:
     MAX_INT32 = 0x7FFFFFFF
-    # What a record takes in a batch beside key and value, about. As RecordAccumulator counts it.
-    RECORD_OVERHEAD_BYTES = 9
-
-
-# -- arguments -------------------------------------------------------------------------------------------------
-
-cdef int fill_record(Record* record, timestamp_ms, key, value, headers, list kept) except -1:
-    """Any arguments as ``BatchWriter.append`` takes them; ``kept`` holds what the record points into.
-
-    Raises:
-        SerializationError: as ``BatchWriter.append`` does, whether there is room or not.
-    """
-    cdef int overflow = 0
-    record.key_size = -1
-    record.key = NULL
-    record.value_size = -1
-    record.value = NULL
-    record.headers = NULL
-    record.headers_size = 0
-    if value is not None:
-        if not PyBytes_CheckExact(value):
-            value = as_bytes(value, "value")
-            kept.append(value)
-        record.value = PyBytes_AS_STRING(value)
-        record.value_size = PyBytes_GET_SIZE(value)
-    if key is not None:
-        if not PyBytes_CheckExact(key):
-            key = as_bytes(key, "key")
-            kept.append(key)
-        record.key = PyBytes_AS_STRING(key)
-        record.key_size = PyBytes_GET_SIZE(key)
-    if not PyLong_CheckExact(timestamp_ms):
-        refuse_timestamp(timestamp_ms)
-    record.timestamp_ms = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
-    if overflow < 0 or (record.timestamp_ms < 0 and not overflow):
-        refuse_timestamp(timestamp_ms)
-    if headers is not None and headers:
-        headers = encoded_headers(headers)
-        kept.append(headers)
-        record.headers = PyBytes_AS_STRING(headers)
-        record.headers_size = PyBytes_GET_SIZE(headers)
-    if overflow:
-        refuse_timestamp(timestamp_ms)
-    if record.value_size > MAX_INT32:
-        refuse_length(record.value_size, "value")
-    if record.key_size > MAX_INT32:
-        refuse_length(record.key_size, "key")
-    return 0
 
 
 # -- one batch -------------------------------------------------------------------------------------------------
 
 @cython.final
 cdef class RecordAppender:
-    """Takes records into one batch and makes their futures.
+    """Appends records to one batch and makes their futures.
 
     Args:
         writer: the batch's.
@@ -119,15 +70,29 @@ cdef class RecordAppender:
         self.future_type = future_type
         self.deliveries = Deliveries()
 
-    def append(self, timestamp_ms, key, value, headers, on_delivery):
-        """Encode one record; see ``BatchWriter.append`` for the arguments and what is raised.
+    def append(self, long long timestamp_ms, bytes key, bytes value, headers, on_delivery):
+        """Encode one record. The caller has checked the arguments: this raises only to protect memory.
 
         Returns:
             The record's future; ``None``: there was no room, nothing has changed.
         """
         cdef Record record
-        cdef list kept = []
-        fill_record(&record, timestamp_ms, key, value, headers, kept)
+        cdef bytes tail
+        if timestamp_ms < 0:
+            raise ValueError(f"timestamp_ms is {timestamp_ms}")
+        record.timestamp_ms = timestamp_ms
+        record.key = NULL if key is None else PyBytes_AS_STRING(key)
+        record.key_size = -1 if key is None else PyBytes_GET_SIZE(key)
+        record.value = NULL if value is None else PyBytes_AS_STRING(value)
+        record.value_size = -1 if value is None else PyBytes_GET_SIZE(value)
+        record.headers = NULL
+        record.headers_size = 0
+        if headers:
+            tail = encoded_headers(headers)
+            record.headers = PyBytes_AS_STRING(tail)
+            record.headers_size = PyBytes_GET_SIZE(tail)
+        if record.key_size > MAX_INT32 or record.value_size > MAX_INT32:
+            raise ValueError("the record format allows keys and values of 2**31 - 1 bytes")
         cdef RecordFuture future = new_future(self.future_type)
         return future if self.append_record(&record, future, on_delivery) else None
 
@@ -135,7 +100,7 @@ cdef class RecordAppender:
         cdef BatchWriter writer = self.writer
         cdef long long index = writer.record_count
         if on_delivery is not None:
-            # Before the record is in: there is no way back from that if memory should be short here.
+            # Before the record is in: it cannot be taken back if this allocation fails.
             self.deliveries.reserve()
         if not writer.append_raw(record.timestamp_ms, record.key, record.key_size, record.value,
                                  record.value_size, record.headers, record.headers_size):
@@ -150,10 +115,10 @@ cdef class RecordAppender:
         future._value_size = <int>record.value_size
         return 1
 
-    def promise_last(self, timestamp_ms, key_size, value_size, on_delivery):
-        """The future of the record that somebody else appended to ``writer`` just now.
+    def future_for_last_record(self, timestamp_ms, key_size, value_size, on_delivery):
+        """The future of the record that the caller has just appended to ``writer`` directly.
 
-        The appender is in no lane meanwhile: the record is still the last one.
+        The appender is in no slot meanwhile, so that record is still the last one.
         """
         cdef RecordFuture future = new_future(self.future_type)
         future._batch_result = self.owner
@@ -169,85 +134,52 @@ cdef class RecordAppender:
 
 # -- one partition ---------------------------------------------------------------------------------------------
 
-cdef class Lane:
-    """The way into one partition's open batch.
+@cython.final
+cdef class AppendSlot:
+    """Where compiled code finds the open batch of one partition. A plain value.
 
     Attributes:
-        appender: the open batch's; ``None`` while there is none, or while it is not for everybody.
+        appender: of the open batch; ``None``: there is none, or compiled code must not append to it now.
+        lock: the partition's; held by code that writes without the interpreter lock.
     """
 
-    def append(self, timestamp_ms, key, value, headers, on_delivery):
-        """Encode one record into the open batch; see ``BatchWriter.append`` for the arguments and errors.
-
-        Returns:
-            The record's future; ``None``: there is no open batch, or no room in it.
-        """
-        cdef Record record
-        cdef list kept = []
-        fill_record(&record, timestamp_ms, key, value, headers, kept)
-        cdef RecordAppender appender = self.appender
-        if appender is None:
-            return None
-        cdef RecordFuture future = new_future(appender.future_type)
-        appender = self.appender
-        if appender is None or not appender.append_record(&record, future, on_delivery):
-            return None
-        return future
+    def __cinit__(self, lock):
+        self.lock = lock
 
 
 # -- one topic -------------------------------------------------------------------------------------------------
 
 @cython.final
 cdef class StickyPartition:
-    """The present choice of the built-in partitioner.
+    """The partition that the built-in partitioner sends records to at present. A plain value.
 
     Attributes:
         partition: its number.
         produced_bytes: appended since it was chosen, before compression.
-        switch_at_bytes: the next full batch from here on ends it.
-        force_switch_at_bytes: it ends here in any case.
+        switch_at_bytes: the next full batch from here on is the last one.
+        force_switch_at_bytes: the limit, whether the batch is full or not.
+        record_overhead_bytes: added to the size of each record's key and value.
     """
 
-    def __cinit__(self, Py_ssize_t partition, long long switch_at_bytes):
+    def __cinit__(self, Py_ssize_t partition, long long switch_at_bytes, long long record_overhead_bytes):
         self.partition = partition
         self.produced_bytes = 0
         self.switch_at_bytes = switch_at_bytes
         self.force_switch_at_bytes = 2 * switch_at_bytes
+        self.record_overhead_bytes = record_overhead_bytes
 
 
-cdef class StickyChoice:
-    """Holds the choice; what is chosen is decided elsewhere.
-
-    Attributes:
-        current: the choice, or ``None`` before the first one.
-    """
-
-
-cdef class TopicLanes:
-    """The ways into one topic's batches. A subclass has ``end_stay(sticky, lane, snapshot)``.
+@cython.final
+cdef class TopicSlots:
+    """The slots of one topic. A plain value.
 
     Attributes:
-        lanes: by partition number; ``None`` where nothing was sent yet.
-        partitioner: holds the sticky choice.
+        slots: ``AppendSlot`` by partition number; ``None`` where nothing was sent yet.
+        sticky: the present ``StickyPartition``; ``None`` before the first one.
     """
 
-    def append_sticky(self, timestamp_ms, key, value, headers, on_delivery, snapshot):
-        """Encode one record into the open batch of the sticky choice, and count it. See ``Lane.append``."""
-        cdef Record record
-        cdef list kept = []
-        fill_record(&record, timestamp_ms, key, value, headers, kept)
-        cdef RecordAppender appender = self.sticky_appender()
-        if appender is None:
-            return None
-        cdef RecordFuture future = new_future(appender.future_type)
-        return future if self.append_sticky_record(&record, future, on_delivery, snapshot) else None
-
-    cdef RecordAppender sticky_appender(self):
-        cdef Lane lane
-        if self.partitioner is None or self.partitioner.current is None:
-            return None
-        lane = self.lane(self.partitioner.current.partition)
-        return None if lane is None else lane.appender
+    def __cinit__(self):
+        self.slots = []
 
     cdef Py_ssize_t partition_count(self, str topic, object snapshot) except -1:
         if snapshot is not self._snapshot:
@@ -257,33 +189,29 @@ cdef class TopicLanes:
             self._snapshot = snapshot
         return self._partition_count
 
-    cdef Lane lane(self, Py_ssize_t partition):
-        cdef list lanes = self.lanes
-        if lanes is None or partition < 0 or partition >= PyList_GET_SIZE(lanes):
+    cdef AppendSlot slot(self, Py_ssize_t partition):
+        cdef list slots = self.slots
+        if slots is None or partition < 0 or partition >= PyList_GET_SIZE(slots):
             return None
-        if <object>PyList_GET_ITEM(lanes, partition) is None:
+        if <object>PyList_GET_ITEM(slots, partition) is None:
             return None
-        return <Lane?>(<object>PyList_GET_ITEM(lanes, partition))
+        return <AppendSlot?>(<object>PyList_GET_ITEM(slots, partition))
 
-    cdef int append_sticky_record(self, Record* record, RecordFuture future, object on_delivery,
-                                  object snapshot) except -1:
-        cdef Lane lane
+    cdef int append_sticky_record(self, Record* record, RecordFuture future, object on_delivery) except -1:
+        cdef AppendSlot slot
         cdef RecordAppender appender
-        cdef StickyPartition sticky
-        if self.partitioner is None:
-            return 0
-        sticky = self.partitioner.current
+        cdef StickyPartition sticky = self.sticky
         if sticky is None:
             return 0
-        lane = self.lane(sticky.partition)
-        if lane is None:
+        slot = self.slot(sticky.partition)
+        if slot is None:
             return 0
-        appender = lane.appender
-        if appender is None or not appender.append_record(record, future, on_delivery):
+        appender = slot.appender
+        if appender is None or should_switch_partition(sticky, appender.writer):
             return 0
-        sticky.produced_bytes += RECORD_OVERHEAD_BYTES + max(record.key_size, 0) + max(record.value_size, 0)
-        if stay_ends(sticky, appender.writer):
-            self.end_stay(sticky, lane, snapshot)
+        if not appender.append_record(record, future, on_delivery):
+            return 0
+        count_record(sticky, record.key_size, record.value_size)
         return 1
 
 
@@ -320,7 +248,7 @@ cdef class SendPath:
         self._small_size = small_size
 
     def _open_send(self, metadata, topics):
-        """Send from now on: ``metadata.snapshot`` knows the topics, ``topics`` their ``TopicLanes``."""
+        """Send from now on: ``metadata.snapshot`` knows the topics, ``topics`` their ``TopicSlots``."""
         self._last_topic = None
         self._last_lanes = None
         self._metadata = metadata
@@ -333,7 +261,7 @@ cdef class SendPath:
         self._last_topic = None
         self._last_lanes = None
 
-    cdef TopicLanes lanes_of(self, str topic):
+    cdef TopicSlots lanes_of(self, str topic):
         """The topic's lanes, or ``None``: nothing was sent there yet, or nothing may be sent."""
         cdef PyObject* found
         if topic is self._last_topic and topic is not None:
@@ -343,7 +271,7 @@ cdef class SendPath:
         found = PyDict_GetItemWithError(self._topics, topic)
         if found is NULL:
             return None
-        self._last_lanes = <TopicLanes?>(<object>found)
+        self._last_lanes = <TopicSlots?>(<object>found)
         self._last_topic = topic
         return self._last_lanes
 
@@ -357,7 +285,7 @@ cdef class SendPath:
         timestamp_ms: int | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> FutureRecordMetadata:
-        cdef TopicLanes lanes
+        cdef TopicSlots lanes
         cdef RecordFuture future
         cdef Py_ssize_t count
         cdef object snapshot
@@ -381,7 +309,7 @@ cdef class SendPath:
                         return future
         return self._send_slowly(topic, value, key, headers, partition, timestamp_ms, on_delivery)
 
-    cdef object send_serialized(self, TopicLanes lanes, object topic, object snapshot, object value, object key,
+    cdef object send_serialized(self, TopicSlots lanes, object topic, object snapshot, object value, object key,
                                 object headers, object partition, object timestamp_ms, object on_delivery):
         """Call the serializers, once for each record, whichever way it takes then."""
         cdef RecordFuture future
@@ -413,12 +341,12 @@ cdef class SendPath:
             topic, value, value_data, key, key_data, pairs, partition, timestamp_ms, on_delivery, snapshot
         )
 
-    cdef RecordFuture quick(self, TopicLanes lanes, object snapshot, Py_ssize_t count, object value, object key,
+    cdef RecordFuture quick(self, TopicSlots lanes, object snapshot, Py_ssize_t count, object value, object key,
                             object headers, object partition, object timestamp_ms, object on_delivery,
                             bint text_headers):
         """Write the record, or return ``None``, having changed nothing, if anything about it is unusual."""
         cdef RecordFuture future
-        cdef Lane lane
+        cdef AppendSlot slot
         cdef RecordAppender appender
         cdef Record record
         cdef int overflow = 0
@@ -458,12 +386,12 @@ cdef class SendPath:
         # From here on nothing but the write: see _append.pxd.
         if number == ANY_PARTITION:
             if record.key_size < 0 or self._ignores_keys:
-                return future if lanes.append_sticky_record(&record, future, on_delivery, snapshot) else None
+                return future if lanes.append_sticky_record(&record, future, on_delivery) else None
             number = (murmur2_raw(<const unsigned char*>record.key, record.key_size) & 0x7FFFFFFF) % count
-        lane = lanes.lane(number)
-        if lane is None:
+        slot = lanes.slot(number)
+        if slot is None:
             return None
-        appender = lane.appender
+        appender = slot.appender
         if appender is None or not appender.append_record(&record, future, on_delivery):
             return None
         return future

@@ -11,11 +11,12 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t
 
 from kproducer.kernel.native._append cimport (
-    Lane,
+    AppendSlot,
     RecordAppender,
     StickyPartition,
-    TopicLanes,
-    stay_ends,
+    TopicSlots,
+    count_record,
+    should_switch_partition,
 )
 from kproducer.kernel.native._arrow_chunk cimport PARTITION, TOPIC, ChunkColumns
 from kproducer.kernel.native._arrow_columns cimport Cell, integer_at, is_null
@@ -44,7 +45,6 @@ cdef extern from *:
     void KP_PREFETCH_TO_WRITE(const void* address) noexcept nogil
 
 cdef enum:
-    _STICKY_OVERHEAD = 9        # RecordAccumulator's estimate of a record's, for the sticky choice
     _LONG_RUN_BYTES = 256 * 1024  # a fraction of a millisecond; for less the interpreter lock is kept
     _AHEAD = 8                  # rows whose bytes are asked for before they are written
     _AHEAD_BYTES = 1024         # likewise, of the buffer that they are written to
@@ -290,18 +290,20 @@ cdef class ArrowRows:
         cdef BlockPlan plan = self._plan
         cdef Py_ssize_t number = plan.details[plan.order[self._run_at]]
         cdef Topic* topic = &plan.topics.topics[number]
-        cdef TopicLanes lanes = plan.topics.lanes(number)
+        cdef TopicSlots lanes = plan.topics.lanes(number)
         if lanes is None:
             return False
         cdef Py_ssize_t partition = target - topic.first_target
         cdef StickyPartition sticky = None
         if partition == topic.partition_count:
-            if lanes.partitioner is None or lanes.partitioner.current is None:
+            sticky = lanes.sticky
+            if sticky is None:
                 return False
-            sticky = lanes.partitioner.current
             partition = sticky.partition
-        cdef Lane lane = lanes.lane(partition)
+        cdef AppendSlot lane = lanes.slot(partition)
         if lane is None or lane.appender is None:
+            return False
+        if sticky is not None and should_switch_partition(sticky, lane.appender.writer):
             return False
         # Taking the interpreter lock back from a busy I/O thread may take longer than all of a short run.
         if min(
@@ -311,7 +313,7 @@ cdef class ArrowRows:
             return self._append_long_run(lanes, lane, sticky, snapshot)
         return self._append_short_run(lanes, lane, sticky, snapshot)
 
-    cdef bint _append_short_run(self, TopicLanes lanes, Lane lane, StickyPartition sticky,
+    cdef bint _append_short_run(self, TopicSlots lanes, AppendSlot lane, StickyPartition sticky,
                                 object snapshot) except -1:
         """With the interpreter lock: see the rule in ``_append.pxd``."""
         cdef RecordAppender appender = lane.appender
@@ -322,23 +324,20 @@ cdef class ArrowRows:
         cdef list runs = self._runs()
         # That was Python code: another thread may have closed the batch meanwhile, or ended the stay.
         self._check_plan(plan_number)
-        if lane.appender is not appender or (sticky is not None and lanes.partitioner.current is not sticky):
+        if lane.appender is not appender or (sticky is not None and lanes.sticky is not sticky):
             return False
         index = appender.writer.record_count
         self._run_at = _write(self._plan, appender.writer, sticky, start, self._run_end)
         self._note_run(appender.owner, number, runs, index, start)
-        if sticky is not None and self._run_at > start and stay_ends(sticky, appender.writer):
-            lanes.end_stay(sticky, lane, snapshot)
         return self._run_at > start
 
-    cdef bint _append_long_run(self, TopicLanes lanes, Lane lane, StickyPartition sticky,
+    cdef bint _append_long_run(self, TopicSlots lanes, AppendSlot lane, StickyPartition sticky,
                                object snapshot) except -1:
         """Without the interpreter lock: the lane is ours alone meanwhile."""
         cdef RecordAppender appender = lane.appender
         cdef Py_ssize_t start = self._run_at
         cdef Py_ssize_t end = start
         cdef long long index
-        cdef bint stay_is_over = False
         cdef long long plan_number = self._plan_number
         # While the lock is held no Python code runs: a signal handler in it could wait for us for ever.
         number = self._owner_number(appender.owner)
@@ -350,7 +349,7 @@ cdef class ArrowRows:
         if self._plan_number != plan_number or not self._chunk.is_bound():
             release()
             self._check_plan(plan_number)
-        if lane.appender is not appender or (sticky is not None and lanes.partitioner.current is not sticky):
+        if lane.appender is not appender or (sticky is not None and lanes.sticky is not sticky):
             release()
             return False
         index = appender.writer.record_count
@@ -358,15 +357,12 @@ cdef class ArrowRows:
         self._source.busy = True
         with nogil:
             end = _write(self._plan, appender.writer, sticky, start, self._run_end)
-            stay_is_over = sticky is not None and stay_ends(sticky, appender.writer)
         self._source.busy = False
         # It may be closed by now. Then its batch takes a few more records, and goes out with them.
         lane.appender = appender
         release()
         self._run_at = end
         self._note_run(appender.owner, number, runs, index, start)
-        if stay_is_over and end > start:
-            lanes.end_stay(sticky, lane, snapshot)
         return end > start
 
     cdef int _check_plan(self, long long number) except -1:
@@ -452,8 +448,8 @@ cdef Py_ssize_t _write(BlockPlan plan, BatchWriter writer, StickyPartition stick
             break
         at += 1
         if sticky is not None:
-            sticky.produced_bytes += _STICKY_OVERHEAD + max(key.size, 0) + max(value.size, 0)
-            if stay_ends(sticky, writer):
+            count_record(sticky, key.size, value.size)
+            if should_switch_partition(sticky, writer):
                 break
     return at
 

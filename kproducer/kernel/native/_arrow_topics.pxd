@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t
 
-from kproducer.kernel.native._append cimport TopicLanes
+from kproducer.kernel.native._append cimport TopicSlots
 from kproducer.kernel.native._arrow_columns cimport Cell
 
 
@@ -25,7 +25,7 @@ cdef class TopicTable:
 
     cdef Py_ssize_t add(self, bytes name, int32_t partition_count, object lanes) except -1
     cdef void _set_targets(self, Topic* topic, int32_t partition_count) noexcept
-    cdef TopicLanes lanes(self, Py_ssize_t number)
+    cdef TopicSlots lanes(self, Py_ssize_t number)
     cdef Py_ssize_t find(self, const Cell* name, Py_ssize_t guess) noexcept nogil
     cdef int _rebuild_table(self) except -1
     cdef bint _is_name_of(self, Py_ssize_t number, const Cell* name) noexcept nogil

@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
-from kproducer.kernel.native._append cimport TopicLanes
+from kproducer.kernel.native._append cimport TopicSlots
 from kproducer.kernel.native._arrow_columns cimport Cell
 from kproducer.kernel.native._batch cimport murmur2_raw
 
@@ -62,7 +62,7 @@ cdef class TopicTable:
         topic.first_target = <int32_t> self.target_count
         self.target_count += partition_count + 1 if partition_count >= 0 else 0
 
-    cdef TopicLanes lanes(self, Py_ssize_t number):
+    cdef TopicSlots lanes(self, Py_ssize_t number):
         return self._lanes[number]
 
     cdef Py_ssize_t find(self, const Cell* name, Py_ssize_t guess) noexcept nogil:

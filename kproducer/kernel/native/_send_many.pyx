@@ -18,12 +18,13 @@ from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_CheckExact
 from libc.stdlib cimport free, realloc
 
 from kproducer.kernel.native._append cimport (
-    Lane,
+    AppendSlot,
     RecordAppender,
     SendPath,
     StickyPartition,
-    TopicLanes,
-    stay_ends,
+    TopicSlots,
+    count_record,
+    should_switch_partition,
 )
 from kproducer.kernel.native._batch cimport murmur2_raw, regular_headers
 
@@ -49,8 +50,6 @@ cdef enum:
     PREFETCH_ROWS = 8
     CACHE_LINE_BYTES = 64
     ANY_PARTITION = -1
-    # What a record takes in a batch beside key and value, about. As RecordAccumulator counts it.
-    RECORD_OVERHEAD_BYTES = 9
 
 
 cdef struct Places:
@@ -143,8 +142,8 @@ cdef class RowSender:
     cdef Py_ssize_t send_run(self, list values, list keys, list headers, list partitions, list timestamps_ms,
                              Py_ssize_t row, Py_ssize_t count, long long now_ms, Places* to) except -1:
         cdef SendPath path = self._path
-        cdef TopicLanes lanes
-        cdef Lane lane
+        cdef TopicSlots lanes
+        cdef AppendSlot lane
         cdef RecordAppender appender
         cdef StickyPartition sticky
         cdef object snapshot
@@ -219,14 +218,16 @@ cdef class RowSender:
                 # From here on nothing but the write: see _append.pxd.
                 target = partition
                 if partition == ANY_PARTITION:
-                    if lanes.partitioner is None or lanes.partitioner.current is None:
+                    sticky = lanes.sticky
+                    if sticky is None:
                         return row
-                    sticky = lanes.partitioner.current
                     target = sticky.partition
-                lane = lanes.lane(target)
+                lane = lanes.slot(target)
                 if lane is None or lane.appender is None:
                     return row
                 appender = lane.appender
+                if sticky is not None and should_switch_partition(sticky, appender.writer):
+                    return row
                 if target < self._known_partitions and self._owners[target] == <PyObject*>appender.owner:
                     break
                 # This runs Python code: look again.
@@ -243,9 +244,7 @@ cdef class RowSender:
             to.owner_numbers[row] = self._numbers[target]
             row += 1
             if sticky is not None:
-                sticky.produced_bytes += RECORD_OVERHEAD_BYTES + max(key_size, 0) + max(value_size, 0)
-                if stay_ends(sticky, appender.writer):
-                    lanes.end_stay(sticky, lane, snapshot)
+                count_record(sticky, key_size, value_size)
         return row
 
     cdef int note_owner(self, Py_ssize_t partition, owner) except -1:

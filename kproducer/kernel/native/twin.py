@@ -18,14 +18,13 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 BatchOutcome = _completion.BatchOutcome
 BatchWriter = _batch.BatchWriter
 Deliveries = _completion.Deliveries
-Lane = _append.Lane
+AppendSlot = _append.AppendSlot
 RecordAppender = _append.RecordAppender
 RecordFuture = _completion.RecordFuture
 RowSender = _send_many.RowSender
 SendPath = _append.SendPath
-StickyChoice = _append.StickyChoice
 StickyPartition = _append.StickyPartition
-TopicLanes = _append.TopicLanes
+TopicSlots = _append.TopicSlots
 murmur2 = _batch.murmur2
 record_size_upper_bound = _batch.record_size_upper_bound
 
@@ -43,19 +42,18 @@ fast_exception = _documented(_completion.fast_exception)
 fast_result = _documented(_completion.fast_result)
 
 __all__ = [
+    "AppendSlot",
     "BatchOutcome",
     "BatchWriter",
     "Deliveries",
-    "Lane",
     "RawRecord",
     "RecordAppender",
     "RecordFormatError",
     "RecordFuture",
     "RowSender",
     "SendPath",
-    "StickyChoice",
     "StickyPartition",
-    "TopicLanes",
+    "TopicSlots",
     "crc32c",
     "decode_records",
     "fast_done",

@@ -6,12 +6,11 @@ A twin is a module with exactly these names; ``tests/unit/kernel`` holds each on
 from __future__ import annotations
 
 from kproducer.kernel.pure.append import (
-    Lane,
+    AppendSlot,
     RecordAppender,
     SendPath,
-    StickyChoice,
     StickyPartition,
-    TopicLanes,
+    TopicSlots,
 )
 from kproducer.kernel.pure.batch_reader import RawRecord, RecordFormatError, decode_records
 from kproducer.kernel.pure.batch_v2 import BatchWriter, record_size_upper_bound, write_batch_header
@@ -28,19 +27,18 @@ from kproducer.kernel.pure.murmur2 import murmur2
 from kproducer.kernel.pure.send_many import RowSender
 
 __all__ = [
+    "AppendSlot",
     "BatchOutcome",
     "BatchWriter",
     "Deliveries",
-    "Lane",
     "RawRecord",
     "RecordAppender",
     "RecordFormatError",
     "RecordFuture",
     "RowSender",
     "SendPath",
-    "StickyChoice",
     "StickyPartition",
-    "TopicLanes",
+    "TopicSlots",
     "crc32c",
     "decode_records",
     "fast_done",

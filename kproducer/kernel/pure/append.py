@@ -1,38 +1,27 @@
-"""From ``send`` to the record in its batch: the reference of ``native/_append.pyx``.
+"""The values that an append to an open batch needs: the reference of ``native/_append.pyx``.
 
-Shape: a producer's ``SendPath`` finds the topic's ``TopicLanes``, there the partition's ``Lane``, there the
-``RecordAppender`` of the open batch, which writes the record and makes its future. Only the usual is here: a
-known topic, arguments of the usual types, an open batch with room. For everything else the answer is "not
-here" (``None``), and ``RecordAccumulator`` and ``KafkaProducer`` see to it.
-
-Locking: each append holds its lane's ``lock``. The compiled twin needs none, see ``native/_append.pxd``.
+A topic's ``TopicSlots`` holds an ``AppendSlot`` for each partition, and that the ``RecordAppender`` of the
+open batch, which encodes the record and makes its future. The compiled twin has a fast path over these
+values, which takes no lock (see ``native/_append.pxd``). In plain Python there is none: the accumulator
+appends every record under the partition's lock.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from kproducer.errors import KafkaError, Outcome
-from kproducer.kernel.pure.batch_v2 import BatchWriter, is_nearly_full
+from kproducer.kernel.pure.batch_v2 import BatchWriter
 from kproducer.kernel.pure.completion import BatchOutcome, Deliveries
-from kproducer.kernel.pure.murmur2 import murmur2
-from kproducer.kernel.record_arguments import BytesLike, Headers
-from kproducer.runtime.arguments import headers_size_upper_bound
-from kproducer.types import INT64_MAX
+from kproducer.kernel.record_arguments import Headers
 
 if TYPE_CHECKING:
     from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
     from kproducer.runtime.arguments import HeadersInput
 
-#: What a record takes in a batch beside key and value, about. For the sticky partitioner's count only.
-RECORD_OVERHEAD_BYTES: Final = 9
-
 
 class RecordAppender:
-    """Takes records into one batch and makes their futures.
+    """Appends records to one batch and makes their futures.
 
     Args:
         writer: the batch's.
@@ -60,12 +49,12 @@ class RecordAppender:
     def append(
         self,
         timestamp_ms: int,
-        key: BytesLike | None,
-        value: BytesLike | None,
+        key: bytes | None,
+        value: bytes | None,
         headers: Headers | None,
         on_delivery: DeliveryCallback | None,
     ) -> FutureRecordMetadata | None:
-        """Encode one record; see ``BatchWriter.append`` for the arguments and what is raised.
+        """Encode one record. The caller has checked the arguments.
 
         Returns:
             The record's future; ``None``: there was no room, nothing has changed.
@@ -80,8 +69,8 @@ class RecordAppender:
             self.outcome,
             index,
             timestamp_ms,
-            -1 if key is None else key.nbytes if key.__class__ is memoryview else len(key),
-            -1 if value is None else value.nbytes if value.__class__ is memoryview else len(value),
+            -1 if key is None else len(key),
+            -1 if value is None else len(value),
         )
         if on_delivery is not None:
             self.deliveries.add(
@@ -89,12 +78,12 @@ class RecordAppender:
             )
         return future
 
-    def promise_last(
+    def future_for_last_record(
         self, timestamp_ms: int, key_size: int, value_size: int, on_delivery: DeliveryCallback | None
     ) -> FutureRecordMetadata:
-        """The future of the record that somebody else appended to ``writer`` just now.
+        """The future of the record that the caller has just appended to ``writer`` directly.
 
-        The appender is in no lane meanwhile: the record is still the last one.
+        The appender is in no slot meanwhile, so that record is still the last one.
         """
         future: FutureRecordMetadata = self.future_type(
             self.owner, self.outcome, self.writer.record_count - 1, timestamp_ms, key_size, value_size
@@ -106,134 +95,65 @@ class RecordAppender:
         return future
 
 
-class Lane:
-    """The way into one partition's open batch. A subclass has the ``lock``.
+class AppendSlot:
+    """Where compiled code finds the open batch of one partition. A plain value.
 
     Attributes:
-        appender: the open batch's; ``None`` while there is none, or while it is not for everybody.
+        appender: of the open batch; ``None``: there is none, or compiled code must not append to it now.
+        lock: the partition's; held by code that writes without the interpreter lock.
     """
 
-    __slots__ = ("appender",)
+    __slots__ = ("appender", "lock")
 
-    if TYPE_CHECKING:
-        lock: threading.Lock
-
-    def __init__(self) -> None:
+    def __init__(self, lock: Any) -> None:
         self.appender: RecordAppender | None = None
-
-    def append(
-        self,
-        timestamp_ms: int,
-        key: BytesLike | None,
-        value: BytesLike | None,
-        headers: Headers | None,
-        on_delivery: DeliveryCallback | None,
-    ) -> FutureRecordMetadata | None:
-        """Encode one record into the open batch; see ``BatchWriter.append`` for the arguments and errors.
-
-        Returns:
-            The record's future; ``None``: there is no open batch, or no room in it.
-        """
-        with self.lock:
-            appender = self.appender
-            if appender is None:
-                return None
-            return appender.append(timestamp_ms, key, value, headers, on_delivery)
+        self.lock = lock
 
 
 class StickyPartition:
-    """The present choice of the built-in partitioner. Changed under the lock of that partition's queue.
+    """The partition that the built-in partitioner sends records to at present. A plain value.
 
     Attributes:
         partition: its number.
         produced_bytes: appended since it was chosen, before compression.
-        switch_at_bytes: the next full batch from here on ends it.
-        force_switch_at_bytes: it ends here in any case.
+        switch_at_bytes: the next full batch from here on is the last one.
+        force_switch_at_bytes: the limit, whether the batch is full or not.
+        record_overhead_bytes: added to the size of each record's key and value.
     """
 
-    __slots__ = ("force_switch_at_bytes", "partition", "produced_bytes", "switch_at_bytes")
+    __slots__ = (
+        "force_switch_at_bytes",
+        "partition",
+        "produced_bytes",
+        "record_overhead_bytes",
+        "switch_at_bytes",
+    )
 
-    def __init__(self, partition: int, switch_at_bytes: int) -> None:
+    def __init__(self, partition: int, switch_at_bytes: int, record_overhead_bytes: int) -> None:
         self.partition = partition
         self.produced_bytes = 0
         self.switch_at_bytes = switch_at_bytes
         self.force_switch_at_bytes = 2 * switch_at_bytes
+        self.record_overhead_bytes = record_overhead_bytes
 
 
-class StickyChoice:
-    """Holds the choice; what is chosen is decided elsewhere.
-
-    Attributes:
-        current: the choice, or ``None`` before the first one; replaced as a whole, so that comparing
-            references tells of a change.
-    """
-
-    __slots__ = ("current",)
-
-    def __init__(self) -> None:
-        self.current: StickyPartition | None = None
-
-
-class TopicLanes:
-    """The ways into one topic's batches.
+class TopicSlots:
+    """The slots of one topic. A plain value.
 
     Attributes:
-        lanes: by partition number; ``None`` where nothing was sent yet.
-        partitioner: holds the sticky choice.
+        slots: ``AppendSlot`` by partition number; ``None`` where nothing was sent yet.
+        sticky: the present ``StickyPartition``; ``None`` before the first one.
     """
 
-    __slots__ = ("lanes", "partitioner")
+    __slots__ = ("slots", "sticky")
 
     def __init__(self) -> None:
-        self.lanes: list[Any] = []
-        self.partitioner: Any = None
-
-    def end_stay(self, sticky: StickyPartition, lane: Any, snapshot: Any) -> None:
-        """Enough was sent to the present choice: choose anew, if this is the moment. No lock is held."""
-        raise NotImplementedError
-
-    def append_sticky(
-        self,
-        timestamp_ms: int,
-        key: BytesLike | None,
-        value: BytesLike | None,
-        headers: Headers | None,
-        on_delivery: DeliveryCallback | None,
-        snapshot: Any,
-    ) -> FutureRecordMetadata | None:
-        """Encode one record into the open batch of the sticky choice, and count it. See ``Lane.append``."""
-        sticky = self.partitioner.current
-        if sticky is None or sticky.partition >= len(self.lanes):
-            return None
-        lane = self.lanes[sticky.partition]
-        if lane is None:
-            return None
-        with lane.lock:
-            appender = lane.appender
-            # Once switched away no more records go there: a race lost here is tried again by the caller.
-            if appender is None or self.partitioner.current is not sticky:
-                return None
-            future: FutureRecordMetadata | None = appender.append(
-                timestamp_ms, key, value, headers, on_delivery
-            )
-            if future is None:
-                return None
-            produced: int = sticky.produced_bytes + RECORD_OVERHEAD_BYTES
-            if value is not None:
-                produced += len(value)
-            if key is not None:
-                produced += len(key)
-            sticky.produced_bytes = produced
-            if produced < sticky.switch_at_bytes:
-                return future
-            if produced < sticky.force_switch_at_bytes and not is_nearly_full(appender.writer):
-                return future
-        self.end_stay(sticky, lane, snapshot)
-        return future
+        self.slots: list[AppendSlot | None] = []
+        self.sticky: StickyPartition | None = None
 
 
 class SendPath:
-    """``send`` for the usual record; a subclass has ``_send_slowly`` and ``_send_serialized`` for others."""
+    """``send``: every record goes to ``_send_slowly``, which a subclass has."""
 
     def _configure_send(
         self,
@@ -260,25 +180,12 @@ class SendPath:
             ignores_keys: keys do not decide on partitions.
             small_size: key, value and headers of so many bytes together cannot exceed any limit.
         """
-        self.__usual = usual
-        self.__wall_ms = wall_ms if wall_ms is not None else _system_wall_ms
-        self.__serializes_key = serializes_key
-        self.__serializes_value = serializes_value
-        self.__key_bytes = key_bytes
-        self.__value_bytes = value_bytes
-        self.__header_pairs = header_pairs
-        self.__ignores_keys = ignores_keys
-        self.__small_size = small_size
-        #: One attribute, so that no thread sees one without the other.
-        self.__source: tuple[Any, Mapping[str, TopicLanes]] | None = None
 
     def _open_send(self, metadata: Any, topics: Mapping[str, Any]) -> None:
-        """Send from now on: ``metadata.snapshot`` knows the topics, ``topics`` their ``TopicLanes``."""
-        self.__source = (metadata, topics)
+        """Send from now on: ``metadata.snapshot`` knows the topics, ``topics`` their ``TopicSlots``."""
 
     def _close_send(self) -> None:
         """Leave every record to ``_send_slowly`` from now on."""
-        self.__source = None
 
     def send(
         self,
@@ -319,65 +226,10 @@ class SendPath:
             ProducerClosedError: the producer is closed.
 
         All of them say ``outcome=NOT_SENT``. Not for signal handlers and finalizers: one that interrupts
-        ``send`` on its own thread while that makes a batch gets an IllegalStateError (with the pure kernel,
-        at any time, it would wait for ever); let it set a flag.
+        ``send`` on its own thread while that holds the partition's lock gets an IllegalStateError; let it set
+        a flag.
         """
-        source = self.__source
-        lanes = source[1].get(topic) if source is not None and topic.__class__ is str else None
-        if (
-            source is None
-            or lanes is None
-            or not self.__usual
-            or (on_delivery is not None and not callable(on_delivery))
-        ):
-            return self._send_slowly(topic, value, key, headers, partition, timestamp_ms, on_delivery)
-        snapshot = source[0].snapshot
-        topic_metadata = snapshot.topics.get(topic)
-        if topic_metadata is None or (
-            partition is not None
-            and (partition.__class__ is not int or not 0 <= partition < len(topic_metadata.partitions))
-        ):
-            return self._send_slowly(topic, value, key, headers, partition, timestamp_ms, on_delivery)
-        key_bytes = key
-        value_bytes = value
-        try:
-            if headers is not None:
-                headers = self.__header_pairs(topic, headers)
-            if key is not None and (self.__serializes_key or key.__class__ is not bytes):
-                headers = [] if headers is None else headers
-                key_bytes = self.__key_bytes(topic, headers, key)
-            if value is not None and (self.__serializes_value or value.__class__ is not bytes):
-                headers = [] if headers is None else headers
-                value_bytes = self.__value_bytes(topic, headers, value)
-            now_ms = self.__wall_ms() if timestamp_ms is None else timestamp_ms
-            size = len(key_bytes) if key_bytes is not None else 0
-            if value_bytes is not None:
-                size += len(value_bytes)
-            if headers:
-                size += headers_size_upper_bound(headers)
-            future: FutureRecordMetadata | None = None
-            if size <= self.__small_size and now_ms.__class__ is int and 0 <= now_ms <= INT64_MAX:
-                if partition is not None or (key_bytes is not None and not self.__ignores_keys):
-                    number = partition
-                    if number is None:
-                        number = (murmur2(key_bytes) & 0x7FFFFFFF) % len(topic_metadata.partitions)
-                    lane = lanes.lanes[number] if number < len(lanes.lanes) else None
-                    if lane is not None:
-                        future = lane.append(now_ms, key_bytes, value_bytes, headers, on_delivery)
-                else:
-                    future = lanes.append_sticky(
-                        now_ms, key_bytes, value_bytes, headers, on_delivery, snapshot
-                    )
-        except KafkaError as error:
-            if error.outcome is None:
-                error.outcome = Outcome.NOT_SENT
-            raise
-        if future is not None:
-            return future
-        # Not from the start: serializers are called once for each record.
-        return self._send_serialized(
-            topic, value, value_bytes, key, key_bytes, headers, partition, timestamp_ms, on_delivery, snapshot
-        )
+        return self._send_slowly(topic, value, key, headers, partition, timestamp_ms, on_delivery)
 
     if TYPE_CHECKING:
 
@@ -405,7 +257,3 @@ class SendPath:
             on_delivery: DeliveryCallback | None,
             snapshot: Any,
         ) -> FutureRecordMetadata: ...
-
-
-def _system_wall_ms() -> int:
-    return time.time_ns() // 1_000_000

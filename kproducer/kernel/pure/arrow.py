@@ -193,7 +193,7 @@ class ArrowRows:
         Args:
             name: the only one where there is no topic column.
             partition_count: -1: its rows are refused.
-            lanes: its ``TopicLanes``; ``None``: each of its records is handed out.
+            lanes: its ``TopicSlots``; ``None``: each of its records is handed out.
 
         Returns:
             Its number, from 0 on.

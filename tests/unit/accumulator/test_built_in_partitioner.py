@@ -9,6 +9,7 @@ import pytest
 
 from kproducer.accumulator.built_in_partitioner import BuiltInPartitioner
 from kproducer.errors import IllegalStateError
+from kproducer.kernel import TopicSlots
 from kproducer.records.record_batch import RecordBatch
 from kproducer.types import Node
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
@@ -17,7 +18,7 @@ from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, parti
 def make(sizes: dict[int, int] | None = None, *, adaptive: bool = True) -> BuiltInPartitioner:
     queue_sizes = sizes or {}
     return BuiltInPartitioner(
-        TOPIC, 1000, lambda p: queue_sizes.get(p, 0), adaptive=adaptive, random=random.Random(5)
+        TOPIC, TopicSlots(), 1000, lambda p: queue_sizes.get(p, 0), adaptive=adaptive, random=random.Random(5)
     )
 
 
@@ -38,7 +39,7 @@ def test_leaderless_partitions_are_avoided_unless_all_are() -> None:
 
 
 def test_unknown_topic_is_refused() -> None:
-    partitioner = BuiltInPartitioner("other", 1000, lambda p: 0)
+    partitioner = BuiltInPartitioner("other", TopicSlots(), 1000, lambda p: 0)
     with pytest.raises(IllegalStateError, match="other"):
         partitioner.peek(make_snapshot([1]))
 
@@ -85,7 +86,7 @@ def test_switches_at_a_full_batch_only_up_to_twice_the_amount() -> None:
     sticky.produced_bytes = 1000
     assert not partitioner.maybe_switch(sticky, False, snapshot)
     assert partitioner.maybe_switch(sticky, True, snapshot)
-    assert partitioner.current is not sticky
+    assert partitioner._slots.sticky is not sticky
     again = partitioner.peek(snapshot)
     again.produced_bytes = 2000
     assert partitioner.maybe_switch(again, False, snapshot)
@@ -93,7 +94,7 @@ def test_switches_at_a_full_batch_only_up_to_twice_the_amount() -> None:
 
 
 def test_compression_stretches_the_stay() -> None:
-    partitioner = BuiltInPartitioner(TOPIC, 1000, lambda p: 0, compression_ratio=lambda: 0.25)
+    partitioner = BuiltInPartitioner(TOPIC, TopicSlots(), 1000, lambda p: 0, compression_ratio=lambda: 0.25)
     assert partitioner.peek(make_snapshot([1])).switch_at_bytes == 4000
 
 

@@ -79,7 +79,7 @@ def test_a_batch_grows_to_batch_size_and_is_full_then(codec: str) -> None:
     kit = Kit(batch_size=200 * KIB, buffer_memory=4096 * KIB, compression_type=codec)
     noise = random.Random(3)
     values = []
-    while len(kit.accumulator.topics.get("topic", _Nothing).lanes) == 0 or queue_length(kit) == 1:
+    while len(kit.accumulator.topics.get("topic", _Nothing).queues) == 0 or queue_length(kit) == 1:
         values.append(noise.randbytes(900))
         kit.append(value=values[-1])
     batches = end(kit)
@@ -91,7 +91,7 @@ def test_a_batch_grows_to_batch_size_and_is_full_then(codec: str) -> None:
 
 
 class _Nothing:
-    lanes: tuple[()] = ()
+    queues: tuple[()] = ()
 
 
 def queue_length(kit: Kit) -> int:

@@ -192,7 +192,7 @@ class Batches:
             writer = self._writers[partition] = self._kind.writer(bytearray(self._buffer_bytes))
             if self.lanes is not None:
                 owner = (partition, len(self.closed[partition]))
-                self.lanes.lanes[partition].appender = self._kind.append.RecordAppender(
+                self.lanes.slots[partition].appender = self._kind.append.RecordAppender(
                     writer,
                     owner,
                     self._kind.append.BatchOutcome(("t", partition), tuple),
@@ -214,16 +214,7 @@ class Batches:
 def _lanes(core: Any, partition_count: int) -> Any:
     import threading
 
-    class LockedLane(core.Lane):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.lock = threading.Lock()
-
-    class Topic(core.TopicLanes):  # type: ignore[misc]
-        def end_stay(self, sticky: Any, lane: Any, snapshot: Any) -> None:
-            raise AssertionError("the stay is longer than any test")
-
-    lanes = Topic()
-    lanes.lanes = [LockedLane() for _ in range(partition_count)]
-    lanes.partitioner = core.StickyChoice()
-    lanes.partitioner.current = core.StickyPartition(0, 2**60)
-    return lanes
+    slots = core.TopicSlots()
+    slots.slots = [core.AppendSlot(threading.RLock()) for _ in range(partition_count)]
+    slots.sticky = core.StickyPartition(0, 2**60, 9)
+    return slots

@@ -19,15 +19,6 @@ from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
 TS = 1_700_000_000_000
 
 
-def make_lane(kernel: ModuleType) -> Any:
-    class Lane(kernel.Lane):  # type: ignore[name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.lock = threading.Lock()
-
-    return Lane()
-
-
 def make_appender(kernel: ModuleType, size: int, owner: object) -> Any:
     writer = kernel.BatchWriter(bytearray(size))
     return kernel.RecordAppender(writer, owner, kernel.BatchOutcome(("t", 0), tuple), kernel.RecordFuture)
@@ -44,7 +35,7 @@ def many_switches() -> Iterator[None]:
 
 @pytest.mark.usefixtures("many_switches")
 def test_threads_fill_batches_that_are_closed_meanwhile(kernel: ModuleType) -> None:
-    lane = make_lane(kernel)
+    slot = kernel.AppendSlot(threading.Lock())
     closed: list[Any] = []
     futures: list[list[Any]] = [[] for _ in range(3)]
     go_on = threading.Event()
@@ -53,7 +44,9 @@ def test_threads_fill_batches_that_are_closed_meanwhile(kernel: ModuleType) -> N
         mine = futures[number]
         while not go_on.is_set():
             value = b"%d %d" % (number, len(mine))
-            future = lane.append(TS, None, value, None, None)
+            with slot.lock:
+                appender = slot.appender
+                future = appender and appender.append(TS, None, value, None, None)
             if future is not None:
                 mine.append((future, value))
 
@@ -62,12 +55,12 @@ def test_threads_fill_batches_that_are_closed_meanwhile(kernel: ModuleType) -> N
         thread.start()
     for batch in range(40):
         appender = make_appender(kernel, 3000, batch)
-        with lane.lock:
-            lane.appender = appender
+        with slot.lock:
+            slot.appender = appender
         while appender.writer.record_count < 50:
             pass
-        with lane.lock:
-            lane.appender = None
+        with slot.lock:
+            slot.appender = None
             # From here on nobody writes: what is in the batch stays what it is.
             closed.append((appender, appender.writer.record_count, bytes(appender.writer.buffer)))
     go_on.set()
@@ -116,7 +109,7 @@ def test_a_record_that_finds_no_room_leaves_no_callback_behind(kernel: ModuleTyp
     assert appender.append(TS, None, bytes(200), None, print) is None
     assert list(appender.deliveries) == []
     assert appender.writer.append(TS, None, b"by another way", None)
-    assert appender.promise_last(TS, -1, 14, print)._index == 0
+    assert appender.future_for_last_record(TS, -1, 14, print)._index == 0
     assert list(appender.deliveries) == [(print, 0)]
 
 

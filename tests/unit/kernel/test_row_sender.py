@@ -52,25 +52,13 @@ class Places:
         return self.owners.index(owner)
 
 
-class NativeLane(native.Lane):  # type: ignore[misc, name-defined]
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-
-class Lanes(native.TopicLanes):  # type: ignore[misc, name-defined]
-    def end_stay(self, sticky: Any, lane: Any, snapshot: Any) -> None:
-        self.ended = getattr(self, "ended", 0) + 1
-        self.partitioner.current = native.StickyPartition((sticky.partition + 1) % PARTITION_COUNT, 300)
-
-
 class Stage:
     """One topic with an open batch of ``size`` bytes in each partition."""
 
     def __init__(self, size: int, *, sticky_bytes: int = 1 << 40, ignores_keys: bool = False) -> None:
-        self.lanes = Lanes()
-        self.lanes.lanes = [NativeLane() for _ in range(PARTITION_COUNT)]
-        self.lanes.partitioner = native.StickyChoice()
-        self.lanes.partitioner.current = native.StickyPartition(0, sticky_bytes)
+        self.slots = native.TopicSlots()
+        self.slots.slots = [native.AppendSlot(threading.RLock()) for _ in range(PARTITION_COUNT)]
+        self.slots.sticky = native.StickyPartition(0, sticky_bytes, 9)
         for partition in range(PARTITION_COUNT):
             self.open_batch(partition, size)
         snapshot = SimpleNamespace(topics={"t": SimpleNamespace(partitions=range(PARTITION_COUNT))})
@@ -87,16 +75,16 @@ class Stage:
             small_size=SMALL_SIZE,
             future_type=native.RecordFuture,
         )
-        self.path._open_send(SimpleNamespace(snapshot=snapshot), {"t": self.lanes})
+        self.path._open_send(SimpleNamespace(snapshot=snapshot), {"t": self.slots})
 
     def open_batch(self, partition: int, size: int) -> None:
         writer = native.BatchWriter(bytearray(size))
-        self.lanes.lanes[partition].appender = native.RecordAppender(
+        self.slots.slots[partition].appender = native.RecordAppender(
             writer, Owner(), native.BatchOutcome(("t", partition), tuple), native.RecordFuture
         )
 
     def records(self) -> list[bytes]:
-        writers = [lane.appender.writer for lane in self.lanes.lanes]
+        writers = [slot.appender.writer for slot in self.slots.slots]
         return [bytes(writer.buffer[61 : writer.position]) for writer in writers]
 
     def send(self, rows: list[Any], places: Places, start: int = 0, first_row: int = 0) -> int:
@@ -160,7 +148,7 @@ def test_the_bytes_are_those_of_the_pure_writer(
         key_bytes, value_bytes = (None if d is None else _to_bytes("t", [], d) for d in (key, value))
         time = NOW_MS if time is None else time
         pairs_out = None if headers is None else encode_headers("t", headers)
-        assert places.owners[noted] is stage.lanes.lanes[partition].appender.owner
+        assert places.owners[noted] is stage.slots.slots[partition].appender.owner
         assert places.indexes[number + 1] == writers[partition].record_count
         assert places.timestamps_ms[number + 1] == time
         assert places.key_sizes[number + 1] == (-1 if key_bytes is None else len(key_bytes))
@@ -177,7 +165,7 @@ def test_keys_choose_the_partition_unless_they_are_ignored(ignores_keys: bool) -
     rows = [(b"v", b"key-%d" % n if n % 3 else None, None, None, None) for n in range(100)]
     places = Places(100)
     assert stage.send(rows, places) == 100
-    owners = [lane.appender.owner for lane in stage.lanes.lanes]
+    owners = [slot.appender.owner for slot in stage.slots.slots]
     for row, (_, key, *_) in enumerate(rows):
         partition = 0
         if key is not None and not ignores_keys:
@@ -185,17 +173,22 @@ def test_keys_choose_the_partition_unless_they_are_ignored(ignores_keys: bool) -
         assert places.owners[places.owner_numbers[row]] is owners[partition]
 
 
-def test_the_sticky_choice_is_counted_and_moves_on() -> None:
+def test_rows_for_the_sticky_partition_are_declined_once_it_should_be_switched() -> None:
     stage = Stage(1000, sticky_bytes=300)
     places = Places(60)
-    assert stage.send([(b"x" * 21, None, None, None, None)] * 60, places) == 60
-    # It leaves at twice 300 bytes of 30 each, as no batch is full by then.
-    owners = [lane.appender.owner for lane in stage.lanes.lanes]
+    rows = [(b"x" * 21, None, None, None, None)] * 60
+    # It declines at twice 300 bytes of 30 each, as no batch is full by then.
+    for partition, stop in enumerate((20, 40)):
+        assert stage.send(rows, places, stop - 20) == stop
+        assert stage.slots.sticky.produced_bytes == 600
+        assert stage.send(rows, places, stop) == stop
+        stage.slots.sticky = native.StickyPartition(partition + 1, 300, 9)
+    assert stage.send(rows, places, 40) == 60
+    owners = [slot.appender.owner for slot in stage.slots.slots]
     runs = [
         (owners.index(places.owners[n]), len(list(run))) for n, run in itertools.groupby(places.owner_numbers)
     ]
     assert runs == [(0, 20), (1, 20), (2, 20)]
-    assert stage.lanes.ended == 3
 
 
 def test_a_full_batch_ends_the_run_and_a_new_one_goes_on() -> None:
@@ -213,14 +206,14 @@ def test_a_full_batch_ends_the_run_and_a_new_one_goes_on() -> None:
 def test_without_a_way_in_nothing_is_sent() -> None:
     rows = [(b"v", None, None, None, None)] * 3
     stage = Stage(1000)
-    stage.lanes.lanes[0].appender = None
+    stage.slots.slots[0].appender = None
     assert stage.send(rows, Places(3)) == 0
-    stage.lanes.lanes = [None, None, None]
+    stage.slots.slots = [None, None, None]
     assert stage.send(rows, Places(3)) == 0
-    stage.lanes.lanes = []
+    stage.slots.slots = []
     assert stage.send(rows, Places(3)) == 0
     stage = Stage(1000)
-    stage.lanes.partitioner.current = None
+    stage.slots.sticky = None
     assert stage.send(rows, Places(3)) == 0
     stage = Stage(1000)
     stage.path._close_send()
@@ -234,7 +227,7 @@ def test_owners_that_replace_each_other_keep_their_numbers_apart() -> None:
     sender = native.RowSender(stage.path, "t", places)
     for row in range(200):
         stage.open_batch(0, 100)
-        owner = stage.lanes.lanes[0].appender.owner
+        owner = stage.slots.slots[0].appender.owner
         assert sender.send([b"v"], None, None, [0], None, 0, row, NOW_MS) == 1
         assert places.owners[places.owner_numbers[row]] is owner
     assert len(places.owners) == 200

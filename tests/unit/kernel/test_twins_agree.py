@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -15,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kproducer.kernel import pure
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
-from kproducer.runtime.arguments import encode_headers
+from kproducer.kernel.pure.batch_v2 import is_nearly_full
+from kproducer.runtime.arguments import encode_headers, headers_size_upper_bound
 from kproducer.serializers import serialize_function
 from kproducer.types import INT32_MAX, INT64_MAX
 
@@ -77,6 +77,9 @@ headers = st.one_of(
     makers(st.lists(st.tuples(st.text(max_size=5), data), max_size=4), list, tuple, dict),
     st.sampled_from([lambda: "text", lambda: b"bytes", lambda: 5, lambda: range(2)]),
 )
+
+nullable = st.none() | st.binary()
+header_pairs = st.none() | st.lists(st.tuples(st.text(max_size=5), st.none() | data), max_size=3)
 
 #: What send() takes on the usual way, and what nobody takes. Between them lies what only the slow way takes.
 sendable = makers(
@@ -215,23 +218,66 @@ class Metadata:
     snapshot = Snapshot(3)
 
 
+class ReferencePath(pure.SendPath):
+    """What the compiled ``send`` has to do, in Python."""
+
+    def _configure_send(self, **settings: Any) -> None:
+        self._settings = settings
+        self._topics: dict[str, Any] = {}
+
+    def _open_send(self, metadata: Any, topics: Any) -> None:
+        self._topics = topics
+
+    def _close_send(self) -> None:
+        self._topics = {}
+
+    def send(
+        self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None
+    ):  # type: ignore[no-untyped-def, override]
+        settings, slots = self._settings, self._topics.get(topic) if type(topic) is str else None
+        count = Metadata.snapshot.topics[topic].partitions if slots is not None else ()
+        if (
+            slots is None
+            or (on_delivery is not None and not callable(on_delivery))
+            or (partition is not None and (type(partition) is not int or not 0 <= partition < len(count)))
+        ):
+            return "slowly"
+        if headers is not None:
+            headers = settings["header_pairs"](topic, headers)
+        if key is not None and (settings["serializes_key"] or type(key) is not bytes):
+            headers = headers or []
+            key = settings["key_bytes"](topic, headers, key)
+        if value is not None and type(value) is not bytes:
+            headers = headers or []
+            value = settings["value_bytes"](topic, headers, value)
+        time = settings["wall_ms"]() if timestamp_ms is None else timestamp_ms
+        size = len(key or b"") + len(value or b"") + (headers_size_upper_bound(headers) if headers else 0)
+        if size > settings["small_size"] or type(time) is not int or not 0 <= time <= INT64_MAX:
+            return "slowly"
+        sticky = None
+        if partition is None and key is not None:
+            partition = (pure.murmur2(key) & 0x7FFFFFFF) % len(count)
+        if partition is None:
+            sticky = slots.sticky
+            partition = sticky.partition if sticky is not None else 99
+        slot = slots.slots[partition] if partition < len(slots.slots) else None
+        appender = slot and slot.appender
+        if appender is None:
+            return "slowly"
+        produced = 0 if sticky is None else sticky.produced_bytes
+        if produced >= 150 and (produced >= 300 or is_nearly_full(appender.writer)):
+            return "slowly"
+        future = appender.append(time, key, value, headers, on_delivery)
+        if future is not None and sticky is not None:
+            sticky.produced_bytes += 9 + len(key or b"") + len(value or b"")
+        return future or "slowly"
+
+
 def make_world(twin: ModuleType, serializes: bool) -> Any:
-    """A producer over three lanes, a topic and a counter of what it leaves to the slow way."""
+    """A producer over three partitions of a topic; what it declines is ``slowly``."""
+    base = ReferencePath if twin is pure else native.SendPath
 
-    class Lane(twin.Lane):  # type: ignore[name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.lock = threading.Lock()
-
-    class Topic(twin.TopicLanes):  # type: ignore[name-defined]
-        stays_ended = 0
-
-        def end_stay(self, sticky: Any, lane: Any, snapshot: Any) -> None:
-            assert lane is self.lanes[sticky.partition]
-            self.stays_ended += 1
-            self.partitioner.current = twin.StickyPartition((sticky.partition + 1) % 3, 150)
-
-    class Producer(twin.SendPath):  # type: ignore[name-defined]
+    class Producer(base):  # type: ignore[misc, valid-type]
         def _send_slowly(self, *arguments: Any) -> str:
             assert len(arguments) == 7
             return "slowly"
@@ -244,9 +290,8 @@ def make_world(twin: ModuleType, serializes: bool) -> Any:
         return None if value == b"" else repr(value).encode()
 
     producer = Producer()
-    producer.topic = Topic()
-    producer.topic.lanes = [Lane(), Lane(), None]
-    producer.topic.partitioner = twin.StickyChoice()
+    producer.topic = twin.TopicSlots()
+    producer.topic.slots = [twin.AppendSlot(None), twin.AppendSlot(None), None]
     producer._configure_send(
         usual=True,
         wall_ms=lambda: TS,
@@ -300,29 +345,25 @@ class Producers(RuleBasedStateMachine):
     def send_a_record(self, size: int, key: int, partition: int | None) -> None:
         self.both(lambda p: p.send("t", bytes(size), b"%d" % key if key else None, None, partition))
 
-    @rule(partition=st.integers(0, 1), timestamp_ms=timestamps, key=any_data, value=any_data, header=headers)
-    def append_to_a_lane(self, partition: int, timestamp_ms: Any, key: Any, value: Any, header: Any) -> None:
-        results = [
-            future_state(
-                outcome(
-                    lambda p=p: p.topic.lanes[partition].append(timestamp_ms, key(), value(), header(), None)
-                )
-            )
-            for p in self.producers
-        ]
-        if self.producers[0].topic.lanes[partition].appender is not None:
-            assert results[0] == results[1]
+    @rule(
+        partition=st.integers(0, 1),
+        key=st.none() | st.binary(),
+        value=st.none() | st.binary(),
+        header=header_pairs,
+    )
+    def append_to_a_batch(self, partition: int, key: Any, value: Any, header: Any) -> None:
+        def append(producer: Any) -> Any:
+            appender = producer.topic.slots[partition].appender
+            return appender and appender.append(TS, key, value, header, None)
 
-    @rule(value=plain_data, key=plain_data)
-    def append_to_the_sticky_one(self, value: Any, key: Any) -> None:
-        self.both(lambda p: p.topic.append_sticky(TS, key(), value(), None, None, Metadata.snapshot))
+        self.both(append)
 
     @rule(partition=st.integers(0, 1), size=st.integers(RECORD_BATCH_OVERHEAD, 400))
     def begin_a_batch(self, partition: int, size: int) -> None:
         self.batches += 1
         for p in self.producers:
             writer = p.twin.BatchWriter(bytearray(size))
-            p.topic.lanes[partition].appender = p.twin.RecordAppender(
+            p.topic.slots[partition].appender = p.twin.RecordAppender(
                 writer,
                 f"batch {self.batches}",
                 p.twin.BatchOutcome(("t", partition), tuple),
@@ -332,12 +373,12 @@ class Producers(RuleBasedStateMachine):
     @rule(partition=st.integers(0, 1))
     def close_a_batch(self, partition: int) -> None:
         for p in self.producers:
-            p.topic.lanes[partition].appender = None
+            p.topic.slots[partition].appender = None
 
     @rule(partition=st.integers(0, 2))
     def choose(self, partition: int) -> None:
         for p in self.producers:
-            p.topic.partitioner.current = p.twin.StickyPartition(partition, 150)
+            p.topic.sticky = p.twin.StickyPartition(partition, 150, 9)
 
     @rule(is_open=st.booleans())
     def open_or_close_the_producer(self, is_open: bool) -> None:
@@ -352,13 +393,11 @@ class Producers(RuleBasedStateMachine):
         one, other = [
             (
                 [
-                    (state(lane.appender.writer), list(lane.appender.deliveries))
-                    for lane in p.topic.lanes
-                    if lane is not None and lane.appender is not None
+                    (state(slot.appender.writer), list(slot.appender.deliveries))
+                    for slot in p.topic.slots
+                    if slot is not None and slot.appender is not None
                 ],
-                p.topic.stays_ended,
-                p.topic.partitioner.current
-                and (p.topic.partitioner.current.partition, p.topic.partitioner.current.produced_bytes),
+                p.topic.sticky and (p.topic.sticky.partition, p.topic.sticky.produced_bytes),
             )
             for p in self.producers
         ]
@@ -377,7 +416,7 @@ def test_nothing_takes_no_room(serializes: bool, size: int, key: int) -> None:
     producers.send_a_record(size=size + 1, key=key, partition=0)
     producers.they_agree()
     for producer in producers.producers:
-        assert producer.topic.lanes[0].appender.writer.record_count == 1
+        assert producer.topic.slots[0].appender.writer.record_count == 1
 
 
 @given(st.one_of(any_data, makers(st.binary(max_size=300), bytes, bytearray, memoryview)))

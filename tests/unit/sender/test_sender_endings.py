@@ -113,7 +113,7 @@ def test_the_garbage_collector_may_end_a_producer_in_the_middle_of_anything() ->
     def collect() -> None:
         queues = bench.accumulator._queues.all_queues()
         held = [queue.lock for queue in queues]
-        held += [bench.pool._lock, bench.sender._closing._cond]  # type: ignore[attr-defined]
+        held += [bench.pool.lock, bench.sender._closing._cond]  # type: ignore[attr-defined]
         for lock in held:
             lock.acquire()
         assert bench.accumulator.incomplete_record_count == 1

@@ -1,4 +1,4 @@
-"""Who may append without asking: the lane is open exactly while the open batch is for everybody."""
+"""The slot of a queue holds an appender exactly while compiled code may append to the open batch."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def queue_of(kit: Kit, partition: int = 0) -> PartitionQueue:
     return queue
 
 
-def lane_takes_records(kit: Kit) -> bool:
-    return queue_of(kit).append(1, None, b"straight into the lane", None, None) is not None
+def slot_takes_records(kit: Kit) -> bool:
+    return queue_of(kit).try_append(1, None, b"through the slot", None, None) is not None
 
 
-def test_the_lane_opens_with_a_batch_and_closes_when_it_is_drained() -> None:
+def test_the_slot_is_filled_with_a_batch_and_emptied_when_it_is_drained() -> None:
     kit = Kit()
     kit.append()
-    assert lane_takes_records(kit)
+    assert slot_takes_records(kit)
     ((batch,),) = kit.accumulator.drain(
         kit.snapshot, kit.snapshot.nodes.values(), 1 << 20, kit.now_ms
     ).values()
     assert batch.record_count == 2
-    assert not lane_takes_records(kit)
+    assert not slot_takes_records(kit)
     assert batch.record_count == 2
     kit.append()
-    assert lane_takes_records(kit)
+    assert slot_takes_records(kit)
 
 
 def test_a_batch_that_waits_for_room_in_a_request_stays_open() -> None:
@@ -46,19 +46,19 @@ def test_a_batch_that_waits_for_room_in_a_request_stays_open() -> None:
     drained = kit.accumulator.drain(kit.snapshot, kit.snapshot.nodes.values(), 1, kit.now_ms)
     ((first,),) = drained.values()
     assert first.topic_partition.partition == 1
-    assert lane_takes_records(kit)
+    assert slot_takes_records(kit)
 
 
-def test_the_lane_of_a_full_batch_leads_to_the_next_one() -> None:
+def test_the_slot_of_a_full_batch_leads_to_the_next_one() -> None:
     kit = Kit()
     kit.fill()
     queue = queue_of(kit)
     assert queue.open_batch is queue.batches[-1]
-    assert queue.appender is queue.batches[-1].appender
-    assert queue.batches[0].appender is not queue.appender
+    assert queue.slot.appender is queue.batches[-1].appender
+    assert queue.batches[0].appender is not queue.slot.appender
 
 
-def test_the_lane_is_closed_while_a_batch_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slot_is_empty_while_a_batch_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     kit = Kit()
     kit.append()
     queue = queue_of(kit)
@@ -66,20 +66,20 @@ def test_the_lane_is_closed_while_a_batch_makes_room(monkeypatch: pytest.MonkeyP
     try_append = ProducerBatch.try_append
 
     def looking(batch: ProducerBatch, *record: Any) -> Any:
-        seen.append(queue.appender)
+        seen.append(queue.slot.appender)
         return try_append(batch, *record)
 
     monkeypatch.setattr(ProducerBatch, "try_append", looking)
     kit.append(value=bytes(2000))
     assert seen == [None, None]  # the batch that was open, and the new one
-    assert queue.appender is not None
+    assert queue.slot.appender is not None
 
 
-def test_close_closes_every_lane_even_that_of_a_batch_in_the_making(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_empties_every_slot_even_that_of_a_batch_in_the_making(monkeypatch: pytest.MonkeyPatch) -> None:
     kit = Kit()
     kit.append()
     kit.accumulator.close()
-    assert not lane_takes_records(kit)
+    assert not slot_takes_records(kit)
     with pytest.raises(ProducerClosedError):
         kit.append()
 
@@ -100,14 +100,14 @@ def test_close_closes_every_lane_even_that_of_a_batch_in_the_making(monkeypatch:
     go_on.set()
     thread.join(30)
     assert queue_of(kit).open_batch is not None  # what was accepted is delivered
-    assert not lane_takes_records(kit)
+    assert not slot_takes_records(kit)
 
 
 def test_what_is_given_up_takes_no_more_records() -> None:
     kit = Kit()
     kit.append()
     kit.accumulator.abort_undrained_batches(ProducerClosedError("enough"))
-    assert not lane_takes_records(kit)
+    assert not slot_takes_records(kit)
     kit.assert_all_memory_is_back()
 
 
@@ -115,36 +115,35 @@ def test_what_expired_takes_no_more_records() -> None:
     kit = Kit(delivery_timeout_ms=30000 + 10)
     kit.append()
     (batch,) = kit.accumulator.expired_batches(kit.now_ms + 31000)
-    assert not lane_takes_records(kit)
+    assert not slot_takes_records(kit)
     assert batch.record_count == 1
 
 
-def test_a_stay_that_ends_while_the_queue_is_locked_ends_with_the_next_record() -> None:
+def test_the_next_record_goes_elsewhere_once_enough_was_sent_to_a_partition() -> None:
     kit = Kit(batch_size=16384, buffer_memory=1 << 20)
-    topic = kit.accumulator.topics
-    kit.append(-1, bytes(100))
-    lanes = topic["topic"]
-    sticky = lanes.partitioner.current
+    kit.append(UNKNOWN_PARTITION, bytes(100))
+    slots = kit.accumulator.topic_slots["topic"]
+    sticky = slots.sticky
     assert sticky is not None
     sticky.produced_bytes = sticky.force_switch_at_bytes
-    queue = queue_of(kit, sticky.partition)
-    with queue.lock:
-        lanes.end_stay(sticky, queue, kit.snapshot)
-        assert lanes.partitioner.current is sticky
-    kit.append(-1, bytes(100))
-    assert lanes.partitioner.current is not sticky
+    kit.append(UNKNOWN_PARTITION, bytes(100))
+    assert slots.sticky is not sticky
+    assert slots.sticky is not None
+    assert slots.sticky.produced_bytes == 100 + sticky.record_overhead_bytes
 
 
-def test_a_stay_does_not_end_where_nothing_is_left_to_choose() -> None:
+def test_the_sticky_partition_stays_where_nothing_is_left_to_choose() -> None:
     """A long call may hold a snapshot from a moment when its topic was forgotten."""
     kit = Kit(batch_size=32_768)
     kit.append(UNKNOWN_PARTITION)
-    topic = kit.accumulator.topics["topic"]
-    sticky = topic.partitioner.current
+    slots = kit.accumulator.topic_slots["topic"]
+    sticky = slots.sticky
     assert sticky is not None
     sticky.produced_bytes = 10 * sticky.force_switch_at_bytes
-    gone = MetadataSnapshot(cluster_id="c", nodes=kit.snapshot.nodes, topics={})
-    assert topic.append_sticky(1, None, b"v", None, None, gone) is not None
-    assert topic.partitioner.current is sticky
-    assert topic.append_sticky(1, None, b"v", None, None, kit.snapshot) is not None
-    assert topic.partitioner.current is not sticky
+    known = kit.snapshot
+    kit.snapshot = MetadataSnapshot(cluster_id="c", nodes=known.nodes, topics={})
+    kit.append(UNKNOWN_PARTITION)
+    assert slots.sticky is sticky
+    kit.snapshot = known
+    kit.append(UNKNOWN_PARTITION)
+    assert slots.sticky is not sticky
