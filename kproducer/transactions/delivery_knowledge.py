@@ -61,28 +61,21 @@ class AttemptEnd(enum.Enum):
     UNKNOWN_PRODUCER_ID = "59: the leader has no state for the producer id"
 
 
+_K = Knowledge
+#: What is known after each end of an attempt, if the batch was NEVER_SENT, REJECTED or UNKNOWN before.
+_NEXT: Final = {
+    AttemptEnd.NOT_TRANSMITTED: (_K.NEVER_SENT, _K.REJECTED, _K.UNKNOWN),
+    AttemptEnd.NO_ANSWER: (_K.UNKNOWN, _K.UNKNOWN, _K.UNKNOWN),
+    AttemptEnd.MAYBE_APPENDED: (_K.UNKNOWN, _K.UNKNOWN, _K.UNKNOWN),
+    AttemptEnd.REJECTED: (_K.REJECTED, _K.REJECTED, _K.UNKNOWN),
+    AttemptEnd.OUT_OF_ORDER: (_K.REJECTED, _K.REJECTED, _K.UNKNOWN),
+    AttemptEnd.UNKNOWN_PRODUCER_ID: (_K.REJECTED, _K.REJECTED, _K.UNKNOWN),
+    AttemptEnd.DUPLICATE: (_K.WRITTEN, _K.WRITTEN, _K.WRITTEN),
+}
 TRANSITIONS: Final = {
-    (Knowledge.NEVER_SENT, AttemptEnd.NOT_TRANSMITTED): Knowledge.NEVER_SENT,
-    (Knowledge.NEVER_SENT, AttemptEnd.NO_ANSWER): Knowledge.UNKNOWN,
-    (Knowledge.NEVER_SENT, AttemptEnd.DUPLICATE): Knowledge.WRITTEN,
-    (Knowledge.NEVER_SENT, AttemptEnd.MAYBE_APPENDED): Knowledge.UNKNOWN,
-    (Knowledge.NEVER_SENT, AttemptEnd.REJECTED): Knowledge.REJECTED,
-    (Knowledge.NEVER_SENT, AttemptEnd.OUT_OF_ORDER): Knowledge.REJECTED,
-    (Knowledge.NEVER_SENT, AttemptEnd.UNKNOWN_PRODUCER_ID): Knowledge.REJECTED,
-    (Knowledge.REJECTED, AttemptEnd.NOT_TRANSMITTED): Knowledge.REJECTED,
-    (Knowledge.REJECTED, AttemptEnd.NO_ANSWER): Knowledge.UNKNOWN,
-    (Knowledge.REJECTED, AttemptEnd.DUPLICATE): Knowledge.WRITTEN,
-    (Knowledge.REJECTED, AttemptEnd.MAYBE_APPENDED): Knowledge.UNKNOWN,
-    (Knowledge.REJECTED, AttemptEnd.REJECTED): Knowledge.REJECTED,
-    (Knowledge.REJECTED, AttemptEnd.OUT_OF_ORDER): Knowledge.REJECTED,
-    (Knowledge.REJECTED, AttemptEnd.UNKNOWN_PRODUCER_ID): Knowledge.REJECTED,
-    (Knowledge.UNKNOWN, AttemptEnd.NOT_TRANSMITTED): Knowledge.UNKNOWN,
-    (Knowledge.UNKNOWN, AttemptEnd.NO_ANSWER): Knowledge.UNKNOWN,
-    (Knowledge.UNKNOWN, AttemptEnd.DUPLICATE): Knowledge.WRITTEN,
-    (Knowledge.UNKNOWN, AttemptEnd.MAYBE_APPENDED): Knowledge.UNKNOWN,
-    (Knowledge.UNKNOWN, AttemptEnd.REJECTED): Knowledge.UNKNOWN,
-    (Knowledge.UNKNOWN, AttemptEnd.OUT_OF_ORDER): Knowledge.UNKNOWN,
-    (Knowledge.UNKNOWN, AttemptEnd.UNKNOWN_PRODUCER_ID): Knowledge.UNKNOWN,
+    (before, end): after
+    for end, row in _NEXT.items()
+    for before, after in zip((_K.NEVER_SENT, _K.REJECTED, _K.UNKNOWN), row, strict=True)
 }
 
 
