@@ -262,9 +262,9 @@ class CoordinatorRequestQueue:
         self.last_failure = ""
 
     def next_request(self, wanted: Wanted | None, now_ms: int) -> Addressed | None:
-        """The request to send now: the wanted one, or the look-up that it needs first."""
+        """The request to send now: the wanted one, or the look-up that it needs first. None is in flight."""
         self._held_back_until_ms = NEVER_MS
-        if wanted is None or self.in_flight is not None:
+        if wanted is None:
             return None
         if self._request is None or wanted.key != self._key:
             self.done()

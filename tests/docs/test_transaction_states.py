@@ -1,4 +1,4 @@
-"""The diagram of docs/transactions.md says what the code's table of transitions says."""
+"""docs/transactions.md has the code's table of transitions, every state, and tests that exist."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 from kproducer.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
 
-PAGE = Path(__file__).parents[2] / "docs" / "transactions.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "transactions.md"
 
 
 def test_the_diagram_has_the_legal_transitions_and_no_other() -> None:
@@ -23,3 +24,15 @@ def test_the_diagram_has_the_legal_transitions_and_no_other() -> None:
 def test_each_state_is_explained() -> None:
     table = PAGE.read_text().partition("| state | a caller may |")[2].partition("\n\n")[0]
     assert set(re.findall(r"`([A-Z_]+)`", table)) == {state.name for state in TransactionState}
+
+
+def test_each_invariant_names_tests_that_exist() -> None:
+    table = PAGE.read_text().partition("| invariant | test |")[2].partition("\n\n")[0]
+    rows = table.strip().splitlines()[1:]
+    assert len(rows) >= 20
+    for row in rows:
+        module, *tests = re.findall(r"`([\w/]*test_[\w/.]+)`", row.rpartition(" | ")[2] or row)
+        path = module if "/" in module else f"tests/unit/transactions/{module}.py"
+        source = (ROOT / path).read_text()
+        assert tests
+        assert [name for name in tests if f"def {name}(" not in source] == []

@@ -152,6 +152,34 @@ def test_a_call_that_timed_out_is_taken_up_again_by_the_same_call_only() -> None
         kit.manager.begin_commit()
 
 
+def test_one_request_to_a_coordinator_is_under_way_at_a_time() -> None:
+    kit = Stage(begin=False)
+    kit.manager.begin_initialize()
+    assert kit.ask() is not None
+    assert not kit.manager.next_requests(kit.now_ms + 60_000)
+
+
+def test_the_response_to_the_request_under_way_comes_before_the_end() -> None:
+    kit = Stage(version=1)
+    kit.append()
+    kit.pump()
+    assert kit.ask() is not None
+    kit.manager.begin_abort()
+    assert not kit.manager.next_requests(kit.now_ms)
+    assert kit.manager.state is _S.ABORTING
+    kit.reply()
+    kit.settle()
+    assert kit.manager.state is _S.READY
+
+
+def test_once_an_abort_has_begun_only_batches_that_were_sent_before_are_sent() -> None:
+    kit = Stage()
+    batch = kit.append()
+    assert kit.manager.may_drain(batch, kit.now_ms)
+    kit.manager.begin_abort()
+    assert not kit.manager.may_drain(batch, kit.now_ms)
+
+
 def test_closing_ends_every_wait() -> None:
     kit = Stage(version=1)
     kit.append()
