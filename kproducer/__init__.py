@@ -57,6 +57,7 @@ from kproducer.types import Node, PartitionInfo, RecordMetadata, TopicPartition
 if TYPE_CHECKING:
     from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
     from kproducer.bulk.send_many_result import SendManyResult
+    from kproducer.config.producer_settings import ProducerSettings
     from kproducer.installation import BuildInfo, build_info
     from kproducer.kafka_producer import KafkaProducer
     from kproducer.sender.metrics import METRICS
@@ -108,6 +109,7 @@ __all__ = [
     "ProducerClosedError",
     "ProducerConfig",
     "ProducerRecord",
+    "ProducerSettings",
     "RecordMetadata",
     "RecordTooLargeError",
     "RemoteProtocolError",
@@ -132,6 +134,7 @@ _LATER = {
     "KafkaProducer": "kafka_producer",
     "FutureRecordMetadata": "accumulator.future_record_metadata",
     "ProducerRecord": "sending.interceptors",
+    "ProducerSettings": "config.producer_settings",
     "METRICS": "sender.metrics",
     "SendManyResult": "bulk.send_many_result",
     "ConsumerGroupMetadata": "transactions.transaction_arguments",

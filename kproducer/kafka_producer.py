@@ -28,7 +28,9 @@ from kproducer.sending.transactional_calls import TransactionalCalls
 from kproducer.types import PartitionInfo
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
+
+    from kproducer.config.producer_settings import ProducerSettings
 
 _client_numbers = itertools.count(1)
 
@@ -49,10 +51,11 @@ class KafkaProducer(BulkCalls, TransactionalCalls):
     ``close`` or a ``with`` block is better: they report losses.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Any) -> None:
-        if bootstrap_servers is not None:
-            settings["bootstrap_servers"] = bootstrap_servers
-        self._start(ProducerConfig.from_keywords(settings), SystemClock())
+    def __init__(
+        self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerSettings]
+    ) -> None:
+        servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
+        self._start(ProducerConfig.from_keywords({**servers, **settings}), SystemClock())
 
     @classmethod
     def from_config(cls, settings: ProducerConfig | Mapping[str, Any]) -> Self:

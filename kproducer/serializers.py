@@ -36,7 +36,7 @@ class TopicSerializer(Protocol):
 
 
 #: What ``key_serializer`` and ``value_serializer`` accept besides the names in ``SERIALIZER_NAMES``.
-Serializer = Callable[[Any], "BytesLike | str | None"] | TopicSerializer
+Serializer = Callable[[Any], "BytesLike | None"] | TopicSerializer
 
 #: The one shape the producer calls: (topic, headers, value) to bytes.
 SerializeFunction = Callable[[str, "list[tuple[str, bytes | None]]", Any], "bytes | None"]
@@ -195,14 +195,15 @@ _JAVA_NAMES = {
     "VoidSerializer": "null",
 }
 
-_BUILT_IN = (
-    StringSerializer,
-    BytesSerializer,
-    IntegerSerializer,
-    FloatSerializer,
-    JsonSerializer,
-    UuidSerializer,
-    NullSerializer,
+#: The serializers of this module.
+BuiltInSerializer = (
+    StringSerializer
+    | BytesSerializer
+    | IntegerSerializer
+    | FloatSerializer
+    | JsonSerializer
+    | UuidSerializer
+    | NullSerializer
 )
 
 
@@ -228,7 +229,7 @@ def resolve_serializer(setting: str, given: object) -> Serializer | None:
                 f"the names are {', '.join(SERIALIZER_NAMES)}, or pass a callable"
             )
         return factory()
-    if isinstance(given, type) and issubclass(given, _BUILT_IN):
+    if isinstance(given, type) and issubclass(given, BuiltInSerializer):
         return given()
     if isinstance(given, TopicSerializer) or callable(given):
         return given
@@ -258,7 +259,7 @@ def serialize_function(role: str, serializer: Serializer | None) -> SerializeFun
         plain = serializer
 
         def call(topic: str, headers: list[tuple[str, bytes | None]], value: Any) -> BytesLike | None:
-            return plain(value)  # type: ignore[return-value]  # a str is caught below
+            return plain(value)
 
     def serialize(topic: str, headers: list[tuple[str, bytes | None]], value: Any) -> bytes | None:
         try:

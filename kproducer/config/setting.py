@@ -1,26 +1,27 @@
-"""Setting: what is known of one setting, and how a given value is checked and turned into a stored one.
+"""Setting: the documentation and the rules of one setting, and the functions that check its value.
 
-The settings themselves are the attributes of ``ProducerConfig``; the functions at the end of this file make
-such an attribute. Checks of one setting against another are not made here.
+The settings themselves are the attributes of ``ProducerConfig``, which also checks settings against each
+other; ``integer``, ``milliseconds``, ``boolean``, ``choice`` and ``special`` declare such an attribute.
+Every error reads ``SETTING: expected WHAT IS RIGHT, got WHAT WAS FOUND``, with advice where there is some.
 Source: the rules of Kafka's ``ConfigDef``.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
 
 from kproducer.errors import ConfigError
+from kproducer.runtime.arguments import LONGEST_TEXT_BYTES, utf8_size, whole_number
 from kproducer.serializers import resolve_serializer
 from kproducer.types import INT32_MAX, INT64_MAX
 
-#: Java's "for ever" is Long.MAX_VALUE ms, which no operating system can wait for; 139 years will do.
+#: Java writes "never" as Long.MAX_VALUE ms, which no operating system can wait for; 139 years will do.
 LONGEST_MS = 2**42
 
-#: Where a Setting hides in the metadata of an attrs attribute.
+#: The key of the Setting in the metadata of an attrs attribute.
 METADATA_KEY = "kproducer.setting"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -36,36 +37,38 @@ class Setting:
 
     Attributes:
         kind: the type as the documentation calls it.
-        parse: checks a value of the right Python type.
-        default: as the documentation shows it.
-        unit: ``ms``, ``bytes``, ...; empty where there is none.
-        minimum, maximum: inclusive bounds of a number, or ``None``.
-        choices: the allowed texts, if only some are.
-        dotted: Kafka's dotted name, where it is not simply the attribute's name with dots.
-        source: the KIP or Kafka class that defines it.
-        about: one sentence for the reader of the documentation.
+        given_type: the Python type of the values that the setting accepts, for ``ProducerSettings``.
+        parse: checks and converts a value.
+        default: the default as the documentation shows it.
+        unit: ``ms``, ``bytes`` or empty.
+        minimum, maximum: inclusive bounds of a number.
+        choices: the allowed texts; empty if any text is.
+        dotted: Kafka's dotted name, unless it is the attribute's name with dots.
+        source: the KIP or Kafka class that defines the setting.
+        about: what the setting does, for the documentation.
     """
 
     kind: str
+    given_type: str
     parse: Parser
     default: Any
     unit: str = ""
-    minimum: int | None = None
-    maximum: int | None = None
+    minimum: int = 0
+    maximum: int = 0
     choices: tuple[str, ...] = ()
     dotted: str = ""
-    source: str = ""
+    source: str = "Kafka ProducerConfig"
     about: str = ""
 
     @property
     def range_text(self) -> str:
-        """The legal values in words, for documentation and errors."""
+        """The allowed values in words, for the documentation."""
         if self.choices:
             return ", ".join(self.choices)
-        low, high = self.minimum, self.maximum
-        if low is None:
+        if self.kind != "integer":
             return ""
-        return f"{low} or more" if high in (None, INT32_MAX, INT64_MAX) else f"{low} to {high}"
+        is_bounded = self.maximum not in (INT32_MAX, INT64_MAX)
+        return f"{self.minimum} to {self.maximum}" if is_bounded else f"{self.minimum} or more"
 
 
 def shown(value: object) -> str:
@@ -76,117 +79,129 @@ def shown(value: object) -> str:
     return f"{text} ({type(value).__name__})"
 
 
-def from_text(setting: Setting, name: str, value: str) -> Any:
-    """Turn a text from a configuration file into the Python type that the setting has."""
-    text = value.strip()
+def refused(name: str, expected: str, found: object, advice: str = "") -> ConfigError:
+    """The error for a value that a setting does not accept.
+
+    Args:
+        name: the setting, as the user wrote it.
+        expected: what would be right.
+        found: what was given, as the error shows it.
+        advice: what else to do, if there is something.
+    """
+    return ConfigError(f"{name}: expected {expected}, got {found}" + (f"; {advice}" if advice else ""))
+
+
+def from_text(setting: Setting, name: str, value: Any) -> Any:
+    """Convert a text from a configuration file into the setting's Python type; other values are returned."""
+    if not isinstance(value, str):
+        return value
     if setting.kind == "integer":
         try:
-            return int(text)
+            return int(value)
         except ValueError:
-            unit = f" of {setting.unit}" if setting.unit else ""
-            raise ConfigError(f"{name}: {value!r} is not a whole number{unit}") from None
+            raise refused(name, _whole_number_text(setting), shown(value)) from None
     if setting.kind == "boolean":
-        if text.lower() not in ("true", "false"):
-            raise ConfigError(f"{name}: {value!r} is neither 'true' nor 'false'")
-        return text.lower() == "true"
+        flags = {"true": True, "false": False}
+        if (flag := flags.get(value.strip().lower())) is None:
+            raise refused(name, "'true' or 'false'", shown(value))
+        return flag
     return value
 
 
 def integer(
-    default: Any, unit: str, minimum: int, maximum: int = INT32_MAX, *, source: str, about: str
+    default: int | YieldingDefault,
+    minimum: int = 0,
+    maximum: int = INT32_MAX,
+    *,
+    unit: str = "",
+    **documentation: str,
 ) -> Any:
-    """A whole number between two bounds. ``default`` may be a ``YieldingDefault``."""
+    """Declare a whole number between two bounds."""
     return _attribute(
-        Setting(
-            kind="integer",
-            parse=_parse_integer,
-            default=_plain_default(default),
-            unit=unit,
-            minimum=minimum,
-            maximum=maximum,
-            source=source,
-            about=about,
-        ),
         default,
+        kind="integer",
+        given_type="int",
+        parse=_parse_integer,
+        unit=unit,
+        minimum=minimum,
+        maximum=maximum,
+        **documentation,
     )
 
 
-def boolean(default: bool | YieldingDefault, *, source: str, about: str) -> Any:
-    """True or false."""
-    plain = _plain_default(default)
-    return _attribute(
-        Setting(kind="boolean", parse=_parse_boolean, default=plain, source=source, about=about), default
-    )
+def milliseconds(
+    default: int | YieldingDefault, minimum: int = 0, maximum: int = INT64_MAX, **documentation: str
+) -> Any:
+    """Declare a time in milliseconds."""
+    return integer(default, minimum, maximum, unit="ms", **documentation)
 
 
-def choice(default: str, choices: tuple[str, ...], *, source: str, about: str) -> Any:
-    """One of a few words, in any case; stored as written in ``choices``."""
+def boolean(default: bool | YieldingDefault, **documentation: str) -> Any:
+    """Declare a setting that is true or false."""
+    return _attribute(default, kind="boolean", given_type="bool", parse=_parse_boolean, **documentation)
+
+
+def choice(*choices: str, **documentation: str) -> Any:
+    """Declare a setting with a few allowed texts, in any case; the first is the default."""
+    given_type = f"Literal[{', '.join(map(repr, choices))}]" + (" | None" if "none" in choices else "")
     return _attribute(
-        Setting(
-            kind="text", parse=_parse_choice, default=default, choices=choices, source=source, about=about
-        ),
-        default,
+        choices[0],
+        kind="text",
+        given_type=given_type.replace("'", '"'),
+        parse=_parse_choice,
+        choices=choices,
+        **documentation,
     )
 
 
 def special(
-    kind: str, parse: Parser, default: Any = attrs.NOTHING, *, dotted: str = "", source: str, about: str
+    kind: str, given_type: str, parse: Parser, default: Any = attrs.NOTHING, **documentation: str
 ) -> Any:
-    """A setting with a parser of its own; without ``default`` it must be given."""
-    shown_default = None if default is attrs.NOTHING else default
-    setting = Setting(
-        kind=kind, parse=parse, default=shown_default, dotted=dotted, source=source, about=about
-    )
-    return _attribute(setting, default)
+    """Declare a setting with its own parser. It is required if it has no default."""
+    return _attribute(default, kind=kind, given_type=given_type, parse=parse, **documentation)
 
 
 @attrs.frozen
 class YieldingDefault:
-    """A default that gives way to another setting that leaves it no room. ``adjust(config)`` gives it."""
+    """A default that depends on other settings: ``adjust(config)`` returns it; ``plain`` is documented."""
 
     plain: Any
     adjust: Callable[[Any], Any]
 
 
-def _attribute(setting: Setting, default: Any) -> Any:
+def _attribute(default: Any, **facts: Any) -> Any:
+    plain = None if default is attrs.NOTHING else default
     if isinstance(default, YieldingDefault):
-        default = attrs.Factory(default.adjust, takes_self=True)
-    return attrs.field(default=default, metadata={METADATA_KEY: setting})
+        plain, default = default.plain, attrs.Factory(default.adjust, takes_self=True)
+    return attrs.field(default=default, metadata={METADATA_KEY: Setting(default=plain, **facts)})
 
 
-def _plain_default(default: Any) -> Any:
-    return default.plain if isinstance(default, YieldingDefault) else default
+def _whole_number_text(setting: Setting) -> str:
+    unit = f" of {setting.unit}" if setting.unit else ""
+    return f"a whole number{unit} from {setting.minimum} to {setting.maximum}"
 
 
 def _parse_integer(setting: Setting, name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool):
-        unit = f" of {setting.unit}" if setting.unit else ""
-        raise ConfigError(f"{name}: expected a whole number{unit}, got {shown(value)}")
-    low, high = setting.minimum, setting.maximum
-    if (low is not None and number < low) or (high is not None and number > high):
-        unit = f" {setting.unit}" if setting.unit else ""
-        raise ConfigError(f"{name}: {number}{unit} is out of range; legal is {low} to {high}")
+    number = whole_number(value, setting.minimum, setting.maximum)
+    if number is None:
+        raise refused(name, _whole_number_text(setting), shown(value))
     return min(number, LONGEST_MS) if setting.unit == "ms" else number
 
 
 def _parse_boolean(setting: Setting, name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ConfigError(f"{name}: expected True or False, got {shown(value)}")
+        raise refused(name, "True or False", shown(value))
     return value
 
 
 def _parse_choice(setting: Setting, name: str, value: Any) -> str:
     if isinstance(value, str):
-        for legal in setting.choices:
-            if value.strip().lower() == legal.lower():
-                return legal
+        for allowed in setting.choices:
+            if value.strip().lower() == allowed.lower():
+                return allowed
     elif value is None and "none" in setting.choices:
         return "none"
-    raise ConfigError(f"{name}: {shown(value)} is not one of {', '.join(setting.choices)}")
+    raise refused(name, f"one of {', '.join(setting.choices)}", shown(value))
 
 
 def parse_acks(setting: Setting, name: str, value: Any) -> int:
@@ -194,102 +209,94 @@ def parse_acks(setting: Setting, name: str, value: Any) -> int:
     known = {"all": -1, "-1": -1, "0": 0, "1": 1}
     key = str(value).strip().lower()
     if isinstance(value, bool) or not isinstance(value, (int, str)) or key not in known:
-        raise ConfigError(f"{name}: {shown(value)} is not one of 0, 1, -1, 'all'")
+        raise refused(name, "0, 1, -1 or 'all'", shown(value))
     return known[key]
 
 
 def parse_text(setting: Setting, name: str, value: Any) -> str:
-    """Any text that fits a Kafka string; ``None`` counts as empty."""
+    """Any text that fits into a Kafka string; ``None`` is the empty text."""
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise ConfigError(f"{name}: expected text, got {shown(value)}")
+        raise refused(name, "text", shown(value))
     try:
-        length = len(value.encode())
+        size = utf8_size(value)
     except UnicodeEncodeError as error:
-        raise ConfigError(f"{name}: UTF-8 cannot encode {shown(value)}: {error}") from None
-    if length > 32767:
-        raise ConfigError(f"{name}: {length} bytes are too long; Kafka's strings end at 32767")
+        raise refused(name, "text that UTF-8 can encode", shown(value), str(error)) from None
+    if size > LONGEST_TEXT_BYTES:
+        raise refused(name, f"at most {LONGEST_TEXT_BYTES} bytes of UTF-8", f"{size} bytes")
     return value
 
 
 def parse_servers(setting: Setting, name: str, value: Any) -> tuple[str, ...]:
     """``host:port`` texts from one comma-separated text or from a sequence."""
+    right = "'host:port,host:port' or a list of 'host:port'"
+    # Errors show the type of a value that is not text: it may be a whole configuration, with secrets.
     if isinstance(value, Mapping):
-        raise ConfigError(
-            f"{name}: expected 'host:port', got a mapping; settings in Kafka's dotted names go to "
-            "KafkaProducer.from_config(mapping)"
-        )
+        advice = "pass settings with Kafka's dotted names to KafkaProducer.from_config(mapping)"
+        raise refused(name, right, "a mapping", advice)
     if isinstance(value, str):
         given: list[Any] = [value]
     elif isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
         given = list(value)
     else:
-        # Values that are not text are named by their type: whole configurations, with secrets in them, end
-        # up here too.
-        raise ConfigError(
-            f"{name}: expected 'host:port,host:port' or a list of 'host:port', got a value of type "
-            f"{type(value).__name__}"
-        )
+        raise refused(name, right, f"a value of type {type(value).__name__}")
     for one in given:
         if not isinstance(one, str):
-            raise ConfigError(
-                f"{name}: expected a list of 'host:port', got an element of type {type(one).__name__}"
-            )
-        # Looked for before commas are: a password may have some.
+            raise refused(name, "a list of 'host:port'", f"an element of type {type(one).__name__}")
+        # Checked before the text is split at commas, which a password may contain.
         if "@" in one:
-            raise ConfigError(
-                f"{name}: expected 'host:port', got an address with '@' (not shown here, as it may hold a "
-                "password); write it without user name and password"
-            )
-    # A list may hold comma-separated texts too: configuration files are often put together that way.
+            found = "an address with '@' (not shown because it may contain a password)"
+            raise refused(name, "'host:port'", found, "remove user name and password")
+    # An element of a list may itself contain commas: configuration files are often put together that way.
     parts = [part for one in given for part in one.split(",")]
     servers = tuple(dict.fromkeys(_parse_server(name, part) for part in parts if part != ""))
     if not servers:
-        raise ConfigError(f"{name}: at least one 'host:port' is needed, got {shown(value)}")
+        raise refused(name, "at least one 'host:port'", shown(value))
     return servers
 
 
 def _parse_server(name: str, given: str) -> str:
+    def bad(advice: str) -> ConfigError:
+        return refused(name, "'host:port'", repr(given), advice)
+
     text = given.strip()
     scheme, separator, address = text.partition("://")
     if not separator:
         address = text
     elif scheme.upper() != "PLAINTEXT":
-        # People copy listeners from broker files. Java drops the protocol in front, and then talks plaintext
-        # to a TLS port.
+        # Users copy listeners from broker configurations. Java drops the protocol, and then connects to a TLS
+        # port in plain text.
         if scheme.upper() in SECURITY_PROTOCOLS:
-            raise ConfigError(
-                f"{name}: {given!r}: {scheme} is not available yet; only PLAINTEXT listeners are"
-            )
-        raise ConfigError(f"{name}: {given!r} is a URL; write 'host:port' without {scheme}://")
+            raise bad(f"{scheme} is not available yet; only PLAINTEXT listeners can be used")
+        raise bad(f"write 'host:port' without {scheme}://")
     host, colon, port = address.rpartition(":")
     if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
         if address.count(":") > 1:
-            # Whether the last group is a port or not cannot be told.
+            # An IPv6 address without brackets: the last group may be a port or not.
             ipv6, _, tail = address.rpartition(":")
             guess = f"'[{ipv6}]:{tail}' or '[{address}]:9092'" if tail.isdigit() else f"'[{address}]:9092'"
-            raise ConfigError(f"{name}: {given!r}: an IPv6 address needs brackets and a port: write {guess}")
-        raise ConfigError(f"{name}: {given!r} has no port; write '{address}:9092' if that is the port")
+            raise bad(f"an IPv6 address needs brackets and a port: write {guess}")
+        raise bad(f"the port is missing: write '{address}:9092' if the port is 9092")
     if not host.strip("[]") or any(character.isspace() for character in host) or "/" in host:
-        raise ConfigError(f"{name}: {given!r} has no valid host name; expected 'host:port'")
+        raise bad("the host name is not valid")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise ConfigError(f"{name}: {given!r}: the port must be a number from 1 to 65535")
+        raise bad("the port must be a number from 1 to 65535")
     return f"{host}:{int(port)}"
 
 
 def parse_partitioner(setting: Setting, name: str, value: Any) -> Any:
     """``None``, a callable, or the name of a partitioner."""
-    if value is None or callable(value) or hasattr(value, "partition"):
+    if value is None or callable(value):
         return value
     if isinstance(value, str) and value.strip():
-        # Which names exist is known to the partitioners themselves, further up.
+        # The partitioners, in a higher layer, check the name.
         return value.strip()
-    raise ConfigError(f"{name}: expected a partitioner's name or a callable, got {shown(value)}")
+    raise refused(name, "a partitioner's name or a callable", shown(value))
 
 
 def parse_serializer(setting: Setting, name: str, value: Any) -> Any:
-    """Whatever ``resolve_serializer`` takes."""
+    """See ``resolve_serializer``."""
     return resolve_serializer(name, value)
 
 
@@ -298,13 +305,10 @@ def parse_interceptors(setting: Setting, name: str, value: Any) -> tuple[Any, ..
     if value is None:
         return ()
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise ConfigError(f"{name}: expected a list of interceptor objects, got {shown(value)}")
+        raise refused(name, "a list of interceptor objects", shown(value))
     interceptors = tuple(value)
     for interceptor in interceptors:
         hooks = ("on_send", "on_acknowledgement")
         if isinstance(interceptor, type) or not any(hasattr(interceptor, hook) for hook in hooks):
-            raise ConfigError(
-                f"{name}: {shown(interceptor)} is no interceptor: "
-                "an object with on_send, on_acknowledgement or both is needed"
-            )
+            raise refused(name, "objects with on_send, on_acknowledgement or both", shown(interceptor))
     return interceptors

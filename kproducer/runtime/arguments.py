@@ -1,11 +1,12 @@
-"""Arguments of the producer's methods, checked: headers, partition, timestamp, timeouts, numbers and texts.
+"""Checks of arguments of public methods: headers, partitions, timestamps, timeouts, numbers, texts, topics.
 
-Knows nothing of records. Source: KIP-32 (timestamps), KIP-82 (headers).
+Source: KIP-32 (timestamps), KIP-82 (headers), Kafka's class ``Topic`` (topic names).
 """
 
 from __future__ import annotations
 
 import operator
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,33 +14,35 @@ from typing import Any
 from kproducer.errors import InvalidArgumentError, SerializationError
 from kproducer.types import INT64_MAX
 
-#: What ``send`` accepts as headers.
+#: Accepted as headers by ``send``.
 HeadersInput = Mapping[str, "bytes | str | None"] | Iterable[tuple[str, "bytes | str | None"]]
 
-#: Of texts in requests: older versions of the protocol count their bytes with 16 bits.
-_LONGEST_TEXT_BYTES = 2**15 - 1
+#: Longest text in a request: older versions of the protocol have an int16 length.
+LONGEST_TEXT_BYTES = 2**15 - 1
 
-#: A header's two length prefixes; a character of its name takes at most 4 bytes more.
+#: A header's two length prefixes; a character of its name takes at most 4 more bytes.
 _HEADER_OVERHEAD_BYTES = 10
 _LONGEST_CHARACTER_BYTES = 4
 
-
-#: Half of what the platform can wait: what is left until a deadline may be rounded up to more than was given.
+#: Half of the longest wait of the platform, because the time that is left until a deadline may be rounded up.
 LONGEST_WAIT_S = threading.TIMEOUT_MAX / 2
+
+_LONGEST_TOPIC = 249
+_TOPIC_PATTERN = re.compile(r"[a-zA-Z0-9._-]*")
 
 
 def encode_headers(topic: str, headers: Any) -> list[tuple[str, bytes | None]]:
-    """Check headers and turn their values into bytes.
+    """Check headers and encode their values.
 
     Args:
         topic: for the error's text.
         headers: (name, value) pairs or a mapping; values are bytes-like, ``str`` (as UTF-8) or ``None``.
 
     Returns:
-        A new list, in the same order, repeated names included.
+        A new list in the same order, with repeated names.
 
     Raises:
-        SerializationError: the shape is another, or a name or value cannot be encoded.
+        SerializationError: the headers have another shape, or a name or value cannot be encoded.
     """
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes, bytearray)):
@@ -63,7 +66,7 @@ def encode_headers(topic: str, headers: Any) -> list[tuple[str, bytes | None]]:
 
 
 def headers_size_upper_bound(headers: Iterable[tuple[str, bytes | None]]) -> int:
-    """More bytes than these headers can take in a record; cheaper than the exact number."""
+    """An upper bound of the bytes that headers take in a record; cheaper than the exact number."""
     size = 0
     for name, value in headers:
         size += _HEADER_OVERHEAD_BYTES + _LONGEST_CHARACTER_BYTES * len(name)
@@ -92,26 +95,33 @@ def _encode_header(topic: str, name: Any, value: Any) -> tuple[str, bytes | None
     )
 
 
+def whole_number(value: object, lowest: int, highest: int) -> int | None:
+    """``value`` as an ``int``, or ``None`` if it is not a whole number between the bounds, both included.
+
+    Accepts every type that Python accepts as an index, such as numpy's integers, except ``bool``.
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+    return number if lowest <= number <= highest and not isinstance(value, bool) else None
+
+
 def checked_partition(partition: Any) -> int | None:
-    """A partition number, or ``None`` as it is. Raises InvalidArgumentError."""
+    """A partition number; ``None`` stays ``None``. Raises InvalidArgumentError."""
     if partition is None:
         return None
-    try:
-        number = operator.index(partition)
-    except TypeError:
-        number = -1
-    if number < 0 or isinstance(partition, bool):
+    # Larger numbers are checked against the topic's partitions.
+    number = whole_number(partition, 0, INT64_MAX)
+    if number is None:
         raise InvalidArgumentError(f"partition must be a number from 0 on, or None, not {partition!r}")
     return number
 
 
 def checked_timestamp(timestamp_ms: Any) -> int:
     """Milliseconds since the epoch. Raises InvalidArgumentError."""
-    try:
-        number = operator.index(timestamp_ms)
-    except TypeError:
-        number = -1
-    if not 0 <= number <= INT64_MAX or isinstance(timestamp_ms, bool):
+    number = whole_number(timestamp_ms, 0, INT64_MAX)
+    if number is None:
         raise InvalidArgumentError(
             f"timestamp_ms must be whole milliseconds since the epoch, or None, not {timestamp_ms!r}"
         )
@@ -119,10 +129,10 @@ def checked_timestamp(timestamp_ms: Any) -> int:
 
 
 def checked_timeout_s(call: str, timeout: Any) -> float | None:
-    """The ``timeout`` of a call: seconds from 0 to ``LONGEST_WAIT_S``, or ``None``.
+    """The ``timeout`` of a call: ``None``, or seconds, limited to 0 to ``LONGEST_WAIT_S``.
 
     Raises:
-        InvalidArgumentError: no number of seconds.
+        InvalidArgumentError: not a number of seconds.
     """
     if timeout is None:
         return None
@@ -132,44 +142,58 @@ def checked_timeout_s(call: str, timeout: Any) -> float | None:
 
 
 def checked_number(what: str, value: Any, lowest: int, highest: int) -> int:
-    """A whole number within bounds, as an ``int``; ``bool`` is not one.
+    """A whole number between two bounds, both included.
 
     Args:
-        what: begins the error's text.
-        value: the argument; an ``int``, or another type that Python takes for an index.
-        lowest, highest: the bounds, both included.
+        what: names the argument in the error's text.
+        value: the argument; see ``whole_number``.
+        lowest, highest: the bounds.
 
     Raises:
         InvalidArgumentError: not a whole number, or out of bounds.
     """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = lowest - 1
-    if not lowest <= number <= highest or isinstance(value, bool):
+    number = whole_number(value, lowest, highest)
+    if number is None:
         raise InvalidArgumentError(f"{what} must be a whole number from {lowest} to {highest}, not {value!r}")
     return number
+
+
+def utf8_size(text: str) -> int:
+    """The size of a text in UTF-8, in bytes. Raises UnicodeEncodeError for lone surrogates."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def checked_text(what: str, value: Any, shortest: int = 0) -> str:
     """A text that fits into a request.
 
     Args:
-        what: begins the error's text.
+        what: names the argument in the error's text.
         value: the argument.
         shortest: the least number of characters.
 
     Raises:
-        InvalidArgumentError: not ``str``, too short or too long, or with characters that UTF-8 cannot encode.
+        InvalidArgumentError: not ``str``, too short, too long, or not encodable as UTF-8.
     """
     if not isinstance(value, str) or len(value) < shortest:
         raise InvalidArgumentError(f"{what} must be a str{', not empty' if shortest else ''}, not {value!r}")
     try:
-        size = len(value.encode())
+        size = utf8_size(value)
     except UnicodeEncodeError as error:
         raise InvalidArgumentError(f"{what} has text that UTF-8 cannot encode: {error}") from error
-    if size > _LONGEST_TEXT_BYTES:
+    if size > LONGEST_TEXT_BYTES:
         raise InvalidArgumentError(
-            f"{what} has {size} bytes, the most is {_LONGEST_TEXT_BYTES}: {value[:40]!r}..."
+            f"{what} must have at most {LONGEST_TEXT_BYTES} bytes of UTF-8, not {size}: {value[:40]!r}..."
         )
     return value
+
+
+def topic_mistake(topic: str) -> str | None:
+    """The reason why Kafka does not accept this topic name, or ``None`` if it does."""
+    if not topic:
+        return "a topic name cannot be empty"
+    if len(topic) > _LONGEST_TOPIC:
+        return f"a topic name has at most {_LONGEST_TOPIC} characters; {topic[:40]!r}... has {len(topic)}"
+    if topic in (".", "..") or not _TOPIC_PATTERN.fullmatch(topic):
+        allowed = "the allowed characters are letters, digits, '.', '_' and '-'"
+        return f"{topic!r} is not a topic name: {allowed}, and a name cannot be '.' or '..'"
+    return None

@@ -5,19 +5,16 @@ Caller threads only. Knows nothing of records. Source: Kafka's ``KafkaProducer.w
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kproducer.errors import InvalidArgumentError, MetadataTimeoutError
 from kproducer.errors.broker_errors import InvalidTopicError
+from kproducer.runtime.arguments import topic_mistake
 from kproducer.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from kproducer.client.metadata_snapshot import MetadataSnapshot
     from kproducer.sender.producer_metadata import ProducerMetadata
-
-_MAX_TOPIC_LENGTH = 249
-_TOPIC_PATTERN = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class MetadataSource(Protocol):
@@ -39,20 +36,17 @@ class MetadataSource(Protocol):
 
 
 def check_topic(topic: Any) -> None:
-    """Refuse what can be no topic's name; the broker has the last word on the rest.
+    """Refuse a topic name that Kafka does not accept.
 
     Raises:
         InvalidArgumentError: not a text, or empty.
-        InvalidTopicError: a text that Kafka does not allow.
+        InvalidTopicError: a text that Kafka does not accept.
     """
     if not isinstance(topic, str) or not topic:
         raise InvalidArgumentError(f"topic must be a name, not {topic!r}")
-    if len(topic) > _MAX_TOPIC_LENGTH:
-        raise InvalidTopicError(
-            f"{topic[:40]!r}... has {len(topic)} characters; {_MAX_TOPIC_LENGTH} are allowed"
-        )
-    if topic in (".", "..") or not _TOPIC_PATTERN.fullmatch(topic):
-        raise InvalidTopicError(f"{topic!r} has other characters than letters, digits, '.', '_' and '-'")
+    mistake = topic_mistake(topic)
+    if mistake is not None:
+        raise InvalidTopicError(mistake)
 
 
 def await_topic(

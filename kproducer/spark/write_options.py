@@ -16,10 +16,11 @@ from typing import Any
 
 import attrs
 
-from kproducer.config.producer_config import SETTINGS, ProducerConfig
+from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS, ProducerConfig
 from kproducer.config.setting import from_text, shown
 from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import instead_of
+from kproducer.runtime.arguments import topic_mistake
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.exactly_once_options import (
     AT_LEAST_ONCE,
@@ -45,10 +46,6 @@ SPARK_DEFAULTS: dict[str, str] = {
     "compression.type": "lz4",
     "buffer.memory": "67108864",
 }
-
-#: Topic names by Kafka's rule (``org.apache.kafka.common.internals.Topic``).
-_TOPIC_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-_LONGEST_TOPIC = 249
 
 #: kafka.* settings of the JVM that have no meaning in another process; a migrated job may still carry them.
 _JVM_ONLY_SETTINGS = frozenset(
@@ -196,20 +193,6 @@ class WriteOptions:
     def producer_config(self) -> ProducerConfig:
         """The configuration of the producers that write this."""
         return ProducerConfig.from_dotted(dict(self.producer_settings))
-
-
-def topic_mistake(topic: str) -> str | None:
-    """Why Kafka would refuse a topic of this name, or ``None``."""
-    if not topic:
-        return "a topic's name cannot be empty"
-    if topic in (".", ".."):
-        return f"{topic!r} is no legal topic name"
-    if len(topic) > _LONGEST_TOPIC:
-        return f"a topic's name has at most {_LONGEST_TOPIC} characters, this one has {len(topic)}"
-    wrong = sorted(set(topic) - _TOPIC_CHARACTERS)
-    if wrong:
-        return f"{topic!r} has characters that topic names cannot have: {' '.join(map(repr, wrong))}"
-    return None
 
 
 def with_option_names(text: str) -> str:
@@ -380,9 +363,7 @@ _OWN_PARSERS: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 
 #: Kafka's dotted name of each producer setting to its attribute.
-ATTRIBUTE_OF_DOTTED: dict[str, str] = {
-    setting.dotted or name.replace("_", "."): name for name, setting in SETTINGS.items()
-}
+ATTRIBUTE_OF_DOTTED = {dotted: name for name, dotted in DOTTED_NAMES.items()}
 
 #: Of one word are some that are words of English, too.
 _SETTING_NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")

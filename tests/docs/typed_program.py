@@ -13,10 +13,13 @@ from kproducer import (
     KafkaError,
     KafkaProducer,
     Outcome,
+    ProducerSettings,
     RecordMetadata,
     SendManyError,
     SendManyResult,
 )
+from kproducer.errors import broker_errors
+from kproducer.errors.broker_errors import NotLeaderOrFollowerError
 
 
 def on_delivery(metadata: RecordMetadata, error: KafkaError | None) -> None:
@@ -33,8 +36,11 @@ def with_threads(headers: dict[str, bytes], pairs: list[tuple[str, bytes]]) -> l
     with KafkaProducer(
         bootstrap_servers=["localhost:9092"],
         value_serializer=JsonSerializer(),
-        key_serializer=repr,
+        key_serializer=lambda key: b"%d" % key,
         acks="all",
+        linger_ms=20,
+        compression_type="zstd",
+        enable_idempotence=True,
     ) as producer:
         futures = [producer.send("t", {"n": n}, key=n, on_delivery=on_delivery) for n in range(5)]
         producer.send("t", b"", headers=headers, partition=0, timestamp_ms=1)
@@ -77,6 +83,36 @@ async def with_asyncio() -> list[RecordMetadata]:
     many: SendManyResult = await producer.send_many("t", ["x", "y"])
     await asyncio.wait_for(many, 5)
     return [one, *await asyncio.gather(*[producer.send("t", "x") for _ in range(5)])]
+
+
+def with_settings_of_its_own(settings: ProducerSettings) -> None:
+    settings["linger_ms"] = 5
+    common: ProducerSettings = {"acks": -1, "compression_type": None, "value_serializer": "json"}
+    KafkaProducer("x:1", **settings).close()
+    KafkaProducer("x:1", **common).close()
+    KafkaProducer("x:1", key_serializer=JsonSerializer, value_serializer=TopicPrefix()).close()
+    KafkaProducer("x:1", partitioner="murmur2", interceptors=[TopicPrefix()]).close()
+
+
+def wrong_settings() -> None:
+    KafkaProducer("x:1", linger_ms="5")  # error: arg-type
+    KafkaProducer("x:1", linger_ms=0.5)  # error: arg-type
+    KafkaProducer("x:1", linger=5)  # error: call-arg
+    KafkaProducer("x:1", acks=2)  # error: arg-type
+    KafkaProducer("x:1", compression_type="brotli")  # error: arg-type
+    KafkaProducer("x:1", enable_idempotence="yes")  # error: arg-type
+    KafkaProducer("x:1", key_serializer=repr)  # error: arg-type
+    KafkaProducer("x:1", interceptors=5)  # error: arg-type
+    KafkaProducer(9092)  # error: arg-type
+    settings: ProducerSettings = {"lingerms": 5}  # error: typeddict-unknown-key
+    KafkaProducer("x:1", **settings)
+
+
+def broker_errors_have_classes(error: KafkaError) -> int:
+    if isinstance(error, NotLeaderOrFollowerError):
+        return error.code + len(error.name + error.description)
+    broker_errors.NoSuchError()  # error: attr-defined
+    return 0
 
 
 def wrong(producer: KafkaProducer) -> None:

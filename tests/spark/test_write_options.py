@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from kproducer.spark.errors import SparkOptionError
-from kproducer.spark.write_options import ATTRIBUTE_OF_DOTTED, SPARK_DEFAULTS, WriteOptions, topic_mistake
+from kproducer.spark.write_options import ATTRIBUTE_OF_DOTTED, SPARK_DEFAULTS, WriteOptions
 
 BASE = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 
@@ -102,8 +102,8 @@ def test_kafkas_own_partitioner_classes_mean_their_counterparts(name):
         ({"linger.ms": "5"}, "'linger.ms'", "'kafka.linger.ms'"),
         ({"kafka.lingr.ms": "5"}, "'kafka.lingr.ms'", "kafka.linger.ms"),
         ({"kafka.linger.ms": "soon"}, "'kafka.linger.ms'", "whole number"),
-        ({"kafka.linger.ms": "-1"}, "'kafka.linger.ms'", "legal is 0"),
-        ({"kafka.acks": "2"}, "'kafka.acks'", "0, 1, -1, 'all'"),
+        ({"kafka.linger.ms": "-1"}, "'kafka.linger.ms'", "from 0 to"),
+        ({"kafka.acks": "2"}, "'kafka.acks'", "0, 1, -1 or 'all'"),
         ({"kafka.compression.type": "zip"}, "'kafka.compression.type'", "zstd"),
         ({"kafka.key.serializer": "x"}, "'kafka.key.serializer'", "cast the column 'key'"),
         ({"kafka.value.serializer": "x"}, "'kafka.value.serializer'", "cast the column 'value'"),
@@ -113,7 +113,7 @@ def test_kafkas_own_partitioner_classes_mean_their_counterparts(name):
         (
             {"kafka.batch.size": "9", "kafka.buffer.memory": "8"},
             "'kafka.buffer.memory', 'kafka.batch.size'",
-            "8 or less",
+            "at most",
         ),
         ({"topic": ""}, "'topic'", "empty"),
         ({"topic": "a b"}, "'topic'", "characters"),
@@ -185,8 +185,3 @@ def test_options_survive_pickling_and_equal_settings_are_equal_keys():
     assert copy == options
     assert hash(copy.producer_settings) == hash(options.producer_settings)
     assert parse(topic="t").producer_settings == parse(topic="u").producer_settings
-
-
-def test_topic_names_follow_kafkas_rule():
-    assert topic_mistake("a.b_c-D9") is None
-    assert all(topic_mistake(wrong) for wrong in ("", ".", "..", "a/b", "é", "x" * 250))

@@ -49,6 +49,7 @@ PUBLIC_NAMES = [
     "ProducerClosedError",
     "ProducerConfig",
     "ProducerRecord",
+    "ProducerSettings",
     "RecordMetadata",
     "RecordTooLargeError",
     "RemoteProtocolError",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer import ConfigError, IntegerSerializer, KafkaProducer, ProducerConfig
-from kproducer.config.producer_config import SETTINGS, configuration_table
+from kproducer.config.producer_config import SETTINGS
 
 SERVERS = "localhost:9092"
 PASSWORD = "hunter2"
@@ -68,16 +67,9 @@ def test_defaults_are_those_of_java(name: str, default: object) -> None:
     assert SETTINGS[name].default == default
 
 
-def test_the_readme_has_the_present_table() -> None:
-    readme = Path(__file__).parents[3] / "README.md"
-    assert configuration_table().strip() in readme.read_text(encoding="utf-8")
-
-
 def test_every_setting_is_documented() -> None:
-    table = configuration_table()
     for name, setting in SETTINGS.items():
-        assert f"| `{name}` |" in table
-        assert setting.about
+        assert setting.about.endswith(".")
         assert setting.source
         if setting.kind == "integer" and name.endswith("_ms"):
             assert setting.unit == "ms"
@@ -144,14 +136,14 @@ def test_acks(given_acks: Any, stored: int) -> None:
     [
         ({"acks": 2}, ["acks", "2", "'all'"]),
         ({"acks": True}, ["acks", "True"]),
-        ({"linger_ms": -1}, ["linger_ms", "-1", "0 to"]),
+        ({"linger_ms": -1}, ["linger_ms", "-1 (int)", "from 0 to"]),
         ({"linger_ms": "5"}, ["linger_ms", "'5' (str)", "whole number of ms"]),
         ({"linger_ms": 5.0}, ["linger_ms", "5.0 (float)"]),
         ({"linger_ms": None}, ["linger_ms", "None"]),
         ({"linger_ms": True}, ["linger_ms", "True (bool)"]),
         ({"retries": 2**31}, ["retries", str(2**31), "0 to 2147483647"]),
         ({"max_in_flight_requests_per_connection": 0}, ["max_in_flight", "1 to"]),
-        ({"buffer_memory": 0}, ["buffer_memory", "0 bytes"]),
+        ({"buffer_memory": 0}, ["buffer_memory", "bytes from 1 to", "0 (int)"]),
         ({"compression_type": "brotli"}, ["compression_type", "brotli", "zstd"]),
         ({"compression_gzip_level": 10}, ["compression_gzip_level", "-1 to 9"]),
         ({"compression_gzip_level": 0}, ["compression_gzip_level", "1 to 9"]),
@@ -166,14 +158,20 @@ def test_acks(given_acks: Any, stored: int) -> None:
         ({"interceptors": "org.example.Interceptor"}, ["interceptors", "list"]),
         ({"interceptors": [object()]}, ["interceptors", "on_send"]),
         ({"security_protocol": "SSL"}, ["security_protocol", "SSL", "PLAINTEXT"]),
-        ({"enable_idempotence": True, "acks": 1}, ["acks: 1", "enable_idempotence=True", "-1"]),
-        ({"enable_idempotence": True, "retries": 0}, ["retries: 0", "enable_idempotence=True", "1 or more"]),
+        ({"enable_idempotence": True, "acks": 1}, ["acks: expected -1", "enable_idempotence=True", "got 1"]),
+        (
+            {"enable_idempotence": True, "retries": 0},
+            ["retries: expected at least 1", "enable_idempotence=True", "got 0"],
+        ),
         (
             {"enable_idempotence": True, "max_in_flight_requests_per_connection": 6},
-            ["max_in_flight_requests_per_connection: 6", "5 or less"],
+            ["max_in_flight_requests_per_connection: expected at most 5", "got 6"],
         ),
-        ({"transactional_id": "a", "acks": 0}, ["acks: 0", "transactional_id='a'", "-1"]),
-        ({"transactional_id": "a", "enable_idempotence": False}, ["enable_idempotence=False", "True"]),
+        ({"transactional_id": "a", "acks": 0}, ["acks: expected -1", "transactional_id='a'", "got 0"]),
+        (
+            {"transactional_id": "a", "enable_idempotence": False},
+            ["enable_idempotence: expected True", "transactional_id='a'", "got False"],
+        ),
         ({"client_dns_lookup": "default"}, ["client_dns_lookup", "use_all_dns_ips"]),
     ],
 )
@@ -189,7 +187,10 @@ def test_a_wrong_value_is_named_together_with_what_is_right(settings: Any, words
         ({"delivery_timeout_ms": 30004}, ["delivery_timeout_ms", "30004", "linger_ms (5)", "30005"]),
         ({"delivery_timeout_ms": 120000, "linger_ms": 100000}, ["130000"]),
         ({"batch_size": 2000, "buffer_memory": 1000}, ["batch_size", "buffer_memory (1000)"]),
-        ({"retry_backoff_ms": 100, "retry_backoff_max_ms": 99}, ["retry_backoff_max_ms", "100 or more"]),
+        (
+            {"retry_backoff_ms": 100, "retry_backoff_max_ms": 99},
+            ["retry_backoff_max_ms", "at least retry_backoff_ms (100), got 99"],
+        ),
         ({"reconnect_backoff_max_ms": 10}, ["reconnect_backoff_max_ms", "reconnect_backoff_ms (50)"]),
         ({"socket_connection_setup_timeout_max_ms": 9999}, ["socket_connection_setup_timeout_ms (10000)"]),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kproducer import InvalidArgumentError, KafkaProducer, ProducerConfig
-from kproducer.runtime.arguments import LONGEST_WAIT_S, checked_timeout_s
+from kproducer.runtime.arguments import LONGEST_WAIT_S, checked_timeout_s, topic_mistake, whole_number
 
 NO_TIMEOUTS: list[Any] = ["5", b"5", True, float("nan"), (1,), {}]
 
@@ -36,3 +36,13 @@ def test_a_refused_timeout_changes_nothing() -> None:
         assert engine is not None
         assert not engine.accumulator.flush_in_progress
         producer.flush(float("inf"))
+
+
+def test_topic_names_follow_kafkas_rule() -> None:
+    assert topic_mistake("a.b_c-D9") is None
+    assert topic_mistake("x" * 249) is None
+    assert all(topic_mistake(wrong) for wrong in ("", ".", "..", "a/b", "a\n", "é", "x" * 250))
+
+
+def test_whole_numbers() -> None:
+    assert [whole_number(value, 0, 5) for value in (0, 5, 6, -1, True, "1", 1.0, None)] == [0, 5] + [None] * 6
