@@ -1,6 +1,6 @@
-"""A request to one node, what builds its message once the version is known, and its response.
+"""A request to one node, the builder of its message, and its response.
 
-Plain carriers between the sender (or the metadata updater) and the network client.
+Plain values between the callers of the network client and the client.
 Source: Kafka classes ``ClientRequest``, ``ClientResponse``, ``AbstractRequest.Builder``.
 """
 
@@ -14,11 +14,11 @@ from kproducer.errors.broker_errors import UnsupportedVersionError
 
 
 class RequestBuilder(Protocol):
-    """Makes the message of a request in the version that was agreed on with the broker.
+    """Builds the message of a request in the version negotiated with the broker.
 
     Attributes:
         api_key: Kafka's number of the API.
-        oldest_version, latest_version: the versions it can build, inclusive.
+        oldest_version, latest_version: the range of versions it can build, inclusive.
     """
 
     @property
@@ -29,20 +29,20 @@ class RequestBuilder(Protocol):
     def latest_version(self) -> int: ...
 
     def build(self, version: int) -> Any:
-        """The message. May raise UnsupportedVersionError when this version cannot say what is needed."""
+        """The message. May raise UnsupportedVersionError if this version lacks a feature that is needed."""
 
 
 class ClientRequest:
-    """A request that waits to be sent or answered.
+    """A request to one node.
 
     Attributes:
         destination: connection id (the node id as text).
-        builder: makes the message.
-        correlation_id: set by the client; the response carries it.
-        client_id: goes into the header.
+        builder: builds the message.
+        correlation_id: set by the client; the response has the same.
+        client_id: for the header.
         created_ms: monotonic milliseconds.
-        expect_response: False when the broker sends none (``acks=0``).
-        request_timeout_ms: time for the answer, counted from the sending.
+        expect_response: False if the broker sends none (``acks=0``).
+        request_timeout_ms: the longest wait for the response, from when the request is sent.
         callback: called with the ClientResponse inside ``NetworkClient.poll``, exactly once.
     """
 
@@ -83,19 +83,19 @@ class ClientRequest:
 
 
 class ClientResponse:
-    """How a request ended: with a body, without one, by a lost connection, or unsent.
+    """The end of a request: a response, a lost connection, or a request that could not be sent.
 
     Attributes:
         api_key, api_version: of the request; the version is the builder's latest when it was never sent.
         correlation_id, callback, destination, created_ms: of the request.
         received_ms: when it ended (monotonic milliseconds).
-        disconnected: the connection ended before the answer; whether the request was carried out is unknown.
-        timed_out: it ended because a request on it was not answered in time.
-        unsupported_version: no version in common; the request was not sent.
-        authentication_error: the connection ended because the broker refused our credentials.
-        error: what went wrong, in words, when there is no body; None for a normal end. With neither
-            ``disconnected`` nor ``unsupported_version`` the message could not be encoded and was not sent.
-        body: the decoded message; None without one.
+        disconnected: the connection ended before the response; the broker may have executed the request.
+        timed_out: the connection ended because a request on it was not answered in time.
+        unsupported_version: there is no common version; the request was not sent.
+        authentication_error: the connection ended because the broker refused the credentials.
+        error: why there is no response; None for a normal end. With neither ``disconnected`` nor
+            ``unsupported_version``, the message could not be encoded and was not sent.
+        body: the decoded message; None without a response.
     """
 
     __slots__ = (

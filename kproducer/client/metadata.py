@@ -1,9 +1,8 @@
-"""Metadata: when to ask for cluster metadata, and what the answers add up to.
+"""Metadata: when to request cluster metadata, and the latest snapshot of it.
 
-Sits between the network client (which sends requests and hands the responses in) and everybody who reads
-``Metadata.snapshot``. Knows nothing of sockets, and nothing of producing: which topics matter is decided by a
-subclass. Source: Kafka class ``Metadata``; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-526 (partial
-requests), KIP-580 (backoff), KIP-899 (rebootstrap), KIP-951 (leaders named in other responses).
+The network client sends the requests and passes the responses in; all parts of the producer read
+``Metadata.snapshot``. Knows nothing of sockets or of producing: a subclass decides which topics to request.
+Source: Kafka class ``Metadata``; KIP-526 (partial requests), KIP-580 (backoff), KIP-899 (rebootstrap).
 """
 
 from __future__ import annotations
@@ -11,26 +10,21 @@ from __future__ import annotations
 import random as random_module
 import threading
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
-from kproducer.client.metadata_snapshot import (
-    LEADER_NOT_AVAILABLE_CODE,
-    NO_LEADER_EPOCH,
-    ZERO_TOPIC_ID,
-    MetadataSnapshot,
-    PartitionMetadata,
-    TopicMetadata,
-    available_partitions,
-    missing_partition,
+from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.client.snapshot_merger import (
+    INVALID_TOPIC_CODE,
+    TOPIC_AUTHORIZATION_FAILED_CODE,
+    SnapshotMerger,
 )
 from kproducer.errors import (
     BrokerError,
     KafkaError,
     printable,
 )
-from kproducer.errors.broker_errors import error_for_code
 from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import Node, TopicPartition
@@ -40,22 +34,19 @@ if TYPE_CHECKING:
 
 _log = GuardedLogger(__name__)
 
-#: Before this version brokers could serve leader epochs that went backwards (KAFKA-12257).
+#: Before this version the leader epochs of a broker could go backwards (KAFKA-12257).
 FIRST_VERSION_WITH_RELIABLE_LEADER_EPOCHS = 9
-
-INVALID_TOPIC_CODE = 17
-TOPIC_AUTHORIZATION_FAILED_CODE = 29
 
 
 @attrs.frozen
 class MetadataRequestAndVersion:
-    """What the next Metadata request should ask for.
+    """The content of the next Metadata request.
 
     Attributes:
-        topics: names; ``None`` means all topics, an empty tuple means brokers only.
-        request_version: goes back into ``Metadata.update`` with the response.
-        is_partial: only new topics are asked for; goes back into ``Metadata.update`` likewise.
-        allow_auto_topic_creation: whether asking may create the topic.
+        topics: names; ``None`` requests all topics, an empty tuple only the brokers.
+        request_version: passed to ``Metadata.update`` with the response.
+        is_partial: only new topics are requested; passed to ``Metadata.update`` too.
+        allow_auto_topic_creation: whether the request may create the topics.
     """
 
     topics: tuple[str, ...] | None
@@ -65,15 +56,18 @@ class MetadataRequestAndVersion:
 
 
 class Metadata:
-    """The present picture of the cluster and the timers around it. Thread-safe: every method takes the lock.
-
-    ``snapshot`` is a plain attribute that always holds a complete immutable picture: read it without a lock.
+    """The latest snapshot of the cluster, and the timers of its updates. Thread-safe.
 
     Args:
-        retry_backoff_ms: shortest wait between two requests; grows while they fail or bring nothing new.
-        retry_backoff_max_ms: cap of that growth.
-        metadata_max_age_ms: age after which everything is asked for again.
+        retry_backoff_ms: the shortest wait between two requests; it grows while they fail or bring no news.
+        retry_backoff_max_ms: the longest such wait.
+        metadata_max_age_ms: the age at which all topics are requested again.
         random: source of the backoff jitter.
+
+    Attributes:
+        snapshot: complete and immutable; read without the lock.
+        update_version: grows with every update.
+        last_failure: why the latest request failed, for error messages; ``None`` after a success.
     """
 
     def __init__(
@@ -87,13 +81,12 @@ class Metadata:
         # Fixed after construction.
         self._backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._max_age_ms = metadata_max_age_ms
-        #: Guards everything below; waiters of a subclass use it as a condition.
+        #: Guards everything below. A subclass waits on it for updates.
         self._lock = threading.Condition(threading.RLock())
-        # Written under _lock, read by anyone.
+        # Written under _lock, read by any thread.
         self.snapshot = MetadataSnapshot()
         self.update_version = 0
         self.is_closed = False
-        #: Why the latest attempt failed; ``None`` after a success. For error messages.
         self.last_failure: KafkaError | None = None
         # Guarded by _lock.
         self._request_version = 0
@@ -103,60 +96,46 @@ class Metadata:
         self._need_partial_update = False
         self._failed_attempts = 0
         self._equivalent_responses = 0
-        # Jitter is drawn once for each response or failure: a wait that changes on each look could be
-        # slept through or spun on.
+        # Jitter is drawn once per response or failure, so that every look at the wait gives the same end.
         self._backoff_ms = self._backoff.backoff_ms(0)
         self._equivalent_backoff_ms = 0
         self._bootstrap_addresses: tuple[tuple[str, int], ...] = ()
-        #: topic -> {partition: newest leader epoch seen}, and the topic id these belong to.
-        self._last_seen_epochs: dict[str, dict[int, int]] = {}
-        self._last_seen_topic_ids: dict[str, Any] = {}
-        self._topic_errors: dict[str, BrokerError] = {}
+        self._merger = SnapshotMerger()
         self._fatal_error: KafkaError | None = None
 
     # -- reading ---------------------------------------------------------------------------------------
 
-    def fetch(self) -> MetadataSnapshot:
-        """The present snapshot. Never blocks."""
-        return self.snapshot
-
     @property
     def last_successful_update_ms(self) -> int | None:
-        """When the last full update arrived (monotonic), ``None`` if none did."""
+        """When the last full update arrived (monotonic); ``None`` before the first."""
         return self._last_successful_refresh_ms
 
     @property
     def update_requested(self) -> bool:
-        """Whether anyone asked for an update that has not been answered yet."""
+        """Whether an update was requested and its response has not arrived."""
         return self._need_full_update or self._need_partial_update
 
-    def last_seen_leader_epoch(self, topic_partition: TopicPartition) -> int:
-        """The newest leader epoch ever trusted for this partition, -1 for none."""
-        topic, number = topic_partition
-        with self._lock:
-            return self._last_seen_epochs.get(topic, {}).get(number, NO_LEADER_EPOCH)
-
     def topic_error(self, topic: str) -> BrokerError | None:
-        """What the latest response that mentioned this topic had against it; ``None``: nothing."""
+        """The error of this topic in the latest response that mentioned it, if any."""
         with self._lock:
-            return self._topic_errors.get(topic)
+            return self._merger.topic_errors.get(topic)
 
     def maybe_throw_topic_error(self, topic: str) -> None:
-        """Raise a pending fatal error, or this topic's own error if asking again would not help it.
+        """Raise a pending fatal error, or the topic's error if another request cannot help.
 
         Raises:
-            BrokerError: the topic's name is invalid, or this user may not see it.
+            BrokerError: the topic's name is invalid, or this user is not authorized.
             KafkaError: the fatal error.
         """
         with self._lock:
             self.maybe_throw_fatal_error()
-            error = self._topic_errors.get(topic)
+            error = self._merger.topic_errors.get(topic)
             if error is not None and error.code in (INVALID_TOPIC_CODE, TOPIC_AUTHORIZATION_FAILED_CODE):
-                # One instance is shared by all senders of the topic: drop the last raiser's frames.
+                # All senders of the topic share one instance: drop the traceback of the one before.
                 raise error.with_traceback(None)
 
     def maybe_throw_fatal_error(self) -> None:
-        """Raise the pending fatal error, once. A later success clears it as well."""
+        """Raise the pending fatal error, once. A successful update clears it too."""
         with self._lock:
             error, self._fatal_error = self._fatal_error, None
             if error is not None:
@@ -165,25 +144,25 @@ class Metadata:
     # -- timers ----------------------------------------------------------------------------------------
 
     def time_to_allow_update(self, now_ms: int) -> int:
-        """Milliseconds until the backoff permits another request; 0: now."""
+        """Milliseconds until the backoff ends; 0: now."""
         with self._lock:
             if self._last_refresh_ms is None:
                 return 0
             if self._equivalent_responses and self._age_left_ms(now_ms) == 0:
-                # A periodic refresh is no sign of trouble, however equal the answers were.
+                # A periodic refresh is not a retry, even if all responses were equal.
                 self._equivalent_responses = 0
                 self._equivalent_backoff_ms = 0
             wait_ms = max(self._backoff_ms, self._equivalent_backoff_ms)
             return max(self._last_refresh_ms + wait_ms - now_ms, 0)
 
     def time_to_next_update(self, now_ms: int) -> int:
-        """Milliseconds until a request is due: asked for or expired, and not within the backoff."""
+        """Milliseconds until a request is due: requested or too old, and not within the backoff."""
         with self._lock:
             expires_in_ms = 0 if self.update_requested else self._age_left_ms(now_ms)
             return max(expires_in_ms, self.time_to_allow_update(now_ms))
 
     def is_fresh(self, now_ms: int) -> bool:
-        """Whether no update is due, as far as can be told without the lock; ``False`` proves nothing."""
+        """Whether no update is due. Takes no lock, so ``False`` may be wrong."""
         return not (self._need_full_update or self._need_partial_update) and self._age_left_ms(now_ms) > 0
 
     def _age_left_ms(self, now_ms: int) -> int:
@@ -191,18 +170,18 @@ class Metadata:
             return 0
         return max(self._last_successful_refresh_ms + self._max_age_ms - now_ms, 0)
 
-    # -- asking ----------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------
 
     def request_update(self, reason: str = "", *, reset_equivalent_backoff: bool = False) -> int:
-        """Ask for a full update as soon as the backoff permits.
+        """Request a full update after the backoff.
 
         Args:
             reason: for the log.
-            reset_equivalent_backoff: ``True`` when something new is wanted rather than a retry of something
-                that the last answers did not help with.
+            reset_equivalent_backoff: whether to forget that the last responses brought no news, because
+                something new is requested.
 
         Returns:
-            ``update_version`` of now: wait until it is exceeded.
+            The current ``update_version``; an update has arrived once it is exceeded.
         """
         with self._lock:
             if not self._need_full_update and reason:
@@ -214,7 +193,7 @@ class Metadata:
             return self.update_version
 
     def request_update_for_new_topics(self) -> int:
-        """Ask at once, without backoff, for topics never asked for before. Returns ``update_version``."""
+        """Request new topics at once, without backoff. Returns the current ``update_version``."""
         with self._lock:
             self._last_refresh_ms = None
             self._need_partial_update = True
@@ -224,7 +203,7 @@ class Metadata:
             return self.update_version
 
     def new_metadata_request_and_version(self, now_ms: int) -> MetadataRequestAndVersion:
-        """What to ask for now: everything of interest, or only what is new while the rest is fresh."""
+        """The next request: all topics of interest, or only the new ones while the others are fresh."""
         with self._lock:
             topics = None
             is_partial = False
@@ -250,10 +229,10 @@ class Metadata:
     def _after_update(self, response: MetadataResponse) -> None:
         pass
 
-    # -- answers ---------------------------------------------------------------------------------------
+    # -- updates ---------------------------------------------------------------------------------------
 
     def bootstrap(self, addresses: Iterable[tuple[str, int]]) -> None:
-        """Start from (host, port) pairs; what was known of topics is forgotten, epochs are not."""
+        """Start from (host, port) pairs. Topics are forgotten, their leader epochs are not."""
         with self._lock:
             self._bootstrap_addresses = tuple(addresses)
             self._need_full_update = True
@@ -262,7 +241,7 @@ class Metadata:
             self._lock.notify_all()
 
     def rebootstrap(self) -> None:
-        """Fall back to the configured addresses (KIP-899)."""
+        """Return to the configured addresses (KIP-899)."""
         _log.info("Rebootstrapping with %s", self._bootstrap_addresses)
         self.bootstrap(self._bootstrap_addresses)
 
@@ -275,14 +254,13 @@ class Metadata:
         *,
         api_version: int = FIRST_VERSION_WITH_RELIABLE_LEADER_EPOCHS,
     ) -> None:
-        """Take in a response. Ignored after ``close``.
+        """Merge a response into the snapshot. Ignored after ``close``.
 
         Args:
-            request_version: of the ``MetadataRequestAndVersion`` that led to it.
+            request_version, is_partial: of the ``MetadataRequestAndVersion`` of the request.
             response: the decoded message.
-            is_partial: likewise from the request.
             now_ms: monotonic milliseconds.
-            api_version: the version spoken; leader epochs below version 9 are not believed.
+            api_version: of the response; leader epochs below version 9 are not reliable.
         """
         with self._lock:
             if self.is_closed:
@@ -297,13 +275,20 @@ class Metadata:
             if not is_partial:
                 self._need_full_update = False
                 self._last_successful_refresh_ms = now_ms
-            # Taken back as soon as one partition turns out to have news.
-            self._equivalent_responses += 1
             epochs_reliable = api_version >= FIRST_VERSION_WITH_RELIABLE_LEADER_EPOCHS
-            previous_cluster_id = self.snapshot.cluster_id
-            self.snapshot = self._merged_snapshot(response, is_partial, now_ms, epochs_reliable)
-            if self.snapshot.cluster_id != previous_cluster_id:
+            old_cluster_id = self.snapshot.cluster_id
+            self.snapshot, has_news, why_update = self._merger.merge(
+                self.snapshot,
+                response,
+                is_partial,
+                epochs_reliable,
+                lambda topic: self._retain_topic(topic, now_ms),
+            )
+            if self.snapshot.cluster_id != old_cluster_id:
                 _log.info("Cluster id: %s", printable(self.snapshot.cluster_id or "none"))
+            if why_update is not None:
+                self.request_update(why_update)
+            self._equivalent_responses = 0 if has_news else self._equivalent_responses + 1
             self._equivalent_backoff_ms = (
                 self._backoff.backoff_ms(self._equivalent_responses - 1) if self._equivalent_responses else 0
             )
@@ -312,7 +297,7 @@ class Metadata:
             self._lock.notify_all()
 
     def failed_update(self, now_ms: int, error: KafkaError | None = None) -> None:
-        """Note that a request failed, so that the next one waits longer."""
+        """A request failed: the next one waits longer."""
         with self._lock:
             self._last_refresh_ms = now_ms
             self._backoff_ms = self._backoff.backoff_ms(self._failed_attempts)
@@ -323,7 +308,7 @@ class Metadata:
                 self.last_failure = error
 
     def fatal_error(self, error: KafkaError) -> None:
-        """Make everyone who waits for metadata fail with ``error`` (authentication, unsupported version)."""
+        """Raise ``error`` to the threads that wait for metadata (authentication, unsupported version)."""
         with self._lock:
             self._fatal_error = error
             self.last_failure = error
@@ -332,206 +317,23 @@ class Metadata:
     def update_partition_leadership(
         self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Iterable[Node]
     ) -> set[TopicPartition]:
-        """Take in leaders that a Produce response named (KIP-951).
+        """Merge leaders that a Produce response named (KIP-951); see ``SnapshotMerger.with_leaders``.
 
         Args:
-            leaders: (leader id, leader epoch) by partition. Ignored where a number is negative, the epoch is
-                not newer than ours, the partition is unknown, or the leader's address is.
-            nodes: addresses that came along; they replace known ones.
+            leaders: (leader id, leader epoch) by partition.
+            nodes: addresses in the same response.
 
         Returns:
-            The partitions whose leader was changed.
+            The partitions whose leader changed.
         """
         with self._lock:
-            snapshot = self.snapshot
-            all_nodes = dict(snapshot.nodes)
-            all_nodes.update({node.id: node for node in nodes})
-            changed: dict[str, dict[int, PartitionMetadata]] = {}
-            for topic_partition, (leader_id, epoch) in leaders.items():
-                known = snapshot.partition(topic_partition)
-                if known is None or epoch < 0 or leader_id < 0 or leader_id not in all_nodes:
-                    continue
-                topic, number = topic_partition
-                epochs = self._last_seen_epochs.setdefault(topic, {})
-                if epoch <= max(epochs.get(number, NO_LEADER_EPOCH), known.leader_epoch):
-                    continue
-                epochs[number] = epoch
-                changed.setdefault(topic, {})[number] = known._replace(
-                    leader_id=leader_id, leader_epoch=epoch, error_code=0
-                )
-            if not changed or self.is_closed:
+            if self.is_closed:
                 return set()
-            topics = dict(snapshot.topics)
-            for topic, by_number in changed.items():
-                old = topics[topic]
-                partitions = tuple([by_number.get(p.partition, p) for p in old.partitions])
-                topics[topic] = attrs.evolve(
-                    old, partitions=partitions, available=available_partitions(partitions, all_nodes)
-                )
-            _refresh_available(topics, snapshot.nodes, all_nodes)
-            self.snapshot = attrs.evolve(snapshot, nodes=all_nodes, topics=topics)
-            return {TopicPartition(topic, number) for topic, some in changed.items() for number in some}
+            self.snapshot, changed = self._merger.with_leaders(self.snapshot, leaders, nodes)
+            return changed
 
     def close(self) -> None:
-        """No more updates; whoever waits is woken. Idempotent."""
+        """No more updates; waiting threads are woken. Idempotent."""
         with self._lock:
             self.is_closed = True
             self._lock.notify_all()
-
-    # -- building a snapshot; the lock is held ---------------------------------------------------------
-
-    def _merged_snapshot(
-        self, response: MetadataResponse, is_partial: bool, now_ms: int, epochs_reliable: bool
-    ) -> MetadataSnapshot:
-        old = self.snapshot
-        nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
-        if is_partial and not nodes:
-            nodes = dict(old.nodes)
-        topics: dict[str, TopicMetadata] = {}
-        invalid: set[str] = set()
-        unauthorized: set[str] = set()
-        mentioned: set[str] = set()
-        if is_partial:
-            kept = {name for name in old.topics if self._retain_topic(name, now_ms)}
-            topics = {name: topic for name, topic in old.topics.items() if name in kept}
-            invalid.update(old.invalid_topics)
-            unauthorized.update(old.unauthorized_topics)
-        else:
-            self._topic_errors.clear()
-        for topic in response.topics:
-            name = topic.name
-            if name is None:
-                continue
-            mentioned.add(name)
-            topics.pop(name, None)
-            invalid.discard(name)
-            unauthorized.discard(name)
-            self._topic_errors.pop(name, None)
-            if not self._retain_topic(name, now_ms):
-                continue
-            if topic.error_code:
-                self._note_topic_error(name, topic.error_code, invalid, unauthorized)
-                continue
-            partitions = self._latest_partitions(name, topic, epochs_reliable)
-            if not partitions:
-                # A topic that is just being created. There is nowhere to send to yet.
-                self._note_topic_error(name, LEADER_NOT_AVAILABLE_CODE, invalid, unauthorized)
-                continue
-            topics[name] = TopicMetadata(
-                name,
-                topic.topic_id,
-                partitions,
-                available_partitions(partitions, nodes),
-                topic.is_internal,
-            )
-        _refresh_available(topics, old.nodes, nodes)
-        for name in [n for n in self._last_seen_epochs if not self._retain_topic(n, now_ms)]:
-            del self._last_seen_epochs[name]
-            self._last_seen_topic_ids.pop(name, None)
-        return MetadataSnapshot(
-            cluster_id=response.cluster_id,
-            nodes=nodes,
-            topics=topics,
-            invalid_topics=frozenset(invalid),
-            unauthorized_topics=frozenset(unauthorized),
-            controller_id=response.controller_id,
-            topic_ids={n: t.topic_id for n, t in topics.items() if t.topic_id != ZERO_TOPIC_ID},
-        )
-
-    def _note_topic_error(self, name: str, code: int, invalid: set[str], unauthorized: set[str]) -> None:
-        error = error_for_code(code, f"topic {name!r}")
-        self._topic_errors[name] = error
-        if error.refreshes_metadata:
-            self.request_update(f"topic {name}: {error}")
-        if code == INVALID_TOPIC_CODE:
-            invalid.add(name)
-            _log.error("Invalid topic name %r", name)
-        elif code == TOPIC_AUTHORIZATION_FAILED_CODE:
-            unauthorized.add(name)
-            _log.error("Not authorized to access topic %r", name)
-
-    def _latest_partitions(
-        self, name: str, response_topic: Any, epochs_reliable: bool
-    ) -> tuple[PartitionMetadata, ...]:
-        """The topic's partitions by number: for each, what the response says or what we knew, if newer."""
-        topic_id = response_topic.topic_id
-        if topic_id == ZERO_TOPIC_ID:
-            recreated = False
-        else:
-            # Topic ids tell apart "this broker is behind" and "the topic was deleted and made anew, its
-            # epochs started again". The id is remembered across responses that lack the topic.
-            recreated = self._last_seen_topic_ids.get(name, topic_id) != topic_id
-            self._last_seen_topic_ids[name] = topic_id
-            if recreated:
-                _log.info("Topic %s was created anew: id is %s now", name, topic_id)
-        epochs = self._last_seen_epochs.setdefault(name, {})
-        if recreated:
-            epochs.clear()
-        old_topic = self.snapshot.topics.get(name)
-        old_partitions = () if old_topic is None or recreated else old_topic.partitions
-        old_count = len(old_partitions)
-        response_partitions = response_topic.partitions
-        # Numbers are dense in practice; the limit keeps a hostile one from making a list of 2**31.
-        limit = 2 * len(response_partitions) + 1024
-        new_tuple = tuple.__new__
-        found: dict[int, PartitionMetadata] = {}
-        has_news = recreated
-        needs_refresh = False
-        for p in response_partitions:
-            number = p.partition_index
-            if not 0 <= number < limit:
-                continue
-            old = old_partitions[number] if number < old_count else None
-            epoch = p.leader_epoch if epochs_reliable else NO_LEADER_EPOCH
-            if epoch >= 0:
-                seen = epochs.get(number, NO_LEADER_EPOCH)
-                if epoch < seen:
-                    # A broker that is behind. What we knew is newer, if it has not been lost meanwhile.
-                    found[number] = old if old is not None else missing_partition(number)
-                    needs_refresh = needs_refresh or old is None
-                    continue
-                if epoch > seen:
-                    epochs[number] = epoch
-                    has_news = True
-            elif not epochs_reliable:
-                epochs.pop(number, None)
-            # An epoch of -1 in a reliable response takes nothing back: the newest epoch stays remembered.
-            leader_id = p.leader_id
-            if old is None or old.leader_id != leader_id:
-                has_news = True
-            error_code = p.error_code
-            # The constructor of a named tuple is Python code; with 10,000 partitions that is noticed.
-            found[number] = new_tuple(
-                PartitionMetadata,
-                (
-                    number,
-                    leader_id,
-                    epoch,
-                    tuple(p.replica_nodes),
-                    tuple(p.isr_nodes),
-                    tuple(p.offline_replicas),
-                    error_code,
-                ),
-            )
-            if error_code and not needs_refresh:
-                needs_refresh = error_for_code(error_code).refreshes_metadata
-        if has_news:
-            self._equivalent_responses = 0
-        if needs_refresh:
-            self.request_update(f"topic {name} has partitions in trouble")
-        count = max(found, default=-1) + 1
-        if count == len(found):
-            return tuple([found[number] for number in range(count)])
-        return tuple([found.get(number) or missing_partition(number) for number in range(count)])
-
-
-def _refresh_available(
-    topics: dict[str, TopicMetadata], old_nodes: Mapping[int, Node], new_nodes: Mapping[int, Node]
-) -> None:
-    """Recompute ``available`` of topics that were carried over, if the set of brokers changed."""
-    if old_nodes.keys() == new_nodes.keys():
-        return
-    for name, topic in topics.items():
-        available = available_partitions(topic.partitions, new_nodes)
-        if available != topic.available:
-            topics[name] = attrs.evolve(topic, available=available)

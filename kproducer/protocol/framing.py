@@ -13,7 +13,7 @@ from kproducer.errors import RemoteProtocolError
 SIZE_PREFIX = struct.Struct(">i")
 SIZE_PREFIX_BYTES = 4
 
-#: Largest frame that is accepted from a peer: a size beyond it is garbage far more often than a response.
+#: The largest frame accepted from a peer. A larger size is more likely garbage than a response.
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 
 #: TLS record types a server may open with: change cipher spec, alert, handshake, application data.
@@ -30,10 +30,10 @@ def parse_size_prefix(
         max_frame_bytes: the limit, inclusive.
 
     Returns:
-        The number of bytes behind the prefix.
+        The number of bytes after the prefix.
 
     Raises:
-        RemoteProtocolError: the size is negative or beyond the limit. The stream cannot be read on.
+        RemoteProtocolError: the size is negative or beyond the limit. The rest of the stream is unreadable.
     """
     (size,) = SIZE_PREFIX.unpack_from(buffer, position)
     if 0 <= size <= max_frame_bytes:
@@ -44,7 +44,7 @@ def parse_size_prefix(
 
 
 def _what_it_looks_like(head: bytes) -> str:
-    """Four bytes that are no size, in words: people connect to the wrong port more often than bytes flip."""
+    """Describe four bytes that are not a valid size. The usual cause is a connection to the wrong port."""
     if head[0] in _TLS_RECORD_TYPES and head[1] == 0x03:
         return (
             f"Its bytes ({head.hex(' ')}) look like a TLS listener (this connection is not encrypted): use"

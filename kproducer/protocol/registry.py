@@ -1,7 +1,8 @@
-"""API keys, and the generated classes behind them.
+"""API keys, and the generated message class and header version of each.
 
-The only place that maps numbers to message classes; it reads the index of the generated package and knows
-no broker. Source: the list of API keys in the Kafka protocol guide.
+The only place that maps API keys to message classes; it reads the index of the generated package.
+Source: the list of API keys in the Kafka protocol guide; KIP-482, KIP-511 and Kafka's ``ApiMessageType`` for
+the headers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kproducer.errors import LocalProtocolError
 
 
 class ApiKey(enum.IntEnum):
-    """The APIs a producer speaks, now or later. Brokers list many more; those stay plain numbers."""
+    """The APIs of a producer. Brokers list many more; those stay plain numbers."""
 
     PRODUCE = 0
     METADATA = 3
@@ -43,7 +44,7 @@ class VersionRange(NamedTuple):
 
 
 def api_name(api_key: int) -> str:
-    """A name for messages to people, also for keys we do not know."""
+    """The name of an API for messages, also of one that this client does not know."""
     try:
         return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
     except ValueError:
@@ -61,7 +62,7 @@ def response_class(api_key: int) -> type[Any]:
 
 
 def supported_versions(api_key: int) -> VersionRange:
-    """The versions our generated classes speak. Raises LocalProtocolError for an API without any."""
+    """The versions of the generated classes. Raises LocalProtocolError for an API without any."""
     message = request_class(api_key)
     return VersionRange(message.MIN_VERSION, message.MAX_VERSION)
 
@@ -69,6 +70,21 @@ def supported_versions(api_key: int) -> VersionRange:
 def supported_api_keys() -> tuple[int, ...]:
     """The APIs that have generated classes, sorted."""
     return tuple(sorted(REQUESTS.keys() & RESPONSES.keys()))
+
+
+def request_header_version(api_key: int, version: int) -> int:
+    """Version of the RequestHeader of a request: 2 for flexible versions, else 1."""
+    return 2 if version in request_class(api_key).FLEXIBLE_VERSIONS else 1
+
+
+def response_header_version(api_key: int, version: int) -> int:
+    """Version of the ResponseHeader of a response: 1 for flexible versions, else 0.
+
+    Responses to ApiVersions always have version 0: a client reads them before it knows the broker's versions.
+    """
+    if api_key == ApiKey.API_VERSIONS:
+        return 0
+    return 1 if version in response_class(api_key).FLEXIBLE_VERSIONS else 0
 
 
 def _lookup(classes: Mapping[int, type[Any]], api_key: int) -> type[Any]:

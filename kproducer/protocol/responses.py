@@ -1,7 +1,7 @@
 """Responses: header, correlation id, body.
 
-Knows nothing of connections; who asked what is told by the caller. Bytes behind the body are tolerated, as
-upstream tolerates them. Source: the Kafka protocol guide; Kafka's ``AbstractResponse``.
+Knows nothing of connections; the caller knows the request. Bytes after the body are ignored, as in Kafka's
+client. Source: the Kafka protocol guide; Kafka's ``AbstractResponse``.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any
 from kproducer_messages import DecodeError, ResponseHeader
 
 from kproducer.errors import RemoteProtocolError
-from kproducer.protocol.headers import response_header_version
-from kproducer.protocol.registry import api_name, response_class
+from kproducer.protocol.registry import api_name, response_class, response_header_version
 
-#: A header that every broker sends so far: the correlation id and, if flexible, no tagged fields.
+#: The header that brokers send so far: the correlation id and, if flexible, no tagged fields.
 _CORRELATION_ID = struct.Struct(">i")
 
 _header_version = cache(response_header_version)
@@ -47,9 +46,9 @@ def parse_response(
 
     Raises:
         CorrelationIdMismatchError: it answers another request.
-        RemoteProtocolError: the bytes are no such response.
+        RemoteProtocolError: the bytes are not such a response.
     """
-    # One copy, so that the message owns what it refers to and decoding indexes bytes, the fastest kind.
+    # One copy: the message owns the bytes that it refers to, and decoding is fastest from ``bytes``.
     data = payload if type(payload) is bytes else bytes(payload)
     try:
         correlation_id, position = _read_header(data, _header_version(api_key, version))
@@ -66,7 +65,7 @@ def parse_response(
 
 
 def _read_header(data: bytes, header_version: int) -> tuple[int, int]:
-    """The correlation id and the position behind the header. Raises DecodeError."""
+    """The correlation id and the position after the header. Raises DecodeError."""
     if len(data) > 4 and (header_version == 0 or data[4] == 0):
         return _CORRELATION_ID.unpack_from(data)[0], 4 + header_version
     header, position = ResponseHeader.decode(data, header_version)

@@ -1,8 +1,8 @@
 """Requests as buffers for scatter-gather writes: records are referenced, never copied.
 
-Exact sizes come first, so all small fields go into one buffer made once; the record data stays where it is
-and stands between slices of that buffer. The caller keeps the record buffers unchanged until the frame is
-on the wire. Source: Kafka's ``SendBuilder``.
+All small fields go into one buffer, allocated once because exact sizes are computed first; the record buffers
+are placed between slices of it. The caller does not change the record buffers until the frame is written.
+Source: Kafka's ``SendBuilder``.
 """
 
 from __future__ import annotations
@@ -14,24 +14,23 @@ from kproducer_messages import EncodeError, RequestHeader
 
 from kproducer.errors import LocalProtocolError
 from kproducer.protocol.framing import SIZE_PREFIX, SIZE_PREFIX_BYTES
-from kproducer.protocol.headers import request_header_version
-from kproducer.protocol.registry import api_name
+from kproducer.protocol.registry import api_name, request_header_version
 
 #: The size prefix is an int32.
 _MAX_SIZE = 2**31 - 1
 
-#: Where the correlation id stands in a frame: behind the size prefix, API key and version, in every header.
+#: Position of the correlation id in a frame: after the size prefix, API key and version, in every header.
 _CORRELATION_ID_OFFSET = SIZE_PREFIX_BYTES + 4
 
 
 class Message(Protocol):
-    """What this module asks of a generated message."""
+    """The methods of a generated message that this module uses."""
 
     def size(self, version: int) -> int:
         """Exact size in bytes."""
 
     def zero_copy_size(self, version: int) -> int:
-        """How many of these bytes are referenced."""
+        """How many of these bytes are referenced, not copied."""
 
     def encode_into(
         self,
@@ -40,7 +39,7 @@ class Message(Protocol):
         version: int,
         gather: list[tuple[int, bytes | bytearray | memoryview]] | None = None,
     ) -> int:
-        """Write the small fields; return the position behind them."""
+        """Write the small fields; return the position after them."""
 
 
 def build_request(
@@ -77,14 +76,14 @@ def build_request(
         raise LocalProtocolError(str(error)) from error
     buffers = _interleave(small, gather)
     if position != small_bytes or sum(map(len, buffers)) != SIZE_PREFIX_BYTES + total:
-        # Sent like this, the stream could never be read again; a record buffer changed its size meanwhile.
+        # A record buffer changed its size. The broker could not read the stream after such a frame.
         raise LocalProtocolError(f"{api_name(api_key)} v{version} changed while it was being encoded")
     return buffers
 
 
 @lru_cache(maxsize=256)
 def _header(api_key: int, version: int, client_id: str | None) -> bytes:
-    """The request's header with correlation id 0: only that differs from one request to the next."""
+    """The request's header with correlation id 0, the only field that differs between requests."""
     header = RequestHeader(request_api_key=api_key, request_api_version=version, client_id=client_id)
     return header.encode(request_header_version(api_key, version))
 
@@ -92,12 +91,12 @@ def _header(api_key: int, version: int, client_id: str | None) -> bytes:
 def _interleave(
     small: bytearray, gather: list[tuple[int, bytes | bytearray | memoryview]]
 ) -> list[memoryview]:
-    """Put each referenced buffer between the slices of the small one, at its position."""
+    """Put each referenced buffer at its position between the slices of the small one."""
     view = memoryview(small)
     buffers: list[memoryview] = []
     start = 0
     for position, referenced in gather:
-        # A view of bytes is what batches come as: it goes in as it is.
+        # Batches are views of bytes, which need no cast.
         data = referenced if isinstance(referenced, memoryview) else memoryview(referenced)
         if data.format != "B" or data.ndim != 1:
             data = data.cast("B")

@@ -15,8 +15,8 @@ from kproducer.client.metadata_snapshot import (
     MetadataSnapshot,
     PartitionMetadata,
     TopicMetadata,
-    available_partitions,
 )
+from kproducer.client.snapshot_merger import available_partitions
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.types import Node, TopicPartition
 from tests.support.manual_clock import ManualClock

