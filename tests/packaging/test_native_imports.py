@@ -17,7 +17,6 @@ _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\b|c?import\s+([\w., ]+)
 #: Violations that are still there: (file, imported module). Remove each entry together with its import.
 STILL_IMPORTED = {
     ("_append.pyx", "kproducer.errors"),
-    ("_append.pyx", "kproducer.kernel.record_arguments"),
     ("_arrow.pyx", "kproducer.errors"),
     ("_arrow.pyx", "kproducer.kernel.arrow_columns"),
     ("_arrow_checksum.pyx", "kproducer.errors"),
