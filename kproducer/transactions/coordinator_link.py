@@ -239,8 +239,8 @@ class Wanted(NamedTuple):
 class CoordinatorRequestQueue:
     """Sends one request at a time: the wanted one, repeated after a pause, and the look-up before it.
 
-    The task states anew each time what it wants, so a request that the state no longer calls for is not
-    repeated. Guarded by the lock of ``TransactionManager``.
+    The task says each time what it wants, so a request that the state no longer calls for is not repeated.
+    Guarded by the lock of ``TransactionManager``.
 
     Args:
         backoff: pauses between attempts.

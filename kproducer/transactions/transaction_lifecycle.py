@@ -34,9 +34,6 @@ from kproducer.transactions.transaction_state import (
 _log = GuardedLogger(__name__)
 _S = TransactionState
 
-#: States in which queued batches stay queued, unless an initialization was refused.
-_WAITING = frozenset(_S) - {_S.ABORTABLE_ERROR, _S.ABORTING, _S.FATAL_ERROR}
-
 #: States in which this producer has no transaction to end.
 _WITHOUT_TRANSACTION = frozenset({_S.UNINITIALIZED, _S.READY, _S.PREPARED})
 
@@ -212,11 +209,6 @@ class TransactionLifecycle:
         self.sequences.reset(producer)
 
     # -- for batches -----------------------------------------------------------------------------------
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether ``give_up`` would return ``None``; needs no lock."""
-        return self.state in _WAITING and self.cause is None
 
     def give_up(self) -> GivenUp | None:
         """Which queued batches have to be failed now; ``None``: none."""

@@ -99,7 +99,8 @@ class TransactionManager:
 
         Args:
             wakeup: called when the I/O thread has something new to do.
-            has_incomplete: whether the accumulator has batches that are not done. Not called under the lock.
+            has_incomplete: whether the accumulator has batches that are not done. Called under the manager's
+                lock, and may take no lock.
         """
         self._wakeup = wakeup
         self._has_incomplete = has_incomplete
@@ -249,10 +250,9 @@ class TransactionManager:
         Raises:
             IllegalStateError: some records or offsets are not written yet. Others as ``begin_commit``.
         """
-        has_incomplete = self._has_incomplete()
         with self._lock:
             self._check_transactional("prepare")
-            return self._life.hand_over(has_incomplete)
+            return self._life.hand_over(self._has_incomplete())
 
     def change_transactional_id(self, transactional_id: str) -> None:
         """Become uninitialized under another transactional id, and forget everything about the present one.
@@ -348,11 +348,12 @@ class TransactionManager:
         """The request to send now, if any. It ends in ``handle`` or ``unreachable``."""
         if self._needs_no_request:
             return ()
-        has_incomplete = self._has_incomplete()
         with self._lock:
             if self._queue.in_flight is not None:
                 return ()
-            addressed = self._queue.next_request(self._protocol.wanted(has_incomplete), now_ms)
+            # Under the lock: another thread may send a record and commit between the two.
+            wanted = self._protocol.wanted(self._has_incomplete())
+            addressed = self._queue.next_request(wanted, now_ms)
         return () if addressed is None else (addressed,)
 
     @property
@@ -387,8 +388,6 @@ class TransactionManager:
 
     def give_up(self) -> GivenUp | None:
         """Which queued batches have to be failed now; ``None``: none."""
-        if self._life.may_wait:
-            return None
         with self._lock:
             return self._life.give_up()
 

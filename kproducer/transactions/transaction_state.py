@@ -119,6 +119,7 @@ class PendingOperation:
         return f"<{self.name}: {how}>"
 
 
+@attrs.define(eq=False)
 class OffsetsTask:
     """One call of ``send_offsets_to_transaction``.
 
@@ -128,14 +129,11 @@ class OffsetsTask:
         operation: what the caller waits for.
     """
 
-    __slots__ = ("group", "operation", "remaining")
-
-    def __init__(
-        self, offsets: dict[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
-    ) -> None:
-        self.remaining = offsets
-        self.group = group
-        self.operation = PendingOperation("send_offsets_to_transaction")
+    remaining: dict[TopicPartition, OffsetAndMetadata]
+    group: ConsumerGroupMetadata
+    operation: PendingOperation = attrs.field(
+        factory=lambda: PendingOperation("send_offsets_to_transaction"), init=False
+    )
 
 
 @attrs.define(eq=False)

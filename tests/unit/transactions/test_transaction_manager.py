@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from typing import Any
 
 import pytest
@@ -287,6 +288,33 @@ def test_the_end_waits_for_the_records(version: int) -> None:
     kit.answer(0)
     kit.settle()
     assert operation.has_ended
+
+
+def test_the_end_waits_for_a_record_that_is_sent_just_before_it() -> None:
+    """Another thread sends and commits while the I/O thread looks for records."""
+    kit = Stage()
+    kit.append()
+    kit.settle()
+    threads: list[threading.Thread] = []
+
+    def send_and_commit() -> None:
+        kit.append()
+        kit.manager.begin_commit()
+
+    def has_incomplete() -> bool:
+        found = kit.has_incomplete
+        if not threads:
+            threads.append(threading.Thread(target=send_and_commit))
+            threads[0].start()
+            threads[0].join(0.2)
+        return found
+
+    kit.manager.connect(lambda: None, has_incomplete)
+    assert not kit.manager.next_requests(kit.now_ms)
+    threads[0].join()
+    kit.settle()
+    assert kit.manager.state is _S.READY
+    assert kit.committed() == [0, 1]
 
 
 @pytest.mark.parametrize("version", [1, 2])
