@@ -1,6 +1,6 @@
 """Benchmark of the Kafka producers: ``make bench``, or ``python -m benchmarks --help``.
 
-Every client gets the same records on the same clusters, in a process of its own, in rounds. Results go to
+Every client sends the same records to the same clusters, in its own process, in rounds. Results go to
 ``benchmarks/results/`` as JSON and to the console as tables; with ``--document`` also to docs/performance.md.
 """
 
@@ -39,12 +39,12 @@ from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailable
 
 RESULTS = Path(__file__).parent / "results"
 DEFAULT_SECONDS = 600
-#: Of the time: what is left after these is for low rates, import times and the profile.
+#: Shares of the time; the rest is for low rates, import times and the profile.
 _EMBEDDED_SHARE, _KAFKA_SHARE = 0.62, 0.2
 _RUN_SECONDS = 0.6
 _CEILING_BATCHES = (16_384, 1_000_000)
 _PROFILED = (MAIN, "kproducer send_many", "kproducer send_arrow")
-#: Records a second; 0: as fast as it goes.
+#: Records per second; 0: as fast as possible.
 _BUSY_RATES = (1_000, 0)
 _BUSY_SECONDS = 2.0
 _LOW_RATE_ROUNDS = 2
@@ -53,20 +53,20 @@ _LOW_RATE_SECONDS = 1.5
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=DEFAULT_SECONDS, help="time for everything, about")
+    parser.add_argument("--seconds", type=float, default=DEFAULT_SECONDS, help="total time, approximately")
     parser.add_argument("--kafka", metavar="VERSION", default=NEWEST_VERSION, help="Apache Kafka beside it")
     parser.add_argument("--no-kafka", action="store_true", help="the embedded cluster alone")
     parser.add_argument("--clients", help="semicolon-separated names, as in the tables")
     parser.add_argument("--rows", help="semicolon-separated names of rows, as in the tables")
-    parser.add_argument("--count", type=int, help="records in each run instead of a time; for trials")
-    parser.add_argument("--throughput-only", action="store_true", help="neither latency nor the rest")
+    parser.add_argument("--count", type=int, help="records per run instead of a time; for trials")
+    parser.add_argument("--throughput-only", action="store_true", help="only throughput")
     parser.add_argument("--document", action="store_true", help="write docs/performance.md")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
     return parser.parse_args()
 
 
 def _clusters(arguments: argparse.Namespace, results: dict[str, Any]) -> Iterator[BenchCluster]:
-    """The clusters to measure on, one after the other: none idles beside another one's measurement."""
+    """The clusters, one after the other, so that none runs during the measurement of another."""
     lifetime_seconds = arguments.seconds * 3 + 900
     with closing(MockBench(lifetime_seconds)) as embedded:
         yield embedded
@@ -107,7 +107,7 @@ def _rows(cluster: BenchCluster, wanted: str | None) -> list[Workload]:
 
 
 def _client_process(results: dict[str, Any], name: str, module: str, task: dict[str, Any]) -> Any:
-    """As ``run_python``; ``None`` and a line in ``failures`` when it failed."""
+    """As ``run_python``; on failure ``None``, and a line in ``failures``."""
     environment = BY_NAME[name].environment if name in BY_NAME else low_rate.environment_of(name)
     try:
         return run_python(module, task, environment)
@@ -132,7 +132,7 @@ def _measure_ceiling(cluster: BenchCluster, results: dict[str, Any]) -> None:
 
 
 def _measure_low_rate(cluster: BenchCluster, results: dict[str, Any]) -> None:
-    """In rounds; the times of all rounds together make one entry for each client and rate."""
+    """In rounds; the times of all rounds are one entry per client and rate."""
     times: dict[tuple[int, str], list[float]] = {}
     names = [name for name in low_rate.DRIVERS if has_native_kernel() or not name.endswith("pure Python")]
     for _ in range(_LOW_RATE_ROUNDS):
@@ -158,12 +158,12 @@ def _measure_low_rate(cluster: BenchCluster, results: dict[str, Any]) -> None:
 
 
 def _measure_profile(cluster: BenchCluster, results: dict[str, Any]) -> None:
-    """Two runs for each way of sending: samples of the processor, and Python functions of the I/O thread."""
+    """Two runs per method: CPU samples, and Python functions of the I/O thread."""
     kinds = ["functions"]
     if cpu_samples.is_possible():
         kinds.append("samples")
     else:
-        results["left_out"].append("samples of the CPU: `perf` is missing, or may not look at processes here")
+        results["left_out"].append("CPU samples: `perf` is missing or not permitted here")
     for name in _PROFILED:
         if name not in results["clients"]:
             continue
@@ -203,7 +203,7 @@ def _measure_busy(results: dict[str, Any]) -> None:
 
 
 def _measure_growth(results: dict[str, Any]) -> None:
-    """What a record costs as the cluster grows; case by case, so that one that fails takes no other along."""
+    """The cost per record as the cluster grows; a process per case, so a failure affects no other."""
     from benchmarks import growth
 
     first: dict[str, float] = {}
@@ -228,7 +228,7 @@ def _measure_all_else(cluster: BenchCluster, results: dict[str, Any]) -> None:
 
 
 def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Everything but the measurements."""
+    """Everything except the measurements."""
     clients, left_out = available_clients()
     names = [client.name for client in clients]
     if arguments.clients is not None:
@@ -279,11 +279,11 @@ def main() -> None:
             if not arguments.throughput_only:
                 _measure_all_else(cluster, results)
     finally:
-        # What was measured before an interruption is not lost; python -m benchmarks.report prints it.
+        # Results from before an interruption are kept; python -m benchmarks.report prints them.
         results["seconds"] = round(time.monotonic() - started)
         path.write_text(json.dumps(results, indent=1))
 
-    # Only now: a big parent would make each start of a client slower.
+    # Imported late, because a large parent process makes each start of a client slower.
     from benchmarks.report import ROOT, new_console, print_results, write_document
 
     console = new_console()

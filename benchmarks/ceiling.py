@@ -1,9 +1,9 @@
-"""How much the cluster takes at most: batches that were encoded beforehand, sent again and again.
+"""The maximum rate of the cluster: batches that were encoded in advance, sent again and again.
 
-A client that does nothing but write and read sockets. Where a real client comes near to its figure, the
-cluster (or the loopback) is being measured, and CPU a record says more than records a second. Run in a
-process of its own: ``python -m benchmarks.ceiling JSON``. Produce v7, written by hand; batches are of
-aiokafka's encoder.
+This client only writes and reads sockets. If a real client comes near to its rate, the limit is the cluster
+(or the loopback), and its CPU per record says more than its records per second. Run in its own process:
+``python -m benchmarks.ceiling JSON``. Produce v7, written by hand; the batches come from aiokafka's
+encoder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RECEIVE_BYTES = 1 << 16
 
 
 def encoded_batch(batch_bytes: int) -> tuple[bytes, int]:
-    """A batch of 100-byte records of about this size. Returns (its bytes, its records)."""
+    """A batch of about this size with 100-byte records. Returns (bytes, number of records)."""
     from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
     builder = DefaultRecordBatchBuilder(
@@ -56,7 +56,7 @@ def _request(topic: str, partitions: list[int], batch: bytes) -> bytes:
 
 
 class _Connection:
-    """One broker: keeps ``IN_FLIGHT`` copies of a request on their way."""
+    """One broker: keeps ``IN_FLIGHT`` copies of a request in flight."""
 
     def __init__(self, address: tuple[str, int], request: bytes, records: int) -> None:
         self.socket = socket.create_connection(address)
@@ -99,7 +99,7 @@ class _Connection:
 
 
 def measure(task: dict[str, Any]) -> dict[str, Any]:
-    """Send for ``task["seconds"]`` and count what was answered."""
+    """Send for ``task["seconds"]`` and count the acknowledged records."""
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": task["bootstrap"], "log_level": 0})

@@ -1,4 +1,4 @@
-"""Which clients are measured, in which ways of sending, and which of them this installation has."""
+"""The clients and the methods of sending to measure, and which of them are installed."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from importlib import import_module
 
 from benchmarks.sessions import Session, Target
 
-#: A future for each record, as an application has it that looks at those that matter to it.
+#: One future per record, for an application that reads those that matter to it.
 MAIN = "kproducer send, futures kept"
-#: What the others are compared with: the fastest peer that tells an application each record's fate.
+#: The reference for ratios: the fastest other client that reports the result of each record.
 REFERENCE = "confluent-kafka, callback"
 JAVA = "Java's perf tool"
 
 
 @dataclass(frozen=True)
 class Client:
-    """A client in one way of sending.
+    """A client with one method of sending.
 
     Attributes:
         name: in tables.
-        distribution: whose version is reported.
-        session: ``module:class`` of its ``Session``; imported in the process that sends only.
-        environment: what that process gets in addition.
+        distribution: the package whose version is reported.
+        session: ``module:class`` of its ``Session``; imported only in the sending process.
+        environment: additional variables of that process.
         in_every_family: also measured with the same batch size for all, not only with its own defaults.
-        method: of ``KafkaProducer``; without it the client is left out.
+        method: of ``KafkaProducer``; the client is skipped if it does not exist.
         colour: in plots.
     """
 
@@ -111,7 +111,7 @@ COLOURS = {client.name: client.colour for client in CLIENTS} | {JAVA: "#b04a5a"}
 
 
 def has_native_kernel() -> bool:
-    """Whether the compiled kernel is there; without it only the pure twin is measured."""
+    """Whether the compiled kernel exists; otherwise only the pure kernel is measured."""
     try:
         return importlib.util.find_spec("kproducer.kernel.native.twin") is not None and bool(
             import_module("kproducer.kernel.native.twin")
@@ -121,7 +121,7 @@ def has_native_kernel() -> bool:
 
 
 def default_batch_bytes() -> dict[str, int]:
-    """What "own defaults" means for each client; ours as it is, the others' as their references have it."""
+    """The batch size of "own defaults" per client: ours from the code, the others' from their references."""
     config = import_module("kproducer").ProducerConfig(bootstrap_servers="localhost:9092")
     java = 16_384
     return {
@@ -134,7 +134,7 @@ def default_batch_bytes() -> dict[str, int]:
 
 
 def available_clients() -> tuple[list[Client], list[str]]:
-    """The clients that can be measured here, and for each of the others a line that says why it cannot."""
+    """The clients that can be measured here, and a line with the reason for each other one."""
     found: list[Client] = []
     left_out: list[str] = []
     is_native = has_native_kernel()

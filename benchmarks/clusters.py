@@ -1,4 +1,4 @@
-"""Where the benchmark's records go: mock cluster, or one node of Apache Kafka; a fresh topic for each run."""
+"""The clusters of the benchmark: a mock cluster, or one node of Apache Kafka; a new topic per run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BenchCluster(Protocol):
 
 
 class MockBench:
-    """Three mock brokers in one process; a new cluster for each run gives the memory of the last one back."""
+    """Three mock brokers in one process; a new cluster per run frees the memory of the previous one."""
 
     name = "embedded"
     is_mock = True
@@ -88,7 +88,7 @@ class KafkaBench:
         self._cluster.close()
 
     def _warm_up(self) -> None:
-        # Whoever came first would pay for the JVM's compilers otherwise.
+        # Otherwise the first client would pay for the JVM's compilation.
         with self.topic() as (bootstrap_servers, topic):
             producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap_servers, "log_level": 0})
             for number in range(_WARM_UP_RECORDS):
@@ -99,7 +99,7 @@ class KafkaBench:
 
 
 def record_count(bootstrap_servers: str, topic: str) -> int:
-    """How many records a topic received, by its log ends: the cluster's word, not the client's."""
+    """The number of records in a topic, by its log end offsets."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": bootstrap_servers, "group.id": "count", "log_level": 0}
     )

@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.codecs`` prints a table: the best time of several rounds, in milliseconds, with the
 garbage collector off. kio's core is native code, kafka-python is pure Python; ours decodes by compiled code
-where that was built (``make native``), and a row of its own shows the generated functions without it. Also
-says how long the compiler takes. Everyone starts from, or arrives at, equal bytes; that is checked first.
+where that was built (``make native``), and a row of its own shows the generated functions without it. It also
+prints how long the compiler takes. First it checks that all codecs produce, or decode, the same bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PRODUCE_VERSION = 9
 _RECORDS = bytes(1024)
 _ROOT = Path(__file__).parents[1]
 
-#: What is timed, by the name of who does it.
+#: The timed functions by the name of the implementation.
 Row = dict[str, Callable[[], Any]]
 
 
@@ -72,7 +72,7 @@ def produce_request() -> ProduceRequest:
 
 
 def produce_response() -> ProduceResponse:
-    """Ten partitions acknowledged: what a producer reads all the time."""
+    """Ten acknowledged partitions: the most frequent response of a producer."""
     partitions = [PartitionProduceResponse(index=index, base_offset=index * 10**6) for index in range(10)]
     return ProduceResponse(responses=[TopicProduceResponse(name="orders", partition_responses=partitions)])
 
@@ -103,7 +103,7 @@ def _message_rows(title: str, ours: Any, version: int, kio_class: Any, peer: Any
     read, write = entity_reader(kio_class), entity_writer(kio_class)
     kio_message, _ = read(data, 0)
     peer_message = peer.decode(data, version=version)
-    peer_message._header = None  # left unset on what it decodes, and asked for when encoding
+    peer_message._header = None  # not set by decoding, but required for encoding
 
     def kio_encode() -> bytes:
         sink = io.BytesIO()
@@ -119,7 +119,7 @@ def _message_rows(title: str, ours: Any, version: int, kio_class: Any, peer: Any
         return buffer
 
     if not data == kio_encode() == peer_encode() or type(ours).decode(data, version)[0] != ours:
-        raise AssertionError(f"{title}: the codecs do not agree, so their times say nothing")
+        raise AssertionError(f"{title}: the codecs do not agree, so their times cannot be compared")
     rows: dict[str, Row] = {
         f"{title}, decode": {
             "kproducer": lambda: type(ours).decode(data, version),
@@ -140,7 +140,7 @@ def _message_rows(title: str, ours: Any, version: int, kio_class: Any, peer: Any
 
 
 def _generated_decode(message: Any, data: bytes, version: int) -> Callable[[], Any]:
-    """The generated function that the compiled decoder took the place of."""
+    """The generated function that the compiled decoder replaces."""
     module: Any = sys.modules[type(message).__module__]
     generated = module._DECODE[version].__self__.generated
     readable = memoryview(data) if message.zero_copy_size(version) else data

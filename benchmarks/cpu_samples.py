@@ -1,7 +1,7 @@
-"""Where the remaining time of kproducer goes: samples of the CPU by ``perf``, by thread and by kind of code.
+"""CPU samples of kproducer from ``perf``, by thread and by kind of code.
 
-``perf record`` watches the timed part alone: the process that sends switches it on and off itself. Without
-``perf`` there is no profile. A sample says in which function the processor was, not who called it.
+``perf record`` covers only the timed part: the sending process switches it on and off. Without ``perf``
+there is no profile. A sample names the function that ran, not its caller.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SYSTEM = "system calls (sockets, memory)"
 
 
 def is_possible() -> bool:
-    """Whether ``perf`` is there and may look at this user's processes."""
+    """Whether ``perf`` is installed and may sample this user's processes."""
     if shutil.which("perf") is None:
         return False
     command = ["perf", "record", "-q", "-e", "cpu-clock", "-o", os.devnull, "true"]
@@ -94,7 +94,7 @@ def _summary(listing: str) -> dict[str, Any]:
 
 
 def kind_of(shared_object: str) -> str:
-    """What a reader calls the file that a function is in."""
+    """The name of the kind of code that a file contains."""
     if "kernel/native" in shared_object:
         return f"native kernel, {Path(shared_object).name.partition('.')[0]}"
     name = Path(shared_object).name

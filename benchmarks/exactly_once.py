@@ -1,13 +1,13 @@
-"""What exactly once costs: ``python -m benchmarks.exactly_once``.
+"""The cost of exactly-once writes: ``python -m benchmarks.exactly_once``.
 
 One Spark session (``local[2]``), one Apache Kafka, streaming queries over files with a micro-batch every
 second; at least once and exactly once in turn, with the same settings otherwise.
 
-Throughput: micro-batches of several sizes; how long each took is Spark's own figure (``triggerExecution``),
-and the rows a second that can be kept up with are those of the size that would take a second (by a line
-through the medians). A run counts only when a reader of committed records finds every row. Latency: small
-files at a steady rate; from the moment a file is in its folder to the moment a reader of committed records
-has each of its rows. CPU is that of the process tree: driver, JVM and Python workers, and not the broker.
+Throughput: micro-batches of several sizes. Their duration is Spark's own figure (``triggerExecution``), and
+the sustainable rows per second are the size that would take a second (by a line through the medians). A run
+counts only if a consumer of committed records finds every row. Latency: small files at a steady rate, from
+the moment a file is in its folder until a consumer of committed records has each of its rows. CPU is that
+of the process tree (driver, JVM and Python workers) without the broker.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ROW_BYTES = 100
 #: Files of a micro-batch.
 SIZES = (2, 20, 60)
 BATCHES = 8
-#: The first ones of a query pay for what later ones find warm.
+#: The first micro-batches of a query are slower, because caches are empty.
 WARM_UP_BATCHES = 2
 LATENCY_FILE_ROWS = 200
 LATENCY_FILES_A_SECOND = 5.0
@@ -66,7 +66,7 @@ class Bench:
         """Micro-batches of so many files. Seconds of each, and CPU seconds of one."""
         topic, source = self._new_place()
         for number in range(files * batches):
-            # The same content under many names: what is measured reads it from memory.
+            # The same content under many names, so it is read from memory.
             (source / f"{number:06}.txt").hardlink_to(self._content)
         cpu = tree_cpu_seconds(without=self._broker)
         query = self._start(mode, topic, source, files)
@@ -83,7 +83,7 @@ class Bench:
         return {"seconds": seconds, "cpu_seconds": cpu}
 
     def latency(self, mode: str, seconds: float) -> dict[str, Any]:
-        """Seconds from file to visible row, of each row, without those of the first files."""
+        """Seconds from file to visible row, per row, without the first files."""
         topic, source = self._new_place()
         delays: list[float] = []
         warm_up = 4.0
@@ -141,7 +141,7 @@ class Bench:
         return writer.trigger(processingTime=TRIGGER).start()
 
     def _read(self, topic: str) -> dict[int, int]:
-        """Committed rows by partition: what there is, without the markers of transactions."""
+        """Committed rows by partition, without transaction markers."""
         ends = await_no_open_transaction(self._bootstrap, topic, range(PARTITIONS))
         counts = dict.fromkeys(ends, 0)
         is_read = {partition: threading.Event() for partition in ends}
@@ -164,7 +164,7 @@ def quantile(values: list[float], share: float) -> float:
 
 
 def kept_up_with(seconds: dict[int, float], target: float = 1.0) -> float:
-    """Rows a second: of the micro-batch that would take a second, by a line through the points.
+    """Rows per second: the size of the micro-batch that would take a second, by a line through the points.
 
     Args:
         seconds: of a micro-batch, by its rows.
@@ -181,7 +181,7 @@ def run(bench: Bench, rounds: int, batches: int, latency_seconds: float, say: An
     for mode in MODES * 2:
         bench.throughput(mode, 2, 4)
     for number in range(rounds):
-        # The order turns: the first of a round pays for caches that the others find warm.
+        # The order rotates, because the first of a round finds empty caches.
         modes = MODES if number % 2 == 0 else MODES[::-1]
         for size in SIZES:
             for mode in modes:
@@ -241,7 +241,7 @@ def table_of(report: dict[str, Any]) -> Table:
         share = f"{values[1] / values[0]:.0%}" if values[0] else "-"
         table.add_row(name, *(format(value, shape) for value in values), share)
 
-    row("rows/s that it keeps up with", "rows_per_second", ",.0f")
+    row("sustainable rows/s", "rows_per_second", ",.0f")
     row("  by the fastest micro-batches", "rows_per_second_at_best", ",.0f")
     for size in SIZES:
         rows = size * FILE_ROWS

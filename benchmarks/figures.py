@@ -36,7 +36,7 @@ class Table:
     title: str
     header: tuple[str, ...]
     rows: list[tuple[str, ...]]
-    #: Rows to stand out: ours.
+    #: Rows to highlight: ours.
     strong: frozenset[str] = frozenset()
 
 
@@ -59,7 +59,7 @@ class Row:
         return Spread.of(run[metric] for run in self.runs if run["client"] == client and metric in run)
 
     def ratio(self, client: str, metric: str, peer: str = REFERENCE) -> Spread | None:
-        """Client / peer, in each round that both ran in."""
+        """Ratio of a client to another one, in each round with both."""
         found = {(run["round"], run["client"]): run[metric] for run in self.runs}
         rounds = {number for number, name in found if name == client}
         return Spread.of(
@@ -76,6 +76,6 @@ def rows_of(runs: list[dict[str, Any]]) -> list[Row]:
 
 
 def percentile(values: list[float], percent: float) -> float:
-    """The value that this share of the others does not exceed (nearest rank)."""
+    """The percentile by the nearest rank."""
     ordered = sorted(values)
     return ordered[max(math.ceil(percent / 100 * len(ordered)), 1) - 1]

@@ -1,12 +1,12 @@
-"""What a record costs as a cluster grows: ``python -m benchmarks.growth``.
+"""The cost per record as a cluster grows: ``python -m benchmarks.growth``.
 
-CPU time of the sending process for each record, from 1 to 10,000 partitions (without keys, and with keys that
-hit all of them) and from 1 to 1,000 brokers, after a warm-up that has fetched metadata and made every
-connection. Each case has a process and a mock cluster of its own. Beside the CPU stands how many records a
-batch got: with keys over thousands of partitions hardly any meet in one, whatever the client does, and what
-is paid then is the price of a batch: at the end of a round each partition sends what it has, so with 200,000
-records over 10,000 partitions batches have 20 at best, on average. confluent-kafka (idempotent, too, and
-without callbacks) does the same in turn, with keys: what it grows by is what the setting asks of any client.
+CPU time of the sending process per record, from 1 to 10,000 partitions (without keys, and with keys that
+hit all of them) and from 1 to 1,000 brokers, after a warm-up that fetches metadata and opens every
+connection. Each case has its own process and mock cluster. The table also shows the records per batch: with
+keys and thousands of partitions hardly any two records share a batch, in any client, so the cost per batch
+dominates. At the end of a round each partition sends its records, so with 200,000 records and 10,000
+partitions a batch has at most 20, on average. confluent-kafka (also idempotent, without callbacks) runs the
+same cases with keys, in turn: its growth shows what the setting requires of any client.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from tests.support.kafka.mock_cluster import MockClusterProcess
 
 PARTITIONS = (1, 10, 100, 1_000, 10_000)
 BROKERS = (1, 10, 100, 1_000)
-#: With many brokers: enough partitions that each leads some.
+#: With many brokers: enough partitions for each to lead some.
 PARTITIONS_OF_MANY_BROKERS = 1_000
 RECORDS = 200_000
 VALUE = b"x" * 100
 LINGER_MS = 5
 ROUNDS = 5
-#: A case is good when it costs at most so many times what the smallest one does.
+#: A case passes if its cost is at most this multiple of the smallest case.
 LIMIT = 1.3
 _TOPIC = "growth"
 _FLUSH_SECONDS = 120.0
 
 
 class _KproducerCase:
-    """This client: results dropped, as the peer has none."""
+    """kproducer; results are dropped, because the other client has none."""
 
     def __init__(self, bootstrap: str) -> None:
         from kproducer import KafkaProducer
@@ -69,7 +69,7 @@ class _KproducerCase:
 
 
 class _ConfluentCase:
-    """confluent-kafka with Java's partitioner; ``poll`` comes once in a hundred records."""
+    """confluent-kafka with Java's partitioner; ``poll`` is called once per hundred records."""
 
     def __init__(self, bootstrap: str) -> None:
         from confluent_kafka import Producer
@@ -102,7 +102,7 @@ class _ConfluentCase:
             raise RuntimeError(f"{left} records were not acknowledged")
 
     def totals(self) -> tuple[float, float]:
-        """It says so only in statistics, which cost CPU of their own."""
+        """Available only in statistics, which take CPU themselves."""
         return 0.0, 0.0
 
     def end(self) -> None:
@@ -116,10 +116,10 @@ _CLIENTS: dict[str, type[_KproducerCase] | type[_ConfluentCase]] = {
 
 
 def run_case(task: dict[str, Any]) -> dict[str, Any]:
-    """One case, in this process: the best of some rounds, for a machine that does other things too."""
+    """One case, in this process: the best of several rounds, because the machine may do other work."""
     partitions, count = task["partitions"], task["records"]
     client = _CLIENTS[task["client"]](task["bootstrap"])
-    # A partition each: all leaders are connected to, all queues made.
+    # One record per partition opens all connections and creates all queues.
     client.send_to_each(partitions)
     client.flush()
     keys: list[bytes | None] = [None]
@@ -169,9 +169,9 @@ def _run_in_child(cluster_process: MockClusterProcess, case: dict[str, Any]) -> 
 def cases(
     partitions: tuple[int, ...] = PARTITIONS, brokers: tuple[int, ...] = BROKERS, records: int = RECORDS
 ) -> list[dict[str, Any]]:
-    """All cases, in series: what grows, without keys or with them. The first of a series is its measure.
+    """All cases in series, by what grows, without or with keys. The first of a series is its reference.
 
-    With keys the clients take turns at each count: the machine may be faster or slower an hour later.
+    With keys the clients take turns at each count, because the speed of the machine may change.
     """
     found: list[dict[str, Any]] = []
     for count in partitions:
@@ -188,7 +188,7 @@ def cases(
 
 
 def rows(wanted: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
-    """A row for each case, with ``growth``: its CPU a record beside that of the first of its series."""
+    """A row per case, with ``growth``: the ratio of its CPU per record to that of the first in its series."""
     found: list[dict[str, Any]] = []
     first: dict[str, float] = {}
     for case in cases() if wanted is None else wanted:
@@ -248,7 +248,7 @@ def print_table(found: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, default=RECORDS, help="records in a round")
+    parser.add_argument("--records", type=int, default=RECORDS, help="records per round")
     parser.add_argument("--partitions", default=",".join(map(str, PARTITIONS)))
     parser.add_argument("--brokers", default=",".join(map(str, BROKERS)))
     parser.add_argument("--json", help="also write the rows to this file")

@@ -1,9 +1,9 @@
-"""What idempotence costs: ``python -m benchmarks.idempotence``.
+"""The cost of idempotence: ``python -m benchmarks.idempotence``.
 
-Two producers in one process, one with ``enable_idempotence`` and one without, send the same records in turn.
-What counts is the CPU time of the process for each record, and the median of the ratios of neighbouring
-rounds: a machine that does other things disturbs both alike, but for some hundredths. The price is one of
-batches, so there is a case with small ones.
+Two producers in one process, one with ``enable_idempotence`` and one without, send the same records in
+turn. The result is the CPU time of the process per record, as the median of the ratios of neighbouring
+rounds: other work on the machine affects both alike, except for some hundredths. Idempotence costs CPU per
+batch, so one case has small batches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from benchmarks.process_costs import own_cpu_seconds
 from tests.support.kafka.mock_cluster import MockClusterProcess
 
-#: The CPU of a record with idempotence is at most so many times that without.
+#: The limit for the ratio of CPU per record with and without idempotence.
 LIMIT = 1.05
 ROUNDS = 15
 RECORDS = 300_000
@@ -55,7 +55,7 @@ CASES = (
 
 
 def _round(producer: Any, method: str, count: int) -> float:
-    """CPU microseconds a record."""
+    """CPU microseconds per record."""
     before = own_cpu_seconds()
     if method == "send":
         send = producer.send
@@ -86,7 +86,7 @@ def run_case(task: dict[str, Any]) -> dict[str, Any]:
     }
     costs: dict[bool, list[float]] = {False: [], True: []}
     for number in range(-2, task["rounds"]):
-        # Who begins changes each time; the first rounds, which connect, do not count.
+        # The order alternates; the first rounds, which connect, do not count.
         for is_idempotent in (False, True) if number % 2 else (True, False):
             cost = _round(producers[is_idempotent], case.method, count)
             if number >= 0:
@@ -126,7 +126,7 @@ def _run_in_child(case: Case, records: int, rounds: int) -> dict[str, Any]:
 
 
 def rows(records: int = RECORDS, rounds: int = ROUNDS) -> list[dict[str, Any]]:
-    """A row for each case."""
+    """A row per case."""
     return [_run_in_child(case, records, rounds) for case in CASES]
 
 
@@ -156,10 +156,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.idempotence", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--records", type=int, default=RECORDS, help="records in a round, about")
+    parser.add_argument("--records", type=int, default=RECORDS, help="approximate records per round")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--json", help="also write the rows to this file")
-    parser.add_argument("--check", action="store_true", help="fail above the limit; for quiet machines")
+    parser.add_argument("--check", action="store_true", help="fail above the limit; for idle machines")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.case:
@@ -170,7 +170,7 @@ def main() -> None:
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump(found, file, indent=1)
-    # Batches of a few records are there to be seen; nobody who cares for CPU sends such.
+    # Batches of a few records are shown, but have no limit.
     too_much = [row["case"] for row in found if row["ratio"] > LIMIT and row["records_per_batch"] > 20]
     if too_much:
         print(f"above the limit: {', '.join(too_much)}")

@@ -1,7 +1,8 @@
-"""What importing each client costs: wall time and CPU of ``python -c``, less those of a bare start.
+"""The import time of each client: wall time and CPU of ``python -c``, minus those of starting Python.
 
-Bytecode is cached, as pip does it when it installs a package: in a folder of the benchmark's own, filled by a
-start that does not count. The least of several runs: whatever else the machine does can only add to it.
+Bytecode is cached, as after an installation with pip, in a folder of the benchmark; a first start that does
+not count fills it. The result is the minimum of several runs, because other work on the machine can only
+add time.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ IMPORTS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def _start(statement: str, environment: Mapping[str, str]) -> tuple[float, float]:
-    """Returns (wall, CPU) seconds of a Python that runs one statement."""
+    """Run a statement in a new Python; returns its (wall, CPU) seconds."""
     cpu_before, started = children_cpu_seconds(), time.perf_counter()
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", statement],
@@ -39,7 +40,7 @@ def _start(statement: str, environment: Mapping[str, str]) -> tuple[float, float
 
 
 def measure(repeats: int = REPEATS) -> list[dict[str, Any]]:
-    """A row for each client: ``wall_ms`` and ``cpu_ms`` of its import, without the bare start."""
+    """A row per client: ``wall_ms`` and ``cpu_ms`` of its import, without starting Python."""
     statements = {"bare": ("pass", {}), **IMPORTS}
     best: dict[str, tuple[float, float]] = {}
     with tempfile.TemporaryDirectory(prefix="kproducer-bytecode-") as folder:

@@ -1,8 +1,8 @@
-"""Which Python functions the I/O thread spends its time in: cProfile on every thread that a client starts.
+"""The Python functions that take the I/O thread's time: cProfile on every thread that a client starts.
 
-By the thread's CPU time, so that waiting does not count. It slows calls down: its shares are of a run of
-their own, and functions that call much look larger than they are. Says what ``cpu_samples`` cannot: what the
-Python interpreter was busy with.
+It uses the thread's CPU time, so waiting does not count. It slows calls down, so it has a separate run, and
+functions with many calls appear larger than they are. Unlike ``cpu_samples`` it shows what the Python
+interpreter executed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TOP_FUNCTIONS = 15
 
 @contextmanager
 def profiled(result: dict[str, Any]) -> Iterator[None]:
-    """Profile all threads that are started and ended within the block; ``result`` gets ``functions``."""
+    """Profile all threads that start and end within the block; ``result`` gets ``functions``."""
     profiles: list[cProfile.Profile] = []
     original = threading.Thread.run
 
@@ -39,7 +39,7 @@ def profiled(result: dict[str, Any]) -> Iterator[None]:
 
 
 def _functions(profiles: list[cProfile.Profile]) -> list[dict[str, Any]]:
-    """The functions with the largest time of their own."""
+    """The functions with the largest own time."""
     if not profiles:
         return []
     stats = pstats.Stats(*profiles).stats  # type: ignore[attr-defined]

@@ -1,9 +1,9 @@
-"""Java's own producer by Java's own measuring tool, ``org.apache.kafka.tools.ProducerPerformance``.
+"""Java's producer, measured with its own tool, ``org.apache.kafka.tools.ProducerPerformance``.
 
-The newest version that is published, with its own client of that version. No keys, and a callback for each
-record: the tool offers nothing else. Against Apache Kafka only: Java's client does not get past the metadata
-of librdkafka's mock cluster. The tool runs twice, once with the warm-up alone; the difference is the CPU of
-the timed part, so that nobody counts the start of the JVM.
+The newest published version of the tool, with its client. The tool supports no keys and uses a callback per
+record. It runs only against Apache Kafka, because Java's client cannot use the metadata of librdkafka's
+mock cluster. The tool runs twice, once only for the warm-up; the difference is the CPU of the timed part,
+without the start of the JVM.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RATE = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec", re.MULTILINE)
 
 
 def measure(bootstrap_servers: str, topic: str, workload: Workload) -> dict[str, Any]:
-    """As ``run_client.measure``. Raises ``RuntimeError`` when the tool failed."""
+    """As ``run_client.measure``. Raises ``RuntimeError`` if the tool fails."""
     timed = max(WARM_UP_RECORDS, BYTES_OF_A_RUN // workload.value_bytes)
     with tempfile.NamedTemporaryFile(suffix=".payload") as payload:
         values = [value.replace(b"\n", b" ") for _, value in distinct_records(workload)]
@@ -49,7 +49,7 @@ def measure(bootstrap_servers: str, topic: str, workload: Workload) -> dict[str,
 def _run(
     bootstrap_servers: str, topic: str, workload: Workload, payload: str, count: int, warm_up: int
 ) -> tuple[float, float]:
-    """Returns (CPU seconds of the JVM, records a second after the warm-up)."""
+    """Returns (CPU seconds of the JVM, records per second after the warm-up)."""
     settings = [
         f"bootstrap.servers={bootstrap_servers}",
         "acks=all",

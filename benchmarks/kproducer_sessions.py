@@ -1,4 +1,4 @@
-"""kproducer's ways of sending: a future for each record, a callback for each, lists, Arrow tables."""
+"""kproducer's methods of sending: a future per record, a callback per record, lists, Arrow tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproducer import KafkaProducer
 
 
 class KeptFutureSession:
-    """``send()``: the future of each record is kept until ``flush`` is over; looked at after the time."""
+    """``send()``: each future is kept until ``flush`` returns, and read after the measurement."""
 
     def __init__(self, target: Target) -> None:
         settings: dict[str, Any] = {}
@@ -46,21 +46,21 @@ class KeptFutureSession:
 
 
 class CountingSession(KeptFutureSession):
-    """One whose ``send_all`` learns the count itself."""
+    """A session whose ``send_all`` returns the count."""
 
     def acknowledged(self, sent: Any) -> int:
         return int(sent)
 
 
 class ReadFutureSession(CountingSession):
-    """``send()``: each future is kept and, within the time, asked how its record fared."""
+    """``send()``: each future is kept and read within the measurement."""
 
     def send_all(self, prepared: Any) -> int:
         return KeptFutureSession.acknowledged(self, super().send_all(prepared))
 
 
 class DroppedFutureSession(CountingSession):
-    """``send()`` by an application that does not keep the futures; the producer's own counts tell."""
+    """``send()`` by an application that drops the futures; the producer's metrics give the count."""
 
     def send_all(self, prepared: Any) -> int:
         send, topic = self.producer.send, self.topic
@@ -89,7 +89,7 @@ class CallbackSession(CountingSession):
 
 
 class ManySession(CountingSession):
-    """``send_many()``: lists of values (and keys); the result of each call is looked at in the end."""
+    """``send_many()``: lists of values (and keys); the result of each call is read at the end."""
 
     def prepare(self, records: list[Record]) -> Any:
         return [

@@ -1,10 +1,10 @@
 """Delivery latency and throughput beside a busy application thread: ``python -m benchmarks.latency``.
 
-One process sends records at a fixed rate, or as fast as it can, while another Python thread of it spins in
-pure Python, or none does. Told are the times from ``send`` to the delivery callback. The spinning thread
-keeps the interpreter lock for 5 ms at a time, so each return of a client's thread from the operating system
-may cost as much. confluent-kafka is polled by the sending thread, as its documentation asks for. Every client
-and case gets a process of its own; the brokers are the mock cluster's.
+One process sends records at a fixed rate, or as fast as it can, with or without another thread that spins
+in pure Python. The results are the times from ``send`` to the delivery callback. The spinning thread holds
+the GIL for 5 ms at a time, so each return of a client's thread from a system call may take as long. The
+sending thread polls confluent-kafka, as its documentation recommends. Every client and case has its own
+process, with a mock cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support.kafka.mock_cluster import MockClusterProcess
 
 #: client -> KPRODUCER_KERNEL in its process.
 CLIENTS = {"kproducer": "native", "kproducer (pure)": "pure", "confluent-kafka": "auto"}
-#: Records a second; 0: as fast as it goes.
+#: Records per second; 0: as fast as possible.
 RATES = (1_000, 20_000, 0)
 LINGERS_MS = (0, 5)
 VALUE = b"x" * 100
@@ -36,9 +36,9 @@ _WARM_UP_RECORDS = 500
 _FLUSH_SECONDS = 120.0
 _TOPIC = "latency"
 
-#: Sends one record and notes the time of its delivery.
+#: Sends one record and stores the time of its delivery.
 Send = Callable[[], None]
-#: Waits up to so many seconds for what is to come, serving callbacks where that is the caller's business.
+#: Waits up to this many seconds for deliveries, and calls the callbacks if the client does not.
 Pause = Callable[[float], None]
 Flush = Callable[[], None]
 
@@ -98,7 +98,7 @@ def _confluent(bootstrap: str, linger_ms: int, delays: list[float]) -> tuple[Sen
 
 
 def _send_at(rate: int, seconds: float, send: Send, pause: Pause) -> int:
-    """Send on schedule; what is late is sent at once. Returns how many."""
+    """Send on schedule, late records immediately. Returns their number."""
     clock = time.perf_counter
     started = clock()
     wanted = int(rate * seconds)
@@ -178,7 +178,7 @@ def rows(
     seconds: float = SECONDS,
     rounds: int = 1,
 ) -> list[dict[str, Any]]:
-    """A row for each case and client; of several rounds the one with the median p50."""
+    """A row per case and client: the round with the median p50."""
     found: list[dict[str, Any]] = []
     process = MockClusterProcess(lifetime_seconds=3600.0)
     try:
@@ -188,7 +188,7 @@ def rows(
                     runs: dict[str, list[dict[str, Any]]] = {client: [] for client in clients}
                     for _ in range(rounds):
                         for client in clients:
-                            # A cluster of its own: the mock keeps what it was sent.
+                            # Each case has its own cluster, because the mock keeps all records in memory.
                             cluster = process.cluster(broker_count=3)
                             cluster.create_topic(_TOPIC, PARTITION_COUNT)
                             task = {
@@ -254,7 +254,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="length of a run at a fixed rate")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--clients", default=",".join(CLIENTS), help="comma-separated")
-    parser.add_argument("--rates", default=",".join(map(str, RATES)), help="records a second; 0: all it can")
+    parser.add_argument("--rates", default=",".join(map(str, RATES)), help="records/s; 0: maximum")
     parser.add_argument("--lingers", default=",".join(map(str, LINGERS_MS)), help="ms")
     parser.add_argument("--json", help="also write the rows to this file")
     parser.add_argument("--case", help=argparse.SUPPRESS)

@@ -1,9 +1,9 @@
-"""Latency at low rates: how long after ``send()`` an application knows that a record is acknowledged.
+"""Latency at low rates: the time from ``send()`` until the application knows that the record is acknowledged.
 
-Linger 0, acks=all, 100-byte values, a fixed number of records a second from one thread, a callback for each;
-the clock stops in the callback. confluent-kafka's callbacks are served by ``poll``, in which its application
-waits between two records here, so that none comes late. Each client in a process of its own, in turn; the
-times of all rounds are one sample.
+Linger 0, acks=all, 100-byte values, a fixed number of records per second from one thread, a callback per
+record; the time ends in the callback. confluent-kafka calls its callbacks in ``poll``, in which the
+application waits between two records here, so none is late. The clients run in turn, each in its own
+process; the times of all rounds are one sample.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WARM_UP_RECORDS = 100
 _VALUE = b"x" * 100
 _TIMEOUT_SECONDS = 30.0
 
-#: (task, times to fill, records a second)
+#: (task, times to fill, records per second)
 Driver = Callable[[dict[str, Any], "Times", int], None]
 
 
@@ -49,13 +49,13 @@ class Times:
             raise RuntimeError(f"{self._left} records were not acknowledged")
 
     def milliseconds(self) -> list[float]:
-        """Of each record, without the warm-up."""
+        """The latency of each record, without the warm-up."""
         pairs = list(zip(self.sent, self.known, strict=True))[WARM_UP_RECORDS:]
         return [(known - sent) * 1000 for sent, known in pairs]
 
 
 def _on_schedule(times: Times, rate: int, send: Callable[[int], None], wait: Callable[[float], Any]) -> None:
-    """Send record by record, each at its time; ``wait`` gets the seconds until the next."""
+    """Send the records one by one, each at its time; ``wait`` gets the seconds until the next."""
     started = time.perf_counter()
     for number in range(len(times.sent)):
         while (left := started + number / rate - time.perf_counter()) > 0:
@@ -159,14 +159,14 @@ DRIVERS: dict[str, Driver] = {
 
 
 def environment_of(name: str) -> dict[str, str]:
-    """What the process of a client gets in addition."""
+    """Additional variables of a client's process."""
     if not name.startswith("kproducer"):
         return {}
     return {"KPRODUCER_KERNEL": "pure" if name.endswith("pure Python") else "auto"}
 
 
 def main() -> None:
-    """One client at one rate; the argument says which."""
+    """One client at one rate, given as the argument."""
     task = json.loads(sys.argv[1])
     times = Times(WARM_UP_RECORDS + task["count"])
     before = own_cpu_seconds()

@@ -1,11 +1,10 @@
-"""What the values of records look like. Codecs differ by a factor of ten between kinds, so rows name theirs.
+"""The values of the records. Codec speed differs by a factor of ten between kinds, so rows name theirs.
 
-Both kinds are JSON; the sizes are those of half a megabyte of them:
+Both kinds are JSON; the percentages are those of half a megabyte:
 
-- ``fields``: names of fields, and random hexadecimal digits. Nothing repeats but the names: LZ4 leaves 61 %,
-  and takes long for it.
-- ``events``: a shop's page views, with what such events carry: identifiers that are random, times, addresses,
-  and choices out of few (pages, browsers, countries, experiments). LZ4 leaves 32 %.
+- ``fields``: field names and random hexadecimal digits. Only the names repeat: LZ4 leaves 61 %, and is slow.
+- ``events``: page views of a shop, with random identifiers, times, addresses, and values from small sets
+  (pages, browsers, countries, experiments). LZ4 leaves 32 %.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def fields(source: random.Random, size: int) -> bytes:
 
 
 def event(source: random.Random, size: int) -> bytes:
-    """An event of a shop, with as many products as ``size`` bytes take."""
+    """An event of a shop, with enough products for ``size`` bytes."""
     country, city = source.choice(_PLACES)
     version = source.randrange(120, 132)
     product = _product(source)
@@ -87,5 +86,5 @@ def _json(value: dict[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-#: By the name that workloads have for it.
+#: The functions by the names that workloads use.
 PAYLOADS: dict[str, Callable[[random.Random, int], bytes]] = {"fields": fields, "events": event}

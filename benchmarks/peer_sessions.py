@@ -1,7 +1,7 @@
-"""The other Python clients, each as its own documentation says to use it.
+"""The other Python clients, used as their documentation recommends.
 
-Where such advice costs a client speed without changing what is measured, it is given the faster form:
-confluent-kafka's ``poll(0)`` comes once in a hundred records here, not after each.
+If the recommended usage is slower than necessary, the faster one is used: confluent-kafka's ``poll(0)`` is
+called once per hundred records instead of after each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FULL_QUEUE_WAIT_SECONDS = 0.01
 
 
 class ConfluentSession:
-    """``produce()`` without a callback: nobody is told of single records; the cluster's log ends say it."""
+    """``produce()`` without a callback: no results of single records; the log end offsets give the count."""
 
     def __init__(self, target: Target) -> None:
         from confluent_kafka import Producer
@@ -68,7 +68,7 @@ class ConfluentSession:
 
 
 class ConfluentCallbackSession(ConfluentSession):
-    """``produce()`` with a delivery callback: how an application learns each record's fate."""
+    """``produce()`` with a delivery callback, which reports the result of each record."""
 
     def send_all(self, prepared: Any) -> int:
         acknowledged = 0
@@ -92,7 +92,7 @@ class ConfluentCallbackSession(ConfluentSession):
 
 
 class ConfluentBatchSession(ConfluentSession):
-    """``produce_batch()``: lists of dictionaries, which are made outside the timed part; no callback."""
+    """``produce_batch()``: lists of dictionaries, created outside the timed part; no callback."""
 
     def prepare(self, records: list[Record]) -> Any:
         return [
@@ -107,7 +107,7 @@ class ConfluentBatchSession(ConfluentSession):
             count += len(chunk)
             messages = chunk
             while messages and produce_batch(self.topic, messages) < len(messages):
-                # Those that found the queue full say so; they are offered again.
+                # Records that did not fit into the queue are marked; they are sent again.
                 messages = [each for each in messages if each.pop("_error", None) is not None]
                 poll(_FULL_QUEUE_WAIT_SECONDS)
             poll(0)
@@ -115,7 +115,7 @@ class ConfluentBatchSession(ConfluentSession):
 
 
 class KafkaPythonSession:
-    """``send()`` of kafka-python: the future of each record is kept and looked at in the end."""
+    """``send()`` of kafka-python: the future of each record is kept and read at the end."""
 
     def __init__(self, target: Target) -> None:
         with warnings.catch_warnings():
@@ -127,7 +127,7 @@ class KafkaPythonSession:
         if family.batch_bytes is not None:
             settings["batch_size"] = family.batch_bytes
         if target.is_mock:
-            # It cannot read the mock's answer to its first version question; pinned it asks another one.
+            # It cannot read the mock's response to its version of ApiVersions; pinned, it sends another.
             settings["api_version"] = (2, 3)
         codec = target.workload.codec
         self.topic = target.topic
@@ -157,7 +157,7 @@ class KafkaPythonSession:
 
 
 class AiokafkaSession:
-    """``send()`` of aiokafka: the future of each record is kept and awaited in the end."""
+    """``send()`` of aiokafka: the future of each record is kept and awaited at the end."""
 
     def __init__(self, target: Target) -> None:
         self._loop = asyncio.new_event_loop()

@@ -1,4 +1,4 @@
-"""Two small pictures of a run: CPU a record on every row, and latency at low rate."""
+"""Two plots of a run: CPU per record on every row, and latency at low rate."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _METRICS = (
 
 
 def write_plots(folder: Path, results: dict[str, Any]) -> list[Path]:
-    """Write the pictures as SVG; returns their paths."""
+    """Write the plots as SVG; returns their paths."""
     import matplotlib
 
     matplotlib.use("Agg")
-    # Text as text: a tenth of the size. The salt: the same picture for the same results.
+    # Text stays text, which takes a tenth of the size. The salt gives the same file for the same results.
     matplotlib.rcParams["svg.fonttype"] = "none"
     matplotlib.rcParams["svg.hashsalt"] = "kproducer"
     folder.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def write_plots(folder: Path, results: dict[str, Any]) -> list[Path]:
 
 
 def _plot_rows(path: Path, rows: list[Row]) -> None:
-    """Rows across; CPU above, speed below; a dot a client, with a line for the spread of its rounds."""
+    """CPU above and speed below, by row; a dot per client, with a line for the spread of its rounds."""
     import matplotlib.pyplot as plt
 
     found = {client for row in rows for client in row.clients}

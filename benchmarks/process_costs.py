@@ -1,4 +1,4 @@
-"""What a process has used so far: CPU seconds and memory, of this one and of others (Linux: /proc)."""
+"""CPU seconds and memory of this process and of others (Linux: /proc)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def children_cpu_seconds() -> float:
 
 
 def cpu_seconds_of(pid: int) -> float:
-    """User and system time of another process, to a hundredth of a second."""
+    """User and system time of another process, with a resolution of 0.01 s."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
 
 
 def own_memory_bytes(field: str) -> int:
-    """``VmHWM`` (peak) or ``VmRSS``. Not ru_maxrss: exec hands that down from the parent process."""
+    """``VmHWM`` (peak) or ``VmRSS``. Not ru_maxrss, which exec inherits from the parent process."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024

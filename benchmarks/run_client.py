@@ -1,7 +1,7 @@
-"""One client, one workload, one process: so that CPU time and peak memory are the client's own.
+"""One client and one workload in one process, so that CPU time and peak memory are the client's own.
 
-Called by ``benchmarks.throughput``; takes a JSON argument and prints a JSON line. How many records the
-timed part sends follows from the CPU of the warm-up, so that each client is measured over as much of it.
+Called by ``benchmarks.throughput``; takes a JSON argument and prints a JSON line. The CPU time of the warm-up
+determines the number of records of the timed part, so that each client is measured over the same CPU time.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ FEWEST_RECORDS, MOST_RECORDS = 5_000, 3_000_000
 
 
 def _warm_up(session: Session, pool: list[Record], count: int, seconds: float) -> tuple[int, float]:
-    """Send until the client has found its speed. Returns (records sent, least CPU seconds for a record).
+    """Send until the client has reached its speed. Returns (records sent, minimum CPU seconds per record).
 
-    The first portion does not count: it connects, and some clients import half of themselves with it.
-    Portions double until one takes long enough that its flush does not count for much.
+    The first portion does not count: it connects, and some clients import many modules. Portions double until
+    one takes so long that its flush is a small part of it.
     """
     _send_portion(session, pool, count)
     sent, cost = count, math.inf
@@ -46,7 +46,7 @@ def _warm_up(session: Session, pool: list[Record], count: int, seconds: float) -
 
 
 def _send_portion(session: Session, pool: list[Record], count: int) -> float:
-    """Send so many records of the warm-up. Returns the CPU seconds that took."""
+    """Send this many records of the warm-up. Returns the CPU seconds."""
     prepared = session.prepare(repeated(pool, count))
     before = own_cpu_seconds()
     outcome = session.send_all(prepared)
@@ -58,7 +58,7 @@ def _send_portion(session: Session, pool: list[Record], count: int) -> float:
 
 
 def measure(task: dict[str, Any]) -> dict[str, Any]:
-    """Warm up, send, and say what it took."""
+    """Warm up, send, and return the measurements."""
     client = BY_NAME[task["client"]]
     functions: dict[str, Any] = {}
     with io_thread.profiled(functions) if task.get("profile") == "functions" else nullcontext():

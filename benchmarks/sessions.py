@@ -1,4 +1,4 @@
-"""What the benchmark asks of a client: make ready, send all and wait, close. The harness knows no more."""
+"""The interface of a client for the benchmark: prepare, send all and wait, close."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Protocol
 from benchmarks.workload import Record, Workload
 
 FLUSH_SECONDS = 120.0
-#: Records in one call of the clients that take many at once.
+#: Records per call of the bulk methods.
 CHUNK_RECORDS = 10_000
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where to send, and how."""
+    """The cluster, the topic and the settings."""
 
     bootstrap_servers: str
     topic: str
@@ -24,24 +24,24 @@ class Target:
 
 
 class Session(Protocol):
-    """One producer of one client, used for the warm-up and the timed part alike."""
+    """One producer of one client, for the warm-up and the timed part."""
 
     def prepare(self, records: list[Record]) -> Any:
-        """Bring records into the form that ``send_all`` takes. Not timed."""
+        """Convert records to the form that ``send_all`` takes. Not timed."""
         ...
 
     def send_all(self, prepared: Any) -> Any:
-        """Send, and wait until each record's fate is known. Timed."""
+        """Send, and wait until every record is acknowledged or has failed. Timed."""
         ...
 
     def acknowledged(self, sent: Any) -> int:
-        """How many records were acknowledged, by what ``send_all`` returned. Not timed."""
+        """The number of acknowledged records, from the result of ``send_all``. Not timed."""
         ...
 
     def close(self) -> None: ...
 
 
 def chunks(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    """The records in pieces of ``CHUNK_RECORDS``."""
+    """The records in lists of ``CHUNK_RECORDS``."""
     for start in range(0, len(records), CHUNK_RECORDS):
         yield records[start : start + CHUNK_RECORDS]

@@ -1,7 +1,7 @@
-"""Spark's own Kafka connector from Maven, for the benchmark: ``spark-sql-kafka-0-10`` and what it needs.
+"""Spark's own Kafka connector from Maven, for the benchmark: ``spark-sql-kafka-0-10`` and its dependencies.
 
-Wanted is the connector of the very Spark version that runs. Not every release of it is published everywhere,
-so there is a second choice; the benchmark says which one it measured. Spark's own jars are not fetched again.
+The preferred version is that of the running Spark. Not every release is published everywhere, so there is a
+second choice; the benchmark prints which one it measured. Spark's own jars are not downloaded again.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def resolve_connector(spark_version: str) -> Connector:
     """The jars of the connector, resolved by Maven on first use.
 
     Raises:
-        RuntimeError: no Maven, or no choice can be resolved; the message has Maven's reasons.
+        RuntimeError: no Maven, or no version can be resolved; the message has Maven's errors.
     """
     if shutil.which("mvn") is None:
-        raise RuntimeError("spark-sql-kafka-0-10 is resolved by Maven, and no `mvn` was found")
+        raise RuntimeError("spark-sql-kafka-0-10 needs Maven, but no `mvn` was found")
     reasons = []
     for choice in (_Choice(spark_version, spark_version), _Choice("4.2.0", "4.0.0")):
         folder = cache_folder() / "spark-connector" / f"{choice.connector}-{choice.token_provider}"
@@ -55,7 +55,7 @@ def resolve_connector(spark_version: str) -> Connector:
 
 
 def _resolve(choice: _Choice, folder: Path) -> str | None:
-    """``None``, or why it did not work."""
+    """``None``, or the reason for the failure."""
     work = folder.with_name(folder.name + ".part")
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -80,8 +80,8 @@ def _resolve(choice: _Choice, folder: Path) -> str | None:
 
 
 def _pom(choice: _Choice) -> str:
-    # Without what these four would bring along: Spark has it, and their parents name repositories that not
-    # every network reaches.
+    # Without the dependencies of these four: Spark has them, and their parents name repositories that are
+    # not reachable from every network.
     nothing_else = (
         "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     )

@@ -2,10 +2,10 @@
 
 One Spark session, one Apache Kafka, one cached frame for each workload; kproducer, Spark's own connector
 (``spark-sql-kafka-0-10``) and a sink that only counts its rows write it in turn, with the same settings. A
-run counts only when the topic's ends say that every row is there. CPU is that of the whole process tree: the
-JVM (which plans, and for one of the sinks also writes) and its Python workers. The broker's is told beside
-it, for it works on the same cores: ``possible`` is the rate of a sink that costs nothing itself, on this
-machine, with the counting sink's CPU and the broker's.
+run counts only if the topic's end offsets confirm every row. CPU is that of the whole process tree: the JVM
+(which plans, and for one of the sinks also writes) and its Python workers. The broker's CPU is shown
+separately, because it uses the same cores: ``possible`` is the rate on this machine of a sink without any
+cost of its own, from the CPU of the counting sink and of the broker.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ TASKS = 4
 PARTITIONS = 4
 WARM_UP_ROWS = 20_000
 
-#: Of a write so small that it shows what any write costs.
+#: Rows of a write that is so small that it shows the fixed cost.
 SMALL_ROWS = 4
 SMALL_WRITES = 5
 
-#: Neither sink is given a setting: what each makes of its own defaults.
+#: Each sink with its own defaults.
 OWN_DEFAULTS = "own defaults"
 
-#: Deleted topics give their memory back at once, or each write would pay for memory that nobody used before.
+#: Deleted topics free their memory immediately; otherwise each write would pay for fresh memory.
 BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "500"}
 
-#: The same for both sinks; both are idempotent, as is their default.
+#: The same settings for both sinks; both are idempotent by default.
 SETTINGS = {
     "kafka.acks": "all",
     "kafka.batch.size": "262144",
@@ -56,7 +56,7 @@ SETTINGS = {
 
 
 class Workload(NamedTuple):
-    """What is written."""
+    """The rows to write."""
 
     value_bytes: int
     codec: str
@@ -79,15 +79,15 @@ def workloads(scale: float) -> list[Workload]:
 
 
 def counting_source() -> type[Any]:
-    """The upper bound: a sink to which the rows are nothing but counted."""
+    """The upper bound: a sink that only counts its rows."""
 
-    # Defined in here, so that it is pickled by value: workers cannot import the benchmarks.
+    # Defined locally, so that it is pickled by value: workers cannot import the benchmarks.
     from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
     class CountingWriter(DataSourceArrowWriter):
         def write(self, iterator: Any) -> WriterCommitMessage:
             for batch in iterator:
-                batch.num_rows  # noqa: B018 (looked at, as a writer would)
+                batch.num_rows  # noqa: B018 (reads the row, as a writer would)
             return WriterCommitMessage()
 
     class CountingSource(DataSource):
@@ -123,7 +123,7 @@ def make_session(jars: tuple[str, ...]) -> Any:
 
 
 def make_frame(spark: Any, workload: Workload) -> Any:
-    """Rows that compress like text and not like zeros; cached, so that making them is not measured."""
+    """Rows that compress like text, not like zeros; cached, so that their creation is not measured."""
     pieces = -(-workload.value_bytes // 64)
     text = (
         "concat(" + ", ".join(f"md5(concat(id, '-{n}')), repeat('kproducer', 4)" for n in range(pieces)) + ")"
@@ -137,7 +137,7 @@ def make_frame(spark: Any, workload: Workload) -> Any:
 
 
 def tree_cpu_seconds(pid: int | None = None, without: int | None = None) -> float:
-    """CPU of a process (this one) and all below it, ended children included; without that of one of them."""
+    """CPU of this process and all its descendants, including ended ones, except for one process."""
     total = 0.0
     root = psutil.Process(pid)
     left_out = set() if without is None else _pids_of_tree(without)
@@ -194,7 +194,7 @@ def measure(run: Callable[[], None], rows: int, broker_pid: int) -> dict[str, fl
 
 
 def small_writes(spark: Any, bootstrap: str, sinks: list[str]) -> dict[str, float]:
-    """Milliseconds of a write of a few rows, for each sink."""
+    """Milliseconds of a write of a few rows, per sink."""
     frame = make_frame(spark, Workload(100, "none", False, SMALL_ROWS))
     seconds: dict[str, list[float]] = {sink: [] for sink in sinks}
     for sink in sinks * SMALL_WRITES:
@@ -213,7 +213,7 @@ def run_workload(
     results: dict[str, list[dict[str, float]]] = {sink: [] for sink in sinks}
     frame = make_frame(spark, workload)
     for number in range(rounds):
-        # The order rotates: the first of a round pays for caches that the others find warm.
+        # The order rotates, because the first of a round finds empty caches.
         for sink in sinks[number % len(sinks) :] + sinks[: number % len(sinks)]:
             codec = workload.codec.replace(" ", "-")
             topic = f"{sink}-{workload.value_bytes}-{codec}-{workload.has_key}-{number}"
@@ -266,7 +266,7 @@ def table_of(report: dict[str, Any]) -> Table:
 
 
 def possible_rows_per_second(counting: dict[str, float], ours: dict[str, float]) -> float:
-    """The rate of a sink that adds no work of its own to Spark's and the broker's, on all cores."""
+    """The rate of a sink that adds no work to Spark's and the broker's, on all cores."""
     cpu_us = counting["cpu_us_per_row"] + ours["broker_cpu_us_per_row"]
     return min(counting["rows_per_second"], (os.cpu_count() or 1) / cpu_us * 1e6)
 

@@ -1,7 +1,7 @@
-"""Records a second and CPU a record: every client on every row, in rounds, each in a process of its own.
+"""Records per second and CPU per record: every client on every row, in rounds, each in its own process.
 
-The order within a round rotates, and rounds go on until the time is used up. A run counts only when each of
-its records was acknowledged and the cluster's log ends say that they are there.
+The order within a round rotates, and rounds continue until the time is over. A run counts only if each of its
+records was acknowledged and the log end offsets confirm it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from benchmarks.workload import OWN_DEFAULTS, Workload
 MOST_ROUNDS = 5
 RUN_TIMEOUT_SECONDS = 120
 
-#: What failed must not pass for something that was never tried.
+#: Failures are reported, so that they are not mistaken for runs that were skipped.
 _FAILURES = (RuntimeError, subprocess.TimeoutExpired)
 
 
 @dataclass
 class Measurements:
-    """What came out of the rounds so far."""
+    """The results of the rounds so far."""
 
     runs: list[dict[str, Any]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -43,11 +43,11 @@ def run_once(
     """One client on one row.
 
     Args:
-        seconds: of CPU that the timed part should take, about.
-        count: how many records it has instead; for tests.
+        seconds: of CPU for the timed part, approximately.
+        count: number of records instead; for tests.
 
     Raises:
-        RuntimeError: it failed, or records are missing.
+        RuntimeError: the run failed, or records are missing.
     """
     with cluster.topic() as (bootstrap, topic):
         if name == JAVA:
@@ -81,10 +81,10 @@ def run_once(
 
 
 def run_python(module: str, task: dict[str, Any], environment: Mapping[str, str]) -> Any:
-    """Run a module of the benchmark in a process of its own; returns what it printed as JSON.
+    """Run a module of the benchmark in its own process; returns its JSON output.
 
     Raises:
-        RuntimeError: it failed; the message is the last line that it said.
+        RuntimeError: it failed; the message is the last line of its output.
     """
     finished = subprocess.run(
         [sys.executable, "-m", module, json.dumps(task)],
@@ -102,7 +102,7 @@ def run_python(module: str, task: dict[str, Any], environment: Mapping[str, str]
 
 
 def clients_of_row(clients: list[str], workload: Workload, cluster: BenchCluster) -> list[str]:
-    """Who takes part: the Java tool has no keys and does not work with the mock cluster."""
+    """The clients of a row: the Java tool has no keys and does not work with the mock cluster."""
     return [
         name
         for name in clients
@@ -124,7 +124,7 @@ def run_rounds(
     run_seconds: float,
     count: int | None = None,
 ) -> Measurements:
-    """Rounds over everything while there is time for one more; at least one."""
+    """Rounds over all rows while there is time for another one; at least one."""
     deadline = time.monotonic() + seconds
     found = Measurements()
     longest_round = 0.0

@@ -1,4 +1,4 @@
-"""What every client is asked to do: the same records with the same settings. No client is named here."""
+"""The workloads: the same records with the same settings for every client."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from benchmarks.payloads import PAYLOADS
 
-#: Java's default; every client gets it in every family.
+#: Java's default, for every client in every family.
 LINGER_MS = 5
 BUFFER_BYTES = 32 * 1024 * 1024
 PARTITION_COUNT = 6
-#: Records that repeat; so many different keys there are too.
+#: Number of different records, and of different keys.
 DISTINCT_RECORDS = 10_000
 
 Record = tuple["bytes | None", bytes]
@@ -21,12 +21,12 @@ Record = tuple["bytes | None", bytes]
 
 @dataclass(frozen=True)
 class Settings:
-    """A family of settings, beside acks=all, no idempotence and linger 5 ms, which everybody has.
+    """A family of settings, in addition to acks=all, no idempotence and linger 5 ms for all clients.
 
     Attributes:
         name: in tables.
-        batch_bytes: for every client that has such a setting; ``None`` leaves each at its own default.
-        buffer_bytes: the same for the bound on what is not yet acknowledged.
+        batch_bytes: for every client with such a setting; ``None`` keeps each client's default.
+        buffer_bytes: likewise, the limit for unacknowledged records.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Workload:
     """One row of the tables: records of a kind, under one family of settings.
 
     Attributes:
-        payload: what values look like, a name in ``PAYLOADS``.
+        payload: the kind of values, a name in ``PAYLOADS``.
     """
 
     settings: Settings
@@ -91,7 +91,7 @@ def all_workloads() -> list[Workload]:
 
 
 def distinct_records(workload: Workload) -> list[Record]:
-    """(key, value) pairs; the same for everybody."""
+    """(key, value) pairs, the same for all clients."""
     source = random.Random(20)
     make = PAYLOADS[workload.payload]
     pool: list[Record] = []
@@ -102,5 +102,5 @@ def distinct_records(workload: Workload) -> list[Record]:
 
 
 def repeated(pool: list[Record], count: int) -> list[Record]:
-    """``count`` records out of the pool, in turn."""
+    """``count`` records from the pool, in rotation."""
     return list(itertools.islice(itertools.cycle(pool), count))

@@ -1,9 +1,9 @@
 """A million records to a broker and back, each one checked. Run it with ``make demo``.
 
 By default the broker is a mock cluster, started in a child process: no Java, no network. ``--kafka VERSION``
-runs Apache Kafka, ``--bootstrap HOST:PORT`` uses a cluster that is there. Another client (confluent-kafka)
-reads the records back; each is compared with what was sent. The exit code is 0 only when all of them are
-where the producer said.
+runs Apache Kafka, ``--bootstrap HOST:PORT`` uses an existing cluster. Another client (confluent-kafka)
+reads the records back; each is compared with what was sent. The exit code is 0 only if all of them are
+at the reported offsets.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.kafka.topics import create_topic
 
 DEFAULT_COUNT = 1_000_000
-#: The mock keeps 5 MiB a partition; a portion of the demo must fit with room for an uneven spread.
+#: The mock keeps 5 MiB per partition; a portion of the demo must fit even if it is spread unevenly.
 MOCK_PARTITIONS = 32
 KAFKA_PARTITIONS = 6
 
 
 @contextmanager
 def broker(arguments: argparse.Namespace, topic: str, console: Console) -> Iterator[tuple[str, str]]:
-    """Start (or find) a cluster with the topic in it; yields (bootstrap servers, description)."""
+    """Start a cluster with the topic, or use an existing one; yields (bootstrap servers, description)."""
     if arguments.bootstrap:
         create_topic(arguments.bootstrap, topic, KAFKA_PARTITIONS)
         yield arguments.bootstrap, f"Kafka at {arguments.bootstrap}"
@@ -60,7 +60,7 @@ def broker(arguments: argparse.Namespace, topic: str, console: Console) -> Itera
 
 
 def run(bootstrap_servers: str, topic: str, source: Source, compression: str, console: Console) -> bool:
-    """Send and verify everything, print the report; whether all of it held."""
+    """Send and verify everything and print the report; returns whether all records were correct."""
     latencies_ns = array("q")
     sending_seconds = 0.0
     size_bytes = verified = unexpected = 0
@@ -92,7 +92,7 @@ def run(bootstrap_servers: str, topic: str, source: Source, compression: str, co
     holds = verified == source.count and unexpected == 0
     console.print(f"[bold {'green' if holds else 'red'}]verified {verified:,} of {source.count:,}[/]")
     if unexpected:
-        console.print(f"[red]{unexpected:,} records that nobody expected[/]")
+        console.print(f"[red]{unexpected:,} unexpected records[/]")
     if errors:
         console.print(f"[red]{len(errors):,} failed; the first: {errors[0]}[/]")
     return holds
@@ -106,7 +106,7 @@ def report(
     latencies_ns: array[int],
     metrics: dict[str, Any],
 ) -> None:
-    """Print the figures of the sending half."""
+    """Print the figures of the producer."""
     ordered = sorted(latencies_ns)
 
     def percentile(share: float) -> str:
@@ -134,7 +134,7 @@ def report(
 
 
 def versions_in_use(metrics: dict[str, Any]) -> str:
-    """Which version of each API was spoken, over all nodes."""
+    """The versions in use of each API, over all nodes."""
     spoken: dict[str, set[int]] = {}
     for versions in metrics["negotiated_versions"].values():
         for name, version in versions.items():
@@ -146,12 +146,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Send records, read them back, check each one.")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--kafka", metavar="VERSION", help="run Apache Kafka of this version (Java and Maven)")
-    where.add_argument("--bootstrap", metavar="HOST:PORT", help="use a cluster that is there")
+    where.add_argument("--bootstrap", metavar="HOST:PORT", help="use an existing cluster")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--count", type=int, default=DEFAULT_COUNT, help="how many JSON events")
+    what.add_argument("--count", type=int, default=DEFAULT_COUNT, help="number of JSON events")
     what.add_argument("--input", type=Path, metavar="FILE", help="send the lines of a file instead")
     parser.add_argument("--compression", default="none", choices=["none", "gzip", "snappy", "lz4", "zstd"])
-    parser.add_argument("--spark", action="store_true", help="then a Spark job, where Java is found")
+    parser.add_argument("--spark", action="store_true", help="then run a Spark job, if Java is installed")
     arguments = parser.parse_args()
 
     console = Console(highlight=False)

@@ -10,7 +10,7 @@ from functools import partial
 from kproducer import KafkaProducer, RecordMetadata
 from tests.support.kafka.reader import iterate_topic
 
-#: How many records go by between two steps of the progress bar.
+#: Records per step of the progress bar.
 STEP_RECORDS = 2000
 _FLUSH_TIMEOUT_SECONDS = 120
 _READ_TIMEOUT_SECONDS = 300
@@ -19,7 +19,7 @@ Advance = Callable[[int], None]
 
 
 class Journey:
-    """Everything that is known about one portion. The producer's I/O thread fills in the answers."""
+    """The state of one portion. The producer's I/O thread stores the results."""
 
     def __init__(self, values: list[bytes]) -> None:
         self.values = values
@@ -31,7 +31,7 @@ class Journey:
         self._offsets = array("q", [-1]) * len(values)
 
     def send(self, producer: KafkaProducer, topic: str, advance: Advance) -> None:
-        """Send every value and wait for every answer."""
+        """Send every value and wait for every result."""
         sent_at_ns, clock, send, answered = (
             self._sent_at_ns,
             time.perf_counter_ns,
@@ -57,11 +57,11 @@ class Journey:
         self._offsets[number] = metadata.offset
 
     def partition_of(self, number: int) -> int:
-        """Where a value went; known once it is acknowledged."""
+        """The partition and offset of a value, once it is acknowledged."""
         return self._partitions[number]
 
     def verify(self, bootstrap_servers: str, topic: str, advance: Advance) -> tuple[int, int]:
-        """Read the portion back: (values found where the answers said, records that should not be there)."""
+        """Read the portion back: (values at the reported offsets, unexpected records)."""
         expected: dict[int, dict[int, int]] = {}
         for number, (partition, offset) in enumerate(zip(self._partitions, self._offsets, strict=True)):
             if offset >= 0:

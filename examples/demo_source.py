@@ -1,4 +1,4 @@
-"""What the demo sends: made-up JSON events or the lines of a file, in portions that fit a broker's memory."""
+"""The demo's records: invented JSON events or the lines of a file, in portions that fit a broker's memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-#: A portion is sent, then read back and checked. The mock cluster forgets what is older than some 150 MB.
+#: A portion is sent, then read back and checked. The mock cluster keeps only the latest 150 MB or so.
 PORTION_RECORDS = 500_000
 PORTION_BYTES = 48 * 1024 * 1024
 
@@ -15,7 +15,7 @@ _ACTIONS = ("view", "click", "cart", "order", "refund")
 
 
 class Source(Protocol):
-    """Where values come from. ``count`` is exact."""
+    """A source of values. ``count`` is exact."""
 
     count: int
     description: str
@@ -24,7 +24,7 @@ class Source(Protocol):
 
 
 class JsonEvents:
-    """Events of a web shop that never was; the same ones every time."""
+    """Events of an invented web shop, the same ones every time."""
 
     def __init__(self, count: int) -> None:
         self.count = count

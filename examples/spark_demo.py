@@ -1,8 +1,8 @@
 """The two Spark jobs on a cluster, each record checked: ``python -m examples.spark_demo [batch|stream]``.
 
-Makes data, runs the job in a process of its own as a user would, reads the topic back with another client
+Creates data, runs the job in its own process as a user would, reads the topic back with another client
 (confluent-kafka) and compares. The cluster is a mock cluster, or the one at ``--bootstrap``. The exit code is
-0 only when every record is there once.
+0 only if every record arrived exactly once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHOWN_ERROR_CHARACTERS = 3000
 
 
 def show_batch(bootstrap_servers: str, topic: str, count: int, console: Console) -> bool:
-    """Parquet to Kafka; whether each row arrived once, with its key."""
+    """Parquet to Kafka; returns whether each row arrived once, with its key."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -62,7 +62,7 @@ def show_batch(bootstrap_servers: str, topic: str, count: int, console: Console)
 
 
 def show_stream(bootstrap_servers: str, topic: str, count: int, console: Console) -> bool:
-    """Files to Kafka, in two runs over one checkpoint; whether each line arrived once."""
+    """Files to Kafka, in two runs with one checkpoint; returns whether each line arrived once."""
     lines = [f"line {number}" for number in range(count)]
     halves = (lines[: count // 2], lines[count // 2 :])
     seconds = 0.0
@@ -79,27 +79,27 @@ def show_stream(bootstrap_servers: str, topic: str, count: int, console: Console
 
 
 def show_in_demo(bootstrap_servers: str, console: Console, *, is_mock: bool) -> bool:
-    """The batch job on the demo's own cluster; where there is no Java one line says so, and that is fine."""
+    """The batch job on the demo's cluster; without Java it is skipped with a message."""
     missing = why_not()
     if missing:
         console.print(f"\n[dim]the Spark part was skipped: {missing}[/]")
         return True
     topic = f"kproducer-spark-demo-{uuid.uuid4().hex[:8]}"
-    if not is_mock:  # a mock cluster makes topics when somebody asks for them, and only then
+    if not is_mock:  # a mock cluster creates topics on the first request for them
         create_topic(bootstrap_servers, topic, PARTITIONS)
     with console.status("a Spark job, parquet to Kafka"):
         return show_batch(bootstrap_servers, topic, DEFAULT_COUNT, console)
 
 
 def why_not() -> str | None:
-    """What Spark lacks here, or ``None``."""
+    """What Spark needs and does not have here, or ``None``."""
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         return "Spark needs Java 17 (Debian: apt-get install openjdk-17-jdk-headless)"
     return None
 
 
 def _run(job: str, bootstrap_servers: str, topic: str, *arguments: str) -> float:
-    """Run a job; seconds it took. Raises ``RuntimeError`` with the end of what it printed."""
+    """Run a job; returns its seconds. Raises ``RuntimeError`` with the end of its output."""
     started = time.monotonic()
     finished = subprocess.run(
         [sys.executable, str(_FOLDER / job), "--bootstrap", bootstrap_servers, "--topic", topic, *arguments],
@@ -121,15 +121,15 @@ def _judge(title: str, expected: Counter, found: Counter, console: Console) -> b
     console.print(f"\n[bold]{title}[/]")
     console.print(f"[bold {'green' if found == expected else 'red'}]verified {there:,} of {total:,}[/]")
     if found - expected:
-        console.print(f"[red]{(found - expected).total():,} records that nobody expected[/]")
+        console.print(f"[red]{(found - expected).total():,} unexpected records[/]")
     return found == expected
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run the Spark jobs of this folder and check each record.")
-    parser.add_argument("job", nargs="?", choices=["batch", "stream"], help="both, unless told")
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="use a cluster that is there")
-    parser.add_argument("--count", type=int, default=DEFAULT_COUNT, help="how many rows or lines")
+    parser.add_argument("job", nargs="?", choices=["batch", "stream"], help="default: both")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="use an existing cluster")
+    parser.add_argument("--count", type=int, default=DEFAULT_COUNT, help="number of rows or lines")
     arguments = parser.parse_args()
     console = Console(highlight=False)
     missing = why_not()

@@ -3,9 +3,9 @@
     python examples/spark_files_to_kafka.py --bootstrap localhost:9092 --topic lines --folder incoming/ \\
         --checkpoint checkpoint/
 
-``--once`` ends it when all files that are there have been written; started again with the same checkpoint it
-goes on with the new ones. To see it work on a cluster of its own, with every record checked:
-``python -m examples.spark_demo stream``.
+``--once`` ends it after the existing files have been written; with the same checkpoint, the next run
+continues with new files. To run it with its own cluster and check every record: ``python -m
+examples.spark_demo stream``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def main() -> None:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--folder", required=True)
     parser.add_argument("--checkpoint", required=True, metavar="FOLDER")
-    parser.add_argument("--once", action="store_true", help="end when there is nothing left to write")
+    parser.add_argument("--once", action="store_true", help="end when all files have been written")
     arguments = parser.parse_args()
 
-    # Workers have to be of the Python that has kproducer.
+    # Workers must use the Python installation that has kproducer.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 

@@ -1,9 +1,9 @@
-"""A batch job: each row of a Parquet folder becomes a JSON record, its customer the key.
+"""A batch job: each row of a Parquet folder becomes a JSON record with the customer as its key.
 
     python examples/spark_parquet_to_kafka.py --bootstrap localhost:9092 --topic orders --parquet orders/
 
-The same file goes to a cluster with ``spark-submit``, which then decides about the master. To see it work on
-a cluster of its own, with every record checked: ``python -m examples.spark_demo batch``.
+``spark-submit`` runs the same file on a cluster and sets the master. To run it with its own cluster and
+check every record: ``python -m examples.spark_demo batch``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--parquet", required=True, metavar="FOLDER")
     arguments = parser.parse_args()
 
-    # Workers have to be of the Python that has kproducer.
+    # Workers must use the Python installation that has kproducer.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
