@@ -10,25 +10,20 @@ swaps records) have to fail.
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
 from uuid import UUID
 
 from kproducer import build_info
 from tests.support.chaos.broker_faults import SETTLE_SECONDS, BrokerFaults
+from tests.support.chaos.command_line import fault_arguments, say, three_nodes
 from tests.support.chaos.idempotence_ledger import Checker, Verdict, read_ledgers
 from tests.support.chaos.idempotence_worker import TOPICS, Obeyed, Orders
 from tests.support.chaos.produce_faults import ProduceFaults, Rates
+from tests.support.chaos.worker_processes import WorkerProcesses
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.cluster_changes import (
     await_topic_id,
@@ -36,7 +31,6 @@ from tests.support.kafka.cluster_changes import (
     set_broker_config,
     set_topic_config,
 )
-from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 from tests.support.kafka.proxy import KafkaProxy
 from tests.support.kafka.python_admin import await_no_producers
 from tests.support.kafka.reader import iterate_topic
@@ -103,9 +97,9 @@ class IdempotenceChaos:
         self._kinds = [kind for kind in (*FAULTS, *PROXY_FAULTS) if not kinds or kind in kinds]
         self._breakage = breakage
         self._say = say
-        self._folder = Path(tempfile.mkdtemp(prefix="idempotence-chaos-"))
         self._kernels = ("pure",) if build_info().missing_modules else ("native", "pure")
-        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        self._workers = WorkerProcesses("idempotence-chaos-", self._tell)
+        self._folder = self._workers.folder
         self._worker_names = 0
         self._started = time.monotonic()
         self._brokers = BrokerFaults(cluster, self._chance, REPLICAS, self._tell)
@@ -134,14 +128,12 @@ class IdempotenceChaos:
                 self._make_faults(seconds)
                 self._end_workers()
             finally:
-                for child in self._workers.values():
-                    child.kill()
-                    child.wait()
+                self._workers.kill_all()
         self.faults.update({kind: self._produce_faults.counts[kind] for kind in PROXY_FAULTS})
         self._brokers.await_replicas()
 
     def remove_ledgers(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._workers.remove_folder()
 
     def _tell(self, text: str) -> None:
         self._say(f"[{time.monotonic() - self._started:6.1f} s] {text}")
@@ -157,14 +149,11 @@ class IdempotenceChaos:
         name = f"w{self._worker_names}"
         kernel = self._kernels[self._worker_names % len(self._kernels)]
         self._worker_names += 1
-        command = [sys.executable, "-m", "tests.support.chaos.idempotence_worker", self._worker_servers]
         seed = self._chance.randrange(2**31)
-        with (self._folder / f"{name}.log").open("ab") as log:
-            self._workers[name] = subprocess.Popen(
-                [*command, str(self._folder), name, str(seed)],
-                stderr=log,
-                env={**os.environ, "KPRODUCER_KERNEL": kernel},
-            )
+        arguments = (self._worker_servers, str(self._folder), name, str(seed))
+        self._workers.start(
+            name, "tests.support.chaos.idempotence_worker", *arguments, KPRODUCER_KERNEL=kernel
+        )
 
     def _order(
         self,
@@ -183,7 +172,7 @@ class IdempotenceChaos:
         )
         self._orders.write(self._folder)
         deadline = time.monotonic() + SETTLE_SECONDS
-        for name in self._workers:
+        for name in self._workers.running:
             while (answer := self._answer(name)) is None or answer.number < number:
                 self._check_worker(name)
                 if time.monotonic() > deadline:
@@ -199,14 +188,12 @@ class IdempotenceChaos:
             return None
 
     def _check_worker(self, name: str) -> None:
-        code = self._workers[name].poll()
-        if code is not None and (code or not self._orders.stop):
-            raise RuntimeError(f"{name} ended by itself ({code}), see {self._folder / name}.log")
+        self._workers.check(name, may_end=self._orders.stop)
 
     def _end_workers(self) -> None:
         self._tell("the producers end")
         self._order(stop=True)
-        for name, child in self._workers.items():
+        for name, child in self._workers.running.items():
             child.wait(SETTLE_SECONDS)
             self._check_worker(name)
 
@@ -225,7 +212,7 @@ class IdempotenceChaos:
 
     def _one_fault(self, kind: str | None) -> None:
         """After a while with other rates of the proxy's faults. ``None``: nothing but these."""
-        for name in self._workers:
+        for name in self._workers.running:
             self._check_worker(name)
         self._change_rates()
         time.sleep(self._chance.uniform(0.3, 2.5))
@@ -250,20 +237,12 @@ class IdempotenceChaos:
         self._produce_faults.rates = Rates(*chosen)
 
     def _kill_worker(self) -> bool:
-        name = self._chance.choice(list(self._workers))
-        self._tell(f"kill -9 of {name}, and a new one")
-        child = self._workers.pop(name)
-        child.kill()
-        child.wait()
+        self._workers.kill(self._chance.choice(list(self._workers.running)))
         self._spawn()
         return True
 
     def _freeze_worker(self) -> bool:
-        name, seconds = self._chance.choice(list(self._workers)), self._chance.uniform(0.5, 6)
-        self._tell(f"{name} is frozen for {seconds:.1f} s")
-        self._workers[name].send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
-        self._workers[name].send_signal(signal.SIGCONT)
+        self._workers.freeze(self._chance.choice(list(self._workers.running)), self._chance.uniform(0.5, 6))
         return True
 
     def _kill_broker(self) -> bool:
@@ -439,32 +418,23 @@ def _identity(value: bytes) -> bytes:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Idempotent producers under random faults.")
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--kafka", default=NEWEST_VERSION)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    parser = fault_arguments(__doc__, BREAKAGES)
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--break", dest="breakage", choices=BREAKAGES)
     parser.add_argument(
         "--faults",
         default="",
         help=f"comma-separated, of: {', '.join((*FAULTS, *PROXY_FAULTS))}; default: all",
     )
     arguments = parser.parse_args()
-    print(
-        f"Apache Kafka {arguments.kafka}, 3 nodes, {arguments.workers} processes with producers, "
-        f"{arguments.seconds:.0f} s of faults, seed {arguments.seed}",
-        flush=True,
-    )
-    lifetime = int(arguments.seconds) + 1200
-    with KafkaCluster(arguments.kafka, 3, properties=CHAOS_PROPERTIES, lifetime_seconds=lifetime) as cluster:
+    what = f"{arguments.workers} processes with producers"
+    with three_nodes(arguments, CHAOS_PROPERTIES, what) as cluster:
         chaos = IdempotenceChaos(
             cluster,
             arguments.seed,
             arguments.workers,
             [each.strip() for each in arguments.faults.split(",") if each.strip()],
             arguments.breakage,
-            lambda line: print(line, flush=True),
+            say,
         )
         chaos.run(arguments.seconds)
         reasons = chaos.report(chaos.judge())

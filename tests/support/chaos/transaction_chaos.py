@@ -8,27 +8,24 @@ code is 0 when nothing was lost, doubled, torn, out of order, or seen that was n
 
 from __future__ import annotations
 
-import argparse
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from confluent_kafka import KafkaException
 
 from kproducer import KafkaProducer
 from tests.support.chaos.broker_faults import SETTLE_SECONDS, BrokerFaults
+from tests.support.chaos.command_line import fault_arguments, say, three_nodes
 from tests.support.chaos.transaction_ledger import Fate, Transaction, Verdict, compare, read_ledgers
 from tests.support.chaos.transaction_worker import PARTITIONS, TOPICS, again, position_of
+from tests.support.chaos.worker_processes import WorkerProcesses
 from tests.support.kafka.cluster import KafkaCluster, KafkaNode
 from tests.support.kafka.committed_records import await_no_open_transaction, committed_offset
-from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 from tests.support.kafka.reader import iterate_topic
 from tests.support.kafka.topics import create_topic, partition_leader
 
@@ -64,11 +61,10 @@ class TransactionChaos:
         self._chance = random.Random(seed)
         self._names = [f"chaos{number}" for number in range(worker_count)]
         self._say = say
-        self._folder = Path(tempfile.mkdtemp(prefix="transaction-chaos-"))
+        self._workers = WorkerProcesses("transaction-chaos-", self._tell)
+        self._folder = self._workers.folder
         if repeats:
             (self._folder / "repeat").touch()
-        self._workers: dict[str, subprocess.Popen[bytes]] = {}
-        self._leftover: list[subprocess.Popen[bytes]] = []
         self._started = time.monotonic()
         self._brokers = BrokerFaults(
             cluster, self._chance, dict.fromkeys((*TOPICS, _COORDINATORS), 3), self._tell
@@ -88,12 +84,10 @@ class TransactionChaos:
                 time.sleep(self._chance.uniform(0.2, 2.5))
             self._end_workers()
         finally:
-            for child in (*self._workers.values(), *self._leftover):
-                child.kill()
-                child.wait()
+            self._workers.kill_all()
 
     def remove_ledgers(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._workers.remove_folder()
 
     def _tell(self, text: str) -> None:
         self._say(f"[{time.monotonic() - self._started:6.1f} s] {text}")
@@ -103,14 +97,12 @@ class TransactionChaos:
     def _spawn(self, name: str) -> None:
         role = "finisher" if name == "finisher" else "worker"
         seed = self._chance.randrange(2**31)
-        command = [sys.executable, "-m", "tests.support.chaos.transaction_worker", role, self._servers]
-        with (self._folder / f"{name}.log").open("ab") as log:
-            child = subprocess.Popen([*command, str(self._folder), name, str(seed)], stderr=log)
-        # Whoever is fenced looks here whether there is a successor.
+        arguments = (role, self._servers, str(self._folder), name, str(seed))
+        pid = self._workers.start(name, "tests.support.chaos.transaction_worker", *arguments)
+        # A fenced producer looks here to see whether it was replaced.
         part = self._folder / f"{name}.owner-part"
-        part.write_text(str(child.pid))
+        part.write_text(str(pid))
         part.rename(self._folder / f"{name}.owner")
-        self._workers[name] = child
 
     def _await_first_transactions(self) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
@@ -123,7 +115,7 @@ class TransactionChaos:
         (self._folder / "stop").touch()
         self._tell("the producers end")
         deadline = time.monotonic() + SETTLE_SECONDS
-        for name, child in self._workers.items():
+        for name, child in self._workers.running.items():
             try:
                 child.wait(max(0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -144,44 +136,32 @@ class TransactionChaos:
             (1, lambda: self._take_down(self._coordinator(), "stop")),
             (1, self._rolling_restart),
         ]
-        for name, child in self._workers.items():
-            if child.poll() is not None:
-                raise RuntimeError(f"{name} ended by itself, see {self._folder / name}.log")
+        for name in self._workers.running:
+            self._workers.check(name)
         (fault,) = self._chance.choices([f for _, f in faults], [weight for weight, _ in faults])
         self.faults[fault()] += 1
 
     def _kill_worker(self) -> str:
         name = self._chance.choice(self._names)
-        self._tell(f"kill -9 of {name}, and a new one")
-        self._workers[name].kill()
-        self._workers[name].wait()
+        self._workers.kill(name)
         self._spawn(name)
         return "producer killed"
 
     def _kill_finisher(self) -> str:
-        self._tell("kill -9 of the finisher")
-        self._workers["finisher"].kill()
-        self._workers["finisher"].wait()
+        self._workers.kill("finisher")
         self._spawn("finisher")
         return "finisher killed"
 
     def _replace_frozen_worker(self) -> str:
         name = self._chance.choice(self._names)
-        self._tell(f"{name} is frozen, replaced, and goes on as a zombie")
-        zombie = self._workers[name]
-        zombie.send_signal(signal.SIGSTOP)
-        self._leftover.append(zombie)
+        zombie = self._workers.replace_frozen(name)
         self._spawn(name)
         time.sleep(self._chance.uniform(0.2, 2))
         zombie.send_signal(signal.SIGCONT)
         return "zombie"
 
     def _freeze_worker(self) -> str:
-        name, seconds = self._chance.choice(self._names), self._chance.uniform(0.5, 11)
-        self._tell(f"{name} is frozen for {seconds:.1f} s")
-        self._workers[name].send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
-        self._workers[name].send_signal(signal.SIGCONT)
+        self._workers.freeze(self._chance.choice(self._names), self._chance.uniform(0.5, 11))
         return "producer frozen"
 
     def _coordinator(self) -> KafkaNode:
@@ -269,26 +249,16 @@ class TransactionChaos:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Transactions under random faults.")
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--kafka", default=NEWEST_VERSION)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    parser = fault_arguments(__doc__, ("isolation", "repeat"))
     parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--break", dest="breakage", choices=("isolation", "repeat"))
     arguments = parser.parse_args()
-    print(
-        f"Apache Kafka {arguments.kafka}, 3 nodes, {arguments.workers} producers, "
-        f"{arguments.seconds:.0f} s of faults, seed {arguments.seed}",
-        flush=True,
-    )
-    lifetime = int(arguments.seconds) + 1200
-    with KafkaCluster(arguments.kafka, 3, properties=CHAOS_PROPERTIES, lifetime_seconds=lifetime) as cluster:
+    with three_nodes(arguments, CHAOS_PROPERTIES, f"{arguments.workers} producers") as cluster:
         chaos = TransactionChaos(
             cluster,
             arguments.seed,
             arguments.workers,
             arguments.breakage == "repeat",
-            lambda line: print(line, flush=True),
+            say,
         )
         chaos.run(arguments.seconds)
         verdict = chaos.judge("read_uncommitted" if arguments.breakage == "isolation" else "read_committed")

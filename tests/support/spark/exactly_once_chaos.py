@@ -12,7 +12,6 @@ least once) and ``--break isolation`` (the reader does not mind) have to fail.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import random
 import signal
@@ -25,8 +24,8 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
+from tests.support.chaos.command_line import EXTRA_LIFETIME_SECONDS, fault_arguments, say, three_nodes
 from tests.support.kafka.cluster import KafkaCluster, KafkaNode
-from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 from tests.support.kafka.topics import await_in_sync, create_topic, in_sync_count
 from tests.support.spark.driver import COMMITTER, WORKER, send_signal
 from tests.support.spark.exactly_once_query import ExactlyOnceQuery, Judgement, failures_of
@@ -316,24 +315,18 @@ def report(chaos: ExactlyOnceChaos, query: ExactlyOnceQuery, judgement: Judgemen
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = fault_arguments(__doc__, ("markers", "delivery", "isolation"), seconds=3000)
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--kills", type=int, default=32)
-    parser.add_argument("--seconds", type=float, default=3000, help="no more faults after that")
-    parser.add_argument("--kafka", default=NEWEST_VERSION)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
     parser.add_argument("--master", default=LOCAL_CLUSTER)
-    parser.add_argument("--break", dest="breakage", choices=("markers", "delivery", "isolation"))
     parser.add_argument("--keep", action="store_true", help="keep checkpoint and logs")
     arguments = parser.parse_args()
     asked = Asked(arguments.batches, arguments.kills)
-    print(
-        f"Apache Kafka {arguments.kafka}, 3 nodes; Spark on {arguments.master}; at least {asked.batches} "
-        f"micro-batches and {asked.kills} kills of Spark's processes; seed {arguments.seed}",
-        flush=True,
+    what = (
+        f"Spark on {arguments.master}; at least {asked.batches} micro-batches and {asked.kills} kills of its "
+        "processes"
     )
-    lifetime = int(arguments.seconds) + 1200
-    with KafkaCluster(arguments.kafka, 3, properties=CHAOS_PROPERTIES, lifetime_seconds=lifetime) as cluster:
+    with three_nodes(arguments, CHAOS_PROPERTIES, what) as cluster:
         create_topic(cluster.bootstrap_servers, TOPIC, PARTITIONS)
         query = ExactlyOnceQuery(
             cluster.bootstrap_servers,
@@ -341,8 +334,8 @@ def main() -> int:
             arguments.master,
             breakage=arguments.breakage,
             seed=arguments.seed,
-            lifetime_seconds=lifetime,
-            say=lambda line: print(line, flush=True),
+            lifetime_seconds=int(arguments.seconds) + EXTRA_LIFETIME_SECONDS,
+            say=say,
         )
         try:
             chaos = ExactlyOnceChaos(cluster, query, arguments.seed)

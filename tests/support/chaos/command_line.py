@@ -1,0 +1,46 @@
+"""Arguments that all programs with random faults take, and the cluster that they run on."""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Sequence
+
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION
+
+#: How long the brokers may live beyond the time of faults: to start, settle and be read.
+EXTRA_LIFETIME_SECONDS = 1200
+
+
+def fault_arguments(
+    description: str | None, breakages: Sequence[str], seconds: float = 600
+) -> argparse.ArgumentParser:
+    """A parser with ``--seconds``, ``--kafka``, ``--seed`` and ``--break``."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=seconds, help="time of faults, default: %(default)s")
+    parser.add_argument("--kafka", default=NEWEST_VERSION, help="version of the brokers")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    parser.add_argument("--break", dest="breakage", choices=breakages, help="the verdict must be bad then")
+    return parser
+
+
+def three_nodes(arguments: argparse.Namespace, properties: dict[str, str], what: str) -> KafkaCluster:
+    """Print what runs, and start three brokers that live as long as the run."""
+    say(
+        f"Apache Kafka {arguments.kafka}, 3 nodes; {what}; {arguments.seconds:.0f} s of faults at most, "
+        f"seed {arguments.seed}"
+    )
+    return KafkaCluster(
+        arguments.kafka,
+        3,
+        properties=properties,
+        lifetime_seconds=int(arguments.seconds) + EXTRA_LIFETIME_SECONDS,
+    )
+
+
+def say(line: str) -> None:
+    """Print a line at once, also into a file."""
+    print(line, flush=True)

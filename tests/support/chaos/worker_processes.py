@@ -1,0 +1,74 @@
+"""Processes with producers that a run with random faults starts, freezes and kills."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+class WorkerProcesses:
+    """The processes by name, and the folder with their ledgers and logs. For one thread.
+
+    Args:
+        prefix: of the folder's name.
+        tell: prints what is done to the processes.
+
+    Attributes:
+        folder: shared with the processes; ``NAME.log`` is what a process prints.
+        running: the process that has each name now.
+    """
+
+    def __init__(self, prefix: str, tell: Callable[[str], None]) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=prefix))
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self._tell = tell
+        self._replaced: list[subprocess.Popen[bytes]] = []
+
+    def start(self, name: str, module: str, *arguments: str, **environment: str) -> int:
+        """Start a process of this name and return its pid."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.running[name] = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments], stderr=log, env={**os.environ, **environment}
+            )
+        return self.running[name].pid
+
+    def kill(self, name: str) -> None:
+        self._tell(f"kill -9 of {name}, and a new one")
+        child = self.running.pop(name)
+        child.kill()
+        child.wait()
+
+    def freeze(self, name: str, seconds: float) -> None:
+        self._tell(f"{name} is frozen for {seconds:.1f} s")
+        self.running[name].send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.running[name].send_signal(signal.SIGCONT)
+
+    def replace_frozen(self, name: str) -> subprocess.Popen[bytes]:
+        """Freeze a process and give up its name; the caller lets it continue."""
+        self._tell(f"{name} is frozen, replaced, and goes on as a zombie")
+        zombie = self.running.pop(name)
+        zombie.send_signal(signal.SIGSTOP)
+        self._replaced.append(zombie)
+        return zombie
+
+    def check(self, name: str, may_end: bool = False) -> None:
+        """Raise RuntimeError if the process has ended, unless it may end and reports no error."""
+        code = self.running[name].poll()
+        if code is not None and (code or not may_end):
+            raise RuntimeError(f"{name} ended by itself ({code}), see {self.folder / name}.log")
+
+    def kill_all(self) -> None:
+        for child in (*self.running.values(), *self._replaced):
+            child.kill()
+            child.wait()
+
+    def remove_folder(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
