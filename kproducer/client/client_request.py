@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import attrs
+
 from kproducer.errors import KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 
@@ -32,6 +34,7 @@ class RequestBuilder(Protocol):
         """The message. May raise UnsupportedVersionError if this version lacks a feature that is needed."""
 
 
+@attrs.define(eq=False)
 class ClientRequest:
     """A request to one node.
 
@@ -46,48 +49,26 @@ class ClientRequest:
         callback: called with the ClientResponse inside ``NetworkClient.poll``, exactly once.
     """
 
-    __slots__ = (
-        "builder",
-        "callback",
-        "client_id",
-        "correlation_id",
-        "created_ms",
-        "destination",
-        "expect_response",
-        "request_timeout_ms",
-    )
-
-    def __init__(
-        self,
-        destination: str,
-        builder: RequestBuilder,
-        correlation_id: int,
-        client_id: str | None,
-        created_ms: int,
-        expect_response: bool,
-        request_timeout_ms: int,
-        callback: Callable[[ClientResponse], None] | None,
-    ) -> None:
-        self.destination = destination
-        self.builder = builder
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.created_ms = created_ms
-        self.expect_response = expect_response
-        self.request_timeout_ms = request_timeout_ms
-        self.callback = callback
+    destination: str
+    builder: RequestBuilder
+    correlation_id: int
+    client_id: str | None
+    created_ms: int
+    expect_response: bool
+    request_timeout_ms: int
+    callback: Callable[[ClientResponse], None] | None
 
     @property
     def api_key(self) -> int:
         return self.builder.api_key
 
 
+@attrs.define(eq=False)
 class ClientResponse:
     """The end of a request: a response, a lost connection, or a request that could not be sent.
 
     Attributes:
-        api_key, api_version: of the request; the version is the builder's latest when it was never sent.
-        correlation_id, callback, destination, created_ms: of the request.
+        api_version: the version of the request; the builder's latest if it was not sent.
         received_ms: when it ended (monotonic milliseconds).
         disconnected: the connection ended before the response; the broker may have executed the request.
         timed_out: the connection ended because a request on it was not answered in time.
@@ -98,53 +79,20 @@ class ClientResponse:
         body: the decoded message; None without a response.
     """
 
-    __slots__ = (
-        "api_key",
-        "api_version",
-        "authentication_error",
-        "body",
-        "callback",
-        "correlation_id",
-        "created_ms",
-        "destination",
-        "disconnected",
-        "error",
-        "received_ms",
-        "timed_out",
-        "unsupported_version",
-    )
-
-    def __init__(
-        self,
-        request: ClientRequest,
-        api_version: int,
-        received_ms: int,
-        *,
-        body: Any = None,
-        disconnected: bool = False,
-        timed_out: bool = False,
-        unsupported_version: UnsupportedVersionError | None = None,
-        authentication_error: KafkaError | None = None,
-        error: KafkaError | None = None,
-    ) -> None:
-        self.api_key = request.builder.api_key
-        self.api_version = api_version
-        self.correlation_id = request.correlation_id
-        self.callback = request.callback
-        self.destination = request.destination
-        self.created_ms = request.created_ms
-        self.received_ms = received_ms
-        self.body = body
-        self.disconnected = disconnected
-        self.timed_out = timed_out
-        self.unsupported_version = unsupported_version
-        self.authentication_error = authentication_error
-        self.error = error
+    request: ClientRequest
+    api_version: int
+    received_ms: int
+    body: Any = attrs.field(default=None, kw_only=True)
+    disconnected: bool = attrs.field(default=False, kw_only=True)
+    timed_out: bool = attrs.field(default=False, kw_only=True)
+    unsupported_version: UnsupportedVersionError | None = attrs.field(default=None, kw_only=True)
+    authentication_error: KafkaError | None = attrs.field(default=None, kw_only=True)
+    error: KafkaError | None = attrs.field(default=None, kw_only=True)
 
     @property
     def latency_ms(self) -> int:
         """Milliseconds from the request's creation to its end."""
-        return self.received_ms - self.created_ms
+        return self.received_ms - self.request.created_ms
 
     @property
     def was_sent(self) -> bool:
@@ -153,5 +101,5 @@ class ClientResponse:
 
     def on_complete(self) -> None:
         """Call the request's callback."""
-        if self.callback is not None:
-            self.callback(self)
+        if self.request.callback is not None:
+            self.request.callback(self)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import attrs
+
 from kproducer.client.client_request import ClientRequest
 from kproducer.errors import IllegalStateError, RemoteProtocolError
 from kproducer.network.network_receive import NetworkReceive
@@ -22,6 +24,7 @@ from kproducer.runtime.clock import NEVER_MS
 _REMEMBERED = 4096
 
 
+@attrs.define(eq=False)
 class InFlightRequest:
     """A request in flight. I/O thread only.
 
@@ -34,17 +37,15 @@ class InFlightRequest:
         expires_ms: when it times out; later if the broker throttles this client.
     """
 
-    __slots__ = ("api_version", "expires_ms", "is_internal", "request", "send", "sent_ms")
+    request: ClientRequest
+    api_version: int
+    send: NetworkSend
+    is_internal: bool
+    sent_ms: int
+    expires_ms: int = attrs.field(init=False)
 
-    def __init__(
-        self, request: ClientRequest, api_version: int, send: NetworkSend, is_internal: bool, sent_ms: int
-    ) -> None:
-        self.request = request
-        self.api_version = api_version
-        self.send = send
-        self.is_internal = is_internal
-        self.sent_ms = sent_ms
-        self.expires_ms = sent_ms + request.request_timeout_ms
+    def __attrs_post_init__(self) -> None:
+        self.expires_ms = self.sent_ms + self.request.request_timeout_ms
 
 
 class InFlightRequests:

@@ -482,7 +482,7 @@ class NetworkClient:
             try:
                 response.on_complete()
             except Exception as bug:
-                _log.exception("Error in the callback of a %s response", api_name(response.api_key))
+                _log.exception("Error in the callback of a %s response", api_name(response.request.api_key))
                 first_bug = first_bug or bug
         if first_bug is not None:
             raise first_bug

@@ -10,6 +10,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
+import attrs
+
 from kproducer.client.api_versions import ApiVersionsExchange, NodeApiVersions
 from kproducer.errors import IllegalStateError, printable
 from kproducer.network.host_resolver import BeginLookup, Lookup, ResolvedAddress
@@ -40,6 +42,7 @@ LEGAL_TRANSITIONS: dict[ConnectionState, frozenset[ConnectionState]] = {
 }
 
 
+@attrs.define(eq=False)
 class NodeConnection:
     """The connection to one node at one ``host:port``. I/O thread only, except to read ``last_error``.
 
@@ -54,68 +57,46 @@ class NodeConnection:
         versions: the APIs that the broker supports; None unless ready.
         exchange: the ApiVersions exchange; it remembers versions across connections.
         has_moved: metadata says that the node has another address; the connection ends when it is idle.
+        is_resolving: the host name is being looked up.
         last_attempt_ms: when a connection was last attempted or lost (monotonic); 0 before the first attempt.
         setup_timeout_ms: of the current or next attempt.
         last_error: how the last connection ended, in words; None since one became ready.
     """
 
-    __slots__ = (
-        "_address_index",
-        "_addresses",
-        "_failed_attempts",
-        "_failed_setups",
-        "_last_address",
-        "_lookup",
-        "_reconnect_backoff",
-        "_reconnect_backoff_ms",
-        "_setup_timeout",
-        "_throttled_until_ms",
-        "broker",
-        "exchange",
-        "has_moved",
-        "host",
-        "id",
-        "is_resolving",
-        "last_attempt_ms",
-        "last_error",
-        "port",
-        "setup_timeout_ms",
-        "state",
-        "versions",
-    )
+    node: Node
+    _reconnect_backoff: ExponentialBackoff
+    _setup_timeout: ExponentialBackoff
+    id: str = attrs.field(init=False)
+    broker: str = attrs.field(init=False)
+    state: ConnectionState = attrs.field(init=False, default=ConnectionState.DISCONNECTED)
+    versions: NodeApiVersions | None = attrs.field(init=False, default=None)
+    exchange: ApiVersionsExchange = attrs.field(init=False, factory=ApiVersionsExchange)
+    has_moved: bool = attrs.field(init=False, default=False)
+    is_resolving: bool = attrs.field(init=False, default=False)
+    last_attempt_ms: int = attrs.field(init=False, default=0)
+    last_error: str | None = attrs.field(init=False, default=None)
+    setup_timeout_ms: int = attrs.field(init=False)
+    _reconnect_backoff_ms: int = attrs.field(init=False, default=0)
+    _failed_attempts: int = attrs.field(init=False, default=0)
+    _failed_setups: int = attrs.field(init=False, default=0)
+    _throttled_until_ms: int = attrs.field(init=False, default=0)
+    _addresses: Sequence[ResolvedAddress] = attrs.field(init=False, default=())
+    _address_index: int = attrs.field(init=False, default=0)
+    _last_address: ResolvedAddress | None = attrs.field(init=False, default=None)
+    #: Begun, and its result not used yet. It outlives an attempt that timed out.
+    _lookup: Lookup | None = attrs.field(init=False, default=None)
 
-    def __init__(
-        self, node: Node, reconnect_backoff: ExponentialBackoff, setup_timeout: ExponentialBackoff
-    ) -> None:
+    def __attrs_post_init__(self) -> None:
+        node = self.node
         self.id = str(node.id)
-        self.host = node.host
-        self.port = node.port
         self.broker = f"{printable(node.host)}:{node.port} (bootstrap)" if node.id < 0 else str(node)
-        self.state = ConnectionState.DISCONNECTED
-        self.versions: NodeApiVersions | None = None
-        self.exchange = ApiVersionsExchange()
-        self.has_moved = False
-        self.last_attempt_ms = 0
-        self.last_error: str | None = None
-        self._reconnect_backoff = reconnect_backoff
-        self._setup_timeout = setup_timeout
-        self._reconnect_backoff_ms = 0
-        self.setup_timeout_ms = setup_timeout.backoff_ms(0)
-        self._failed_attempts = 0
-        self._failed_setups = 0
-        self._throttled_until_ms = 0
-        self._addresses: Sequence[ResolvedAddress] = ()
-        self._address_index = 0
-        self._last_address: ResolvedAddress | None = None
-        #: Begun, and its result not used yet. It outlives an attempt that timed out.
-        self._lookup: Lookup | None = None
-        self.is_resolving = False
+        self.setup_timeout_ms = self._setup_timeout.backoff_ms(0)
 
     # -- queries ---------------------------------------------------------------------------------------
 
     def is_at(self, node: Node) -> bool:
         """Whether the connection is to the address of ``node``."""
-        return self.port == node.port and self.host == node.host
+        return self.node.port == node.port and self.node.host == node.host
 
     @property
     def is_disconnected(self) -> bool:
@@ -175,7 +156,7 @@ class NodeConnection:
         self._address_index += 1
         if self._address_index >= len(self._addresses):
             if self._lookup is None:
-                self._lookup = begin_lookup(self.host, self.port)
+                self._lookup = begin_lookup(self.node.host, self.node.port)
             self.is_resolving = True
 
     def next_address(self, now_ms: int) -> ResolvedAddress | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+import attrs
+
 from kproducer.errors import IllegalStateError
 from kproducer.network.network_receive import FrameAssembler
 from kproducer.network.network_send import NetworkSend
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from kproducer.network import _native_channel_io as native
 
 
+@attrs.define(eq=False)
 class KafkaChannel:
     """One connection to one broker. I/O thread only.
 
@@ -35,34 +38,17 @@ class KafkaChannel:
         native_socket: the connection's part of ``NativeChannelIo``, if that moves the bytes.
     """
 
-    __slots__ = (
-        "address",
-        "assembler",
-        "connection_id",
-        "interest",
-        "is_closed",
-        "is_stalled",
-        "last_active_ms",
-        "native_socket",
-        "sends",
-        "tcp_connected",
-        "transport",
-    )
-
-    def __init__(
-        self, connection_id: str, address: str, transport: TransportLayer, max_frame_bytes: int, now_ms: int
-    ) -> None:
-        self.connection_id = connection_id
-        self.address = address
-        self.transport = transport
-        self.assembler = FrameAssembler(max_frame_bytes)
-        self.sends: deque[NetworkSend] = deque()
-        self.is_stalled = False
-        self.is_closed = False
-        self.last_active_ms = now_ms
-        self.tcp_connected = False
-        self.interest = 0
-        self.native_socket: native.NativeSocket | None = None
+    connection_id: str
+    address: str
+    transport: TransportLayer
+    assembler: FrameAssembler
+    last_active_ms: int
+    sends: deque[NetworkSend] = attrs.field(init=False, factory=deque)
+    is_stalled: bool = attrs.field(init=False, default=False)
+    is_closed: bool = attrs.field(init=False, default=False)
+    tcp_connected: bool = attrs.field(init=False, default=False)
+    interest: int = attrs.field(init=False, default=0)
+    native_socket: native.NativeSocket | None = attrs.field(init=False, default=None)
 
     def add_send(self, send: NetworkSend) -> None:
         """Accept a frame. Raises IllegalStateError if the connection is not ready or its socket is full."""

@@ -24,7 +24,7 @@ from kproducer.errors import (
 )
 from kproducer.network.channel_io import READ, WRITE, ChannelIo, PlaintextChannelIo, PortableChannelIo
 from kproducer.network.kafka_channel import KafkaChannel
-from kproducer.network.network_receive import NetworkReceive
+from kproducer.network.network_receive import FrameAssembler, NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.transport_layer import (
     PlaintextTransportLayer,
@@ -120,9 +120,8 @@ class Selector:
         try:
             connected = start_connect(sock, address)
             transport = self._transport_factory(sock)
-            channel = KafkaChannel(
-                connection_id, text, transport, self._max_frame_bytes, self._clock.monotonic_ms()
-            )
+            assembler = FrameAssembler(self._max_frame_bytes)
+            channel = KafkaChannel(connection_id, text, transport, assembler, self._clock.monotonic_ms())
             self._io.register(channel)
         except OSError as error:
             sock.close()

@@ -55,7 +55,7 @@ def test_a_request_and_its_response() -> None:
     (response,) = harness.poll()
     assert harness.done == [response]
     assert response.body == ProduceResponse()
-    assert (response.api_version, response.latency_ms, response.destination) == (9, 7, ID)
+    assert (response.api_version, response.latency_ms, response.request.destination) == (9, 7, ID)
     assert not response.disconnected
     assert response.error is None
     assert harness.client.in_flight_request_count() == 0
@@ -69,7 +69,7 @@ def test_several_responses_of_one_poll_are_matched_in_order() -> None:
     for sent in harness.selector.requests[-5:]:
         harness.selector.respond(sent, ProduceResponse())
     harness.poll()
-    assert [r.correlation_id for r in harness.done] == [r.correlation_id for r in requests]
+    assert [r.request.correlation_id for r in harness.done] == [r.correlation_id for r in requests]
 
 
 def test_the_in_flight_limit_and_a_full_socket_make_the_node_unready() -> None:
@@ -111,7 +111,7 @@ def test_without_expected_response_a_request_ends_when_it_is_written(full: bool)
     else:
         harness.request(expect_response=False)
     harness.poll()
-    assert harness.done[0].correlation_id == first.correlation_id
+    assert harness.done[0].request.correlation_id == first.correlation_id
     assert harness.done[0].body is None
     assert not harness.done[0].disconnected
     assert len(harness.done) == (1 if full else 2)
@@ -136,7 +136,7 @@ def test_an_answer_to_a_request_without_response_is_let_pass_once() -> None:
     harness.selector.respond(unanswered, ProduceResponse())
     respond(harness)
     harness.poll()
-    assert [r.correlation_id for r in harness.done][1] == expected.correlation_id
+    assert [r.request.correlation_id for r in harness.done][1] == expected.correlation_id
     assert harness.done[1].body is not None
     harness.selector.respond(unanswered, ProduceResponse())
     harness.poll()
@@ -174,7 +174,7 @@ def test_a_wrong_response_ends_the_connection_and_its_requests_retriably(lie) ->
     respond(harness)  # right or not: the stream is out of step
     harness.poll()
     assert ID in harness.selector.closed
-    assert [r.correlation_id for r in harness.done] == [r.correlation_id for r in mine]
+    assert [r.request.correlation_id for r in harness.done] == [r.correlation_id for r in mine]
     for response in harness.done:
         assert response.disconnected
         assert response.body is None
@@ -213,7 +213,7 @@ def test_a_request_timeout_counts_from_the_sending_and_ends_the_connection() -> 
     assert harness.poll() == []
     harness.clock.advance(1)
     harness.poll()
-    assert [r.correlation_id for r in harness.done] == [request.correlation_id, second.correlation_id]
+    assert [r.request.correlation_id for r in harness.done] == [request.correlation_id, second.correlation_id]
     assert all(r.disconnected and r.timed_out for r in harness.done)
     assert isinstance(harness.done[0].error, RequestTimeoutError)
     text = str(harness.done[0].error)
@@ -401,7 +401,7 @@ def test_whatever_happens_each_request_ends_exactly_once_and_in_order(
             request
             for request in harness.selector.requests
             if request.correlation_id in sent
-            and request.correlation_id not in [r.correlation_id for r in harness.done]
+            and request.correlation_id not in [r.request.correlation_id for r in harness.done]
         ]
         if step == "send" and harness.client.is_ready(NODE, now):
             sent.append(harness.request(expect_response=expect_response).correlation_id)
@@ -419,5 +419,5 @@ def test_whatever_happens_each_request_ends_exactly_once_and_in_order(
             harness.make_ready()
         harness.poll()
     harness.client.close()
-    assert [response.correlation_id for response in harness.done] == sent
+    assert [response.request.correlation_id for response in harness.done] == sent
     assert harness.client.in_flight_request_count() == 0

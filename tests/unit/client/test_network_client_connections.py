@@ -141,7 +141,7 @@ def test_a_broker_without_a_needed_version_is_a_clear_error_and_no_hang() -> Non
     harness.make_ready(ranges={0: (0, 2), 18: (0, 3)})
     request = harness.request()
     (response,) = harness.poll()
-    assert response.correlation_id == request.correlation_id
+    assert response.request.correlation_id == request.correlation_id
     assert not response.disconnected
     assert not response.was_sent
     assert isinstance(response.unsupported_version, UnsupportedVersionError)
@@ -239,7 +239,7 @@ def test_a_lost_connection_ends_its_requests_once_each_in_order_and_asks_for_met
     harness.selector.break_connection(ID, DisconnectedError("host0:9092 closed the connection"))
     harness.poll()
     harness.poll()
-    assert [r.correlation_id for r in harness.done] == [r.correlation_id for r in sent]
+    assert [r.request.correlation_id for r in harness.done] == [r.correlation_id for r in sent]
     assert all(r.disconnected and not r.timed_out for r in harness.done)
     assert str(harness.done[0].error) == "host0:9092 closed the connection"
     assert [node_id for node_id, _ in harness.updater.disconnects] == [ID]

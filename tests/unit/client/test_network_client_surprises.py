@@ -27,7 +27,10 @@ def test_an_answer_to_a_request_that_is_half_written_ends_the_connection() -> No
     request = harness.request()
     harness.selector.respond(answer, ProduceResponse(), correlation_id=request.correlation_id)
     harness.poll()
-    assert [r.correlation_id for r in harness.done] == [template.correlation_id, request.correlation_id]
+    assert [r.request.correlation_id for r in harness.done] == [
+        template.correlation_id,
+        request.correlation_id,
+    ]
     response = harness.done[-1]
     assert response.disconnected
     assert response.body is None
@@ -75,7 +78,7 @@ def test_a_bug_met_in_one_answer_ends_that_connection_and_no_other_request(
     harness.client.connections.throttle = stumble  # type: ignore[method-assign,assignment]
     harness.selector.respond(asked, ProduceResponse())
     harness.poll()
-    assert [r.correlation_id for r in harness.done] == [fine.correlation_id, unlucky.correlation_id]
+    assert [r.request.correlation_id for r in harness.done] == [fine.correlation_id, unlucky.correlation_id]
     assert harness.selector.closed == [ID]
     assert "a bug" in caplog.text
 
@@ -92,7 +95,7 @@ def test_requests_that_ended_are_told_although_the_rest_of_the_poll_fails() -> N
     harness.client._handle_disconnections = fail  # type: ignore[method-assign,assignment]
     with pytest.raises(ZeroDivisionError):
         harness.poll()
-    assert [r.correlation_id for r in harness.done] == [request.correlation_id]
+    assert [r.request.correlation_id for r in harness.done] == [request.correlation_id]
 
 
 def test_a_send_that_fails_unexpectedly_leaves_no_connection_that_reads_its_buffers() -> None:
@@ -108,4 +111,6 @@ def test_a_send_that_fails_unexpectedly_leaves_no_connection_that_reads_its_buff
         harness.request()
     assert harness.selector.closed == [ID]
     harness.poll()
-    assert [(r.correlation_id, r.disconnected) for r in harness.done] == [(earlier.correlation_id, True)]
+    assert [(r.request.correlation_id, r.disconnected) for r in harness.done] == [
+        (earlier.correlation_id, True)
+    ]
