@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: f934eea4af7005e0bfa6bae674b9c4ce87ae3df73f0eb29aed0edcc3084d870d
+# sha256 of the source: dc541850c96ee7e53e7f4b48e7beb00742c04f5f674894101baba91de25fd935
 """Kafka messages: data classes with encoders and decoders for all their versions.
 
 ``REQUESTS`` and ``RESPONSES`` list them by API key; ``API_NAMES`` has the names. Decoding raises

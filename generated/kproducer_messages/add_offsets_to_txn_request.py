@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/AddOffsetsToTxnRequest.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: b0df77227630f95b1f75c84045b0499a3f297773129e7d6751bcb8b05fcf019e
+# sha256 of the source: 99846a329696b943065997a844f936a19c8235ae9fcae58ee5a226c0d888a340
 """AddOffsetsToTxnRequest: a request of API 25, versions 0-4, flexible 3-4."""
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class AddOffsetsToTxnRequest(Plain):
     Attributes:
         transactional_id: The producer's transactional id. (string, versions 0+; a transactionalId)
         producer_id: The producer id that belongs to the transactional id. (int64, versions 0+; a producerId)
-        producer_epoch: The epoch that the producer has at present. (int16, versions 0+)
-        group_id: The consumer group whose offsets will follow. (string, versions 0+; a groupId)
+        producer_epoch: The producer's current epoch. (int16, versions 0+)
+        group_id: The consumer group whose offsets will be committed. (string, versions 0+; a groupId)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

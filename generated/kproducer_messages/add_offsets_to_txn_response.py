@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/AddOffsetsToTxnResponse.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 99773213b4194fabfddda2cf01455f772f702c28f6de8d79569f25c84313cd5c
+# sha256 of the source: a7fc2b68823d9f1d2108ade81be26f25885a77c2be0ccd0653f012b84dec8029
 """AddOffsetsToTxnResponse: a response of API 25, versions 0-4, flexible 3-4."""
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class AddOffsetsToTxnResponse(Plain):
     """A response. Not thread-safe: plain data.
 
     Attributes:
-        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 0+)
-        error_code: 0, or why it was refused. (int16, versions 0+)
+        throttle_time_ms: Time for which the quota delays the client, in milliseconds. (int32, versions 0+)
+        error_code: The error code, or 0. (int16, versions 0+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/AddPartitionsToTxnRequest.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: e7f2eaa9668606c2fe3bc2c3fb3c42cc5ba7541d3e1726e5a599b35c504dfbd9
+# sha256 of the source: 8a83d43b8cf16c91b5942be61d79e3bed05d5ba29e6ad28e670f71367d9d8d00
 """AddPartitionsToTxnRequest: a request of API 24, versions 0-5, flexible 3-5."""
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class AddPartitionsToTxnTopic(Plain):
 
     Attributes:
         name: Name of the topic. (string, versions 0+; a topicName)
-        partitions: Numbers of the partitions. ([]int32, versions 0+)
+        partitions: Partition numbers. ([]int32, versions 0+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -101,12 +101,12 @@ class AddPartitionsToTxnTransaction(Plain):
     """Part of AddPartitionsToTxnRequest.
 
     Attributes:
-        transactional_id: The transactional id that partitions are added for. (string, versions 4+; a
-            transactionalId)
+        transactional_id: The transactional id to add partitions for. (string, versions 4+; a transactionalId)
         producer_id: The producer id that belongs to the transactional id. (int64, versions 4+; a producerId)
-        producer_epoch: The epoch that the producer has at present. (int16, versions 4+)
-        verify_only: Only look whether the partitions are part of it. (bool, versions 4+)
-        topics: What to add to the transaction, or to look for. ([]AddPartitionsToTxnTopic, versions 4+)
+        producer_epoch: The producer's current epoch. (int16, versions 4+)
+        verify_only: Whether to only check that the partitions are part of the transaction. (bool, versions
+            4+)
+        topics: The topics to add to the transaction, or to check. ([]AddPartitionsToTxnTopic, versions 4+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -147,14 +147,14 @@ class AddPartitionsToTxnRequest(Plain):
     """A request. Not thread-safe: plain data.
 
     Attributes:
-        transactions: The transactions, in the form brokers use. ([]AddPartitionsToTxnTransaction, versions
-            4+)
+        transactions: The transactions, in the form that brokers send. ([]AddPartitionsToTxnTransaction,
+            versions 4+)
         v3_and_below_transactional_id: The producer's transactional id. (string, versions 0-3; a
             transactionalId)
         v3_and_below_producer_id: The producer id that belongs to the transactional id. (int64, versions 0-3;
             a producerId)
-        v3_and_below_producer_epoch: The epoch that the producer has at present. (int16, versions 0-3)
-        v3_and_below_topics: What becomes part of the transaction. ([]AddPartitionsToTxnTopic, versions 0-3)
+        v3_and_below_producer_epoch: The producer's current epoch. (int16, versions 0-3)
+        v3_and_below_topics: The topics to add to the transaction. ([]AddPartitionsToTxnTopic, versions 0-3)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/AddPartitionsToTxnResponse.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 76ad4fad40f2996354b34caed4dad6809fb412f0c94d9411bfeb7be603e75fd6
+# sha256 of the source: 42b7ced35548b05ca11373d834247b299add4ec8c8bc895c619e54abd98f6553
 """AddPartitionsToTxnResponse: a response of API 24, versions 0-5, flexible 3-5."""
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class AddPartitionsToTxnPartitionResult(Plain):
     """Part of AddPartitionsToTxnResponse.
 
     Attributes:
-        partition_index: Number of the partition. (int32, versions 0+)
-        partition_error_code: 0, or why this partition was not added. (int16, versions 0+)
+        partition_index: Partition number. (int32, versions 0+)
+        partition_error_code: The error code of the partition, or 0. (int16, versions 0+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -135,7 +135,7 @@ class AddPartitionsToTxnResult(Plain):
     """Part of AddPartitionsToTxnResponse.
 
     Attributes:
-        transactional_id: Whose results these are. (string, versions 4+; a transactionalId)
+        transactional_id: The transactional id of the results. (string, versions 4+; a transactionalId)
         topic_results: Results, by topic. ([]AddPartitionsToTxnTopicResult, versions 4+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
@@ -174,9 +174,9 @@ class AddPartitionsToTxnResponse(Plain):
     """A response. Not thread-safe: plain data.
 
     Attributes:
-        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 0+)
-        error_code: 0, or why the whole request was refused. (int16, versions 4+; dropped if the version does
-            not have it)
+        throttle_time_ms: Time for which the quota delays the client, in milliseconds. (int32, versions 0+)
+        error_code: The error code of the whole request, or 0. (int16, versions 4+; dropped if the version
+            does not have it)
         results_by_transaction: Results, by transactional id. ([]AddPartitionsToTxnResult, versions 4+)
         results_by_topic_v3_and_below: Results, by topic. ([]AddPartitionsToTxnTopicResult, versions 0-3)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/ApiVersionsRequest.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 2eab4a7b146e19fee15c47c3af614697c6b52400c21f53e357b2ff0c70cf69fc
+# sha256 of the source: 2f1e3e69e3a3f4803d486947890b534f0bbf3d5fd8404f5aad131ab3514d774f
 """ApiVersionsRequest: a request of API 18, versions 0-4, flexible 3-4."""
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class ApiVersionsRequest(Plain):
     """A request. Not thread-safe: plain data.
 
     Attributes:
-        client_software_name: What the client library is called. Letters, digits, dots and dashes. (string,
+        client_software_name: Name of the client library: letters, digits, dots and dashes. (string, versions
+            3+; dropped if the version does not have it)
+        client_software_version: Version of the client library: letters, digits, dots and dashes. (string,
             versions 3+; dropped if the version does not have it)
-        client_software_version: Which release of the client library this is. Same characters as the name.
-            (string, versions 3+; dropped if the version does not have it)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/ApiVersionsResponse.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: c6b8b7f61d27d5952234edc948ca0f4123057f84cafacfa48093dfb83be750ca
+# sha256 of the source: ed66701f016451488ec298c1a5b8bbd4928a2057822448ab0c22c78f30cffbd0
 """ApiVersionsResponse: a response of API 18, versions 0-4, flexible 3-4."""
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class ApiVersion(Plain):
     """Part of ApiVersionsResponse.
 
     Attributes:
-        api_key: Number of the API. (int16, versions 0+)
-        min_version: Oldest version the broker speaks. (int16, versions 0+)
-        max_version: Newest version the broker speaks. (int16, versions 0+)
+        api_key: API key. (int16, versions 0+)
+        min_version: Oldest version that the broker supports. (int16, versions 0+)
+        max_version: Newest version that the broker supports. (int16, versions 0+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -107,8 +107,8 @@ class SupportedFeatureKey(Plain):
 
     Attributes:
         name: Name of the feature. (string, versions 3+)
-        min_version: Lowest level the software supports. (int16, versions 3+)
-        max_version: Highest level the software supports. (int16, versions 3+)
+        min_version: Lowest supported level. (int16, versions 3+)
+        max_version: Highest supported level. (int16, versions 3+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -142,8 +142,8 @@ class FinalizedFeatureKey(Plain):
 
     Attributes:
         name: Name of the feature. (string, versions 3+)
-        max_version_level: Highest level in force. (int16, versions 3+)
-        min_version_level: Lowest level in force. (int16, versions 3+)
+        max_version_level: Highest finalized level. (int16, versions 3+)
+        min_version_level: Lowest finalized level. (int16, versions 3+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -176,17 +176,17 @@ class ApiVersionsResponse(Plain):
     """A response. Not thread-safe: plain data.
 
     Attributes:
-        error_code: 0, or why the broker could not answer. (int16, versions 0+)
-        api_keys: One entry for each API the broker speaks. ([]ApiVersion, versions 0+)
-        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 1+; dropped
-            if the version does not have it)
-        supported_features: Features that the broker's software could run. ([]SupportedFeatureKey, versions
-            3+; tag 0 in 3+; dropped if the version does not have it)
-        finalized_features_epoch: Grows with each change of the finalized features; -1 when it is not known.
-            (int64, versions 3+; tag 1 in 3+; dropped if the version does not have it)
-        finalized_features: Feature levels that the whole cluster has switched on. Meaningless while the epoch
-            is -1. ([]FinalizedFeatureKey, versions 3+; tag 2 in 3+; dropped if the version does not have it)
-        zk_migration_ready: Set by a controller that is configured to take over from ZooKeeper. (bool,
+        error_code: The error code, or 0. (int16, versions 0+)
+        api_keys: The APIs that the broker supports. ([]ApiVersion, versions 0+)
+        throttle_time_ms: Time for which the quota delays the client, in milliseconds. (int32, versions 1+;
+            dropped if the version does not have it)
+        supported_features: Features that the broker supports. ([]SupportedFeatureKey, versions 3+; tag 0 in
+            3+; dropped if the version does not have it)
+        finalized_features_epoch: Epoch of the finalized features; -1 if unknown. (int64, versions 3+; tag 1
+            in 3+; dropped if the version does not have it)
+        finalized_features: Feature levels that are finalized for the cluster. Not valid if the epoch is -1.
+            ([]FinalizedFeatureKey, versions 3+; tag 2 in 3+; dropped if the version does not have it)
+        zk_migration_ready: Whether the controller is configured for a migration from ZooKeeper. (bool,
             versions 3+; tag 3 in 3+; dropped if the version does not have it)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/EndTxnRequest.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: a8ad27b75edd9aa4b800f1d187a770f2fd5fb2b1a39ec4dba0023ded9f04ca61
+# sha256 of the source: 9ce3e8627105ce9371e87eef46ac625120c3d67d57ec933dda55baaeaeb76ffb
 """EndTxnRequest: a request of API 26, versions 0-5, flexible 3-5."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class EndTxnRequest(Plain):
     Attributes:
         transactional_id: The producer's transactional id. (string, versions 0+; a transactionalId)
         producer_id: The producer id that belongs to the transactional id. (int64, versions 0+; a producerId)
-        producer_epoch: The epoch that the producer has at present. (int16, versions 0+)
+        producer_epoch: The producer's current epoch. (int16, versions 0+)
         committed: Whether to commit; false aborts. (bool, versions 0+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/EndTxnResponse.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 42194a183e8eb305d77d042c21fa8e5b65e56906c5520facf01368dcebd28d20
+# sha256 of the source: a67294b0debe846b4f60f107b59c9e161a03f736b71b571260408d641697c125
 """EndTxnResponse: a response of API 26, versions 0-5, flexible 3-5."""
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class EndTxnResponse(Plain):
     """A response. Not thread-safe: plain data.
 
     Attributes:
-        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 0+)
-        error_code: 0, or why it was refused. (int16, versions 0+)
+        throttle_time_ms: Time for which the quota delays the client, in milliseconds. (int32, versions 0+)
+        error_code: The error code, or 0. (int16, versions 0+)
         producer_id: The producer id for the next transaction. (int64, versions 5+; dropped if the version
             does not have it; a producerId)
         producer_epoch: The epoch for the next transaction. (int16, versions 5+; dropped if the version does

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/FindCoordinatorRequest.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: a15965444ef4a6767bb37f0f80a1727619f2b8e1e3fc32b9937bb3c769fdd64b
+# sha256 of the source: 6f9bcee40538840643f04d1417cac2128fd6e1855fd575338cf40ed63db7e7c2
 """FindCoordinatorRequest: a request of API 10, versions 0-6, flexible 3-6."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FindCoordinatorRequest(Plain):
 
     Attributes:
         key: Group or transactional id. (string, versions 0-3)
-        key_type: What the keys are: 0 groups, 1 transactional ids, 2 share groups. (int8, versions 1+)
+        key_type: Type of the keys: 0 groups, 1 transactional ids, 2 share groups. (int8, versions 1+)
         coordinator_keys: Group or transactional ids. ([]string, versions 4+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/FindCoordinatorResponse.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 4c98efae60244a13c3e48a320a05aa7408fedc1ef1f926113a5899f7e11fa425
+# sha256 of the source: 9881cc6af878480127f38b07c8357226931f71fe593cbfebdabb8f2633b5389f
 """FindCoordinatorResponse: a response of API 10, versions 0-6, flexible 3-6."""
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class Coordinator(Plain):
     """Part of FindCoordinatorResponse.
 
     Attributes:
-        key: Group or transactional id, as asked. (string, versions 4+)
+        key: The requested group or transactional id. (string, versions 4+)
         node_id: Id of the coordinating broker. (int32, versions 4+; a brokerId)
         host: Host name or address to connect to. (string, versions 4+)
         port: Port to connect to. (int32, versions 4+)
-        error_code: 0, or why no coordinator is named. (int16, versions 4+)
-        error_message: The broker's text for the error, or null. (string, versions 4+; nullable in 4+; dropped
-            if the version does not have it)
+        error_code: The error code, or 0. (int16, versions 4+)
+        error_message: The broker's error message, or null. (string, versions 4+; nullable in 4+; dropped if
+            the version does not have it)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -82,15 +82,15 @@ class FindCoordinatorResponse(Plain):
     """A response. Not thread-safe: plain data.
 
     Attributes:
-        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 1+; dropped
-            if the version does not have it)
-        error_code: 0, or why no coordinator is named. (int16, versions 0-3)
-        error_message: The broker's text for the error, or null. (string, versions 1-3; nullable in 1-3;
+        throttle_time_ms: Time for which the quota delays the client, in milliseconds. (int32, versions 1+;
             dropped if the version does not have it)
+        error_code: The error code, or 0. (int16, versions 0-3)
+        error_message: The broker's error message, or null. (string, versions 1-3; nullable in 1-3; dropped if
+            the version does not have it)
         node_id: Id of the coordinating broker. (int32, versions 0-3; a brokerId)
         host: Host name or address to connect to. (string, versions 0-3)
         port: Port to connect to. (int32, versions 0-3)
-        coordinators: The answers, by key. ([]Coordinator, versions 4+)
+        coordinators: The coordinators, by key. ([]Coordinator, versions 4+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

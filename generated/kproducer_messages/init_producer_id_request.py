@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/InitProducerIdRequest.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 7bd1c386e5c8292cd29348febd91ae4f489df09159b26c473bdc5fe07e098bf3
+# sha256 of the source: 8c6fdb1f126c582d99ad93354b1d5a771c6d8d78f08e3e207af796829f0310a9
 """InitProducerIdRequest: a request of API 22, versions 0-6, flexible 2-6."""
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ class InitProducerIdRequest(Plain):
     """A request. Not thread-safe: plain data.
 
     Attributes:
-        transactional_id: The transactional id; null for a producer that is idempotent only. (string, versions
+        transactional_id: The transactional id; null for a producer without transactions. (string, versions
             0+; nullable in 0+; a transactionalId)
-        transaction_timeout_ms: After how long without an end the coordinator aborts a transaction, in
-            milliseconds; of use with a transactional id only. (int32, versions 0+)
-        producer_id: The id in use; -1 to get a new one. (int64, versions 3+; a producerId)
-        producer_epoch: The epoch in use; -1 to get a new id. (int16, versions 3+)
-        enable2_pc: Transactions of this producer are ended from outside and have no timeout. (bool, versions
-            6+)
-        keep_prepared_txn: Leave the open transaction as it is instead of aborting it. (bool, versions 6+)
+        transaction_timeout_ms: Time after which the coordinator aborts an open transaction, in milliseconds;
+            only with a transactional id. (int32, versions 0+)
+        producer_id: The current producer id; -1 to request a new one. (int64, versions 3+; a producerId)
+        producer_epoch: The current epoch; -1 to request a new id. (int16, versions 3+)
+        enable2_pc: Whether the producer takes part in two-phase commit, in which transactions have no
+            timeout. (bool, versions 6+)
+        keep_prepared_txn: Whether to keep an open transaction instead of aborting it. (bool, versions 6+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

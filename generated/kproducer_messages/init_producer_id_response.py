@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/InitProducerIdResponse.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 411c9d325e69ff0235a2bbe2e4e4f66eba72d0c1a9a8f9bab61bf1bd16fabf96
+# sha256 of the source: da2e025f894748e6b205c1ea057545062aced81f83e083b8eba0afd3c6032690
 """InitProducerIdResponse: a response of API 22, versions 0-6, flexible 2-6."""
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class InitProducerIdResponse(Plain):
     """A response. Not thread-safe: plain data.
 
     Attributes:
-        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 0+; dropped
-            if the version does not have it)
-        error_code: 0, or why there is no producer id. (int16, versions 0+)
-        producer_id: The id to write with from now on. (int64, versions 0+; a producerId)
-        producer_epoch: The epoch to write with from now on. (int16, versions 0+)
-        ongoing_txn_producer_id: Producer id of the transaction that was kept open; -1 without one. (int64,
-            versions 6+; a producerId)
-        ongoing_txn_producer_epoch: Its epoch; -1 without one. (int16, versions 6+)
+        throttle_time_ms: Time for which the quota delays the client, in milliseconds. (int32, versions 0+;
+            dropped if the version does not have it)
+        error_code: The error code, or 0. (int16, versions 0+)
+        producer_id: The producer id to use. (int64, versions 0+; a producerId)
+        producer_epoch: The producer epoch to use. (int16, versions 0+)
+        ongoing_txn_producer_id: Producer id of the transaction that was kept open; -1 if there is none.
+            (int64, versions 6+; a producerId)
+        ongoing_txn_producer_epoch: Its epoch; -1 if there is none. (int16, versions 6+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

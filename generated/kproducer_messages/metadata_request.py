@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/MetadataRequest.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: d0305cbf78811774ff77109749e4573813b2b1ba9b151416edce1a2268c692dd
+# sha256 of the source: f2a760feccec5cae87c3df446dff11efaba1a6f99b132b8d2756e8304091a765
 """MetadataRequest: a request of API 3, versions 0-13, flexible 9-13."""
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class MetadataRequestTopic(Plain):
     """Part of MetadataRequest.
 
     Attributes:
-        topic_id: Id of the topic, or zero when it is asked for by name. (uuid, versions 10+; dropped if the
-            version does not have it)
-        name: Name of the topic, or null when it is asked for by id. (string, versions 0+; nullable in 10+; a
-            topicName)
+        topic_id: Id of the topic, or zero if the topic is requested by name. (uuid, versions 10+; dropped if
+            the version does not have it)
+        name: Name of the topic, or null if the topic is requested by id. (string, versions 0+; nullable in
+            10+; a topicName)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -88,14 +88,13 @@ class MetadataRequest(Plain):
     """A request. Not thread-safe: plain data.
 
     Attributes:
-        topics: Topics wanted; null asks for all of them. ([]MetadataRequestTopic, versions 0+; nullable in
-            1+)
-        allow_auto_topic_creation: Whether the broker may create a missing topic, where its own settings allow
-            that. (bool, versions 4+)
-        include_cluster_authorized_operations: Whether to answer what this client may do with the cluster.
-            (bool, versions 8-10)
-        include_topic_authorized_operations: Whether to answer what this client may do with each topic. (bool,
-            versions 8+)
+        topics: The topics to return; null for all. ([]MetadataRequestTopic, versions 0+; nullable in 1+)
+        allow_auto_topic_creation: Whether the broker may create a missing topic, if its settings allow it.
+            (bool, versions 4+)
+        include_cluster_authorized_operations: Whether to return the operations that the client may perform on
+            the cluster. (bool, versions 8-10)
+        include_topic_authorized_operations: Whether to return the operations that the client may perform on
+            each topic. (bool, versions 8+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/MetadataResponse.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 1c49e1f93e9fb04c368d00898a113e929cbe62ee5007faf4aa202b64e90c6661
+# sha256 of the source: 34cc1583f0397981b67fcb6bcac82a9fff91e10a23ee50c51463d08ba4b0b9b2
 """MetadataResponse: a response of API 3, versions 0-13, flexible 9-13."""
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class MetadataResponseBroker(Plain):
         node_id: Id of the broker. (int32, versions 0+; a brokerId)
         host: Host name or address to connect to. (string, versions 0+)
         port: Port to connect to. (int32, versions 0+)
-        rack: Rack the broker stands in, or null. (string, versions 1+; nullable in 1+; dropped if the version
-            does not have it)
+        rack: Rack of the broker, or null. (string, versions 1+; nullable in 1+; dropped if the version does
+            not have it)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -122,13 +122,13 @@ class MetadataResponsePartition(Plain):
     """Part of MetadataResponse.
 
     Attributes:
-        error_code: 0, or what is wrong with this partition. (int16, versions 0+)
-        partition_index: Number of the partition. (int32, versions 0+)
-        leader_id: Broker that leads the partition; -1 when none does. (int32, versions 0+; a brokerId)
-        leader_epoch: Grows with each election of a leader; -1 when it is not known. (int32, versions 7+;
-            dropped if the version does not have it)
+        error_code: The error code of the partition, or 0. (int16, versions 0+)
+        partition_index: Partition number. (int32, versions 0+)
+        leader_id: Broker id of the partition's leader; -1 if there is none. (int32, versions 0+; a brokerId)
+        leader_epoch: Leader epoch of the partition; -1 if unknown. (int32, versions 7+; dropped if the
+            version does not have it)
         replica_nodes: Brokers that hold a replica. ([]int32, versions 0+; a brokerId)
-        isr_nodes: Brokers whose replica has caught up with the leader. ([]int32, versions 0+; a brokerId)
+        isr_nodes: Brokers with an in-sync replica. ([]int32, versions 0+; a brokerId)
         offline_replicas: Brokers whose replica is offline. ([]int32, versions 5+; dropped if the version does
             not have it; a brokerId)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
@@ -149,16 +149,16 @@ class MetadataResponseTopic(Plain):
     """Part of MetadataResponse.
 
     Attributes:
-        error_code: 0, or what is wrong with this topic. (int16, versions 0+)
-        name: Name of the topic; null for an id that no topic has. (string, versions 0+; nullable in 12+; a
-            topicName)
-        topic_id: Id of the topic; zero for a name that no topic has. (uuid, versions 10+; dropped if the
-            version does not have it)
-        is_internal: Whether Kafka keeps its own state in this topic. (bool, versions 1+; dropped if the
-            version does not have it)
+        error_code: The error code of the topic, or 0. (int16, versions 0+)
+        name: Name of the topic; null if no topic has the requested id. (string, versions 0+; nullable in 12+;
+            a topicName)
+        topic_id: Id of the topic; zero if no topic has the requested name. (uuid, versions 10+; dropped if
+            the version does not have it)
+        is_internal: Whether the topic is internal. (bool, versions 1+; dropped if the version does not have
+            it)
         partitions: Partitions of the topic, in any order. ([]MetadataResponsePartition, versions 0+)
-        topic_authorized_operations: One bit for each operation this client may do with the topic; the default
-            says: not asked. (int32, versions 8+)
+        topic_authorized_operations: Bits of the operations that the client may perform on the topic; the
+            default means that they were not requested. (int32, versions 8+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -198,18 +198,18 @@ class MetadataResponse(Plain):
     """A response. Not thread-safe: plain data.
 
     Attributes:
-        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 3+; dropped
-            if the version does not have it)
-        brokers: Brokers that are alive. ([]MetadataResponseBroker, versions 0+)
+        throttle_time_ms: Time for which the quota delays the client, in milliseconds. (int32, versions 3+;
+            dropped if the version does not have it)
+        brokers: The live brokers. ([]MetadataResponseBroker, versions 0+)
         cluster_id: Id of the cluster. (string, versions 2+; nullable in 2+; dropped if the version does not
             have it)
-        controller_id: Broker that takes administrative requests; -1 when there is none. (int32, versions 1+;
-            dropped if the version does not have it; a brokerId)
-        topics: One entry for each topic asked for. ([]MetadataResponseTopic, versions 0+)
-        cluster_authorized_operations: One bit for each operation this client may do with the cluster; the
-            default says: not asked. (int32, versions 8-10)
-        error_code: 0, or why the whole request failed (REBOOTSTRAP_REQUIRED, for one). (int16, versions 13+;
-            dropped if the version does not have it)
+        controller_id: Broker id of the controller; -1 if there is none. (int32, versions 1+; dropped if the
+            version does not have it; a brokerId)
+        topics: The requested topics. ([]MetadataResponseTopic, versions 0+)
+        cluster_authorized_operations: Bits of the operations that the client may perform on the cluster; the
+            default means that they were not requested. (int32, versions 8-10)
+        error_code: The error code of the whole request, such as REBOOTSTRAP_REQUIRED, or 0. (int16, versions
+            13+; dropped if the version does not have it)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/OffsetFetchRequest.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 26a996e8e87348201dc9d5a7b8e7d142cdb766b7e1aa1e14afbc0c3e27e8f060
+# sha256 of the source: d97ac2fbe5a0f3e2edb9bfe4128c45bbaf98b8d7cfe4b4385a4b4ec9ea0ec3df
 """OffsetFetchRequest: a request of API 9, versions 1-10, flexible 6-10."""
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class OffsetFetchRequestTopic(Plain):
 
     Attributes:
         name: Name of the topic. (string, versions 0-7; a topicName)
-        partition_indexes: Numbers of the partitions. ([]int32, versions 0-7)
+        partition_indexes: Partition numbers. ([]int32, versions 0-7)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -85,7 +85,7 @@ class OffsetFetchRequestTopics(Plain):
     Attributes:
         name: Name of the topic. (string, versions 8-9; dropped if the version does not have it; a topicName)
         topic_id: Id of the topic. (uuid, versions 10+; dropped if the version does not have it)
-        partition_indexes: Numbers of the partitions. ([]int32, versions 8+)
+        partition_indexes: Partition numbers. ([]int32, versions 8+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -105,11 +105,11 @@ class OffsetFetchRequestGroup(Plain):
 
     Attributes:
         group_id: The consumer group. (string, versions 8+; a groupId)
-        member_id: Who asks, in groups of the newer protocol; null for anybody. (string, versions 9+; nullable
-            in 9+; dropped if the version does not have it)
-        member_epoch: That member's epoch; -1 for anybody. (int32, versions 9+; dropped if the version does
+        member_id: The member id, with the newer group protocol; null if there is none. (string, versions 9+;
+            nullable in 9+; dropped if the version does not have it)
+        member_epoch: The member epoch; -1 if there is none. (int32, versions 9+; dropped if the version does
             not have it)
-        topics: Which topics to answer for; null for all that have offsets. ([]OffsetFetchRequestTopics,
+        topics: The topics to return offsets of; null for all with offsets. ([]OffsetFetchRequestTopics,
             versions 8+; nullable in 8+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
@@ -131,11 +131,11 @@ class OffsetFetchRequest(Plain):
 
     Attributes:
         group_id: The consumer group. (string, versions 0-7; a groupId)
-        topics: Which topics to answer for; null for all that have offsets. ([]OffsetFetchRequestTopic,
+        topics: The topics to return offsets of; null for all with offsets. ([]OffsetFetchRequestTopic,
             versions 0-7; nullable in 2-7)
-        groups: What to answer for, by group. ([]OffsetFetchRequestGroup, versions 8+)
-        require_stable: Answer UNSTABLE_OFFSET_COMMIT where an open transaction may still change the offset.
-            (bool, versions 7+)
+        groups: The groups to return offsets of. ([]OffsetFetchRequestGroup, versions 8+)
+        require_stable: Whether to return UNSTABLE_OFFSET_COMMIT if an open transaction may still change the
+            offset. (bool, versions 7+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

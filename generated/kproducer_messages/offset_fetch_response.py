@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/OffsetFetchResponse.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: f17269230fc5b8415746ad4681589c57cbc97e3166913b7ee9a3e698871e6a13
+# sha256 of the source: 82799ca80d146b3e3c77873f737de7b9289301f5633e9b24eb5bbfdc64425ee5
 """OffsetFetchResponse: a response of API 9, versions 1-10, flexible 6-10."""
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class OffsetFetchResponsePartition(Plain):
     """Part of OffsetFetchResponse.
 
     Attributes:
-        partition_index: Number of the partition. (int32, versions 0-7)
-        committed_offset: Where the group reads on; -1 when nothing was committed. (int64, versions 0-7)
-        committed_leader_epoch: Leader epoch of the last record read; -1 when it is not known. (int32,
-            versions 5-7; dropped if the version does not have it)
-        metadata: The text that was kept with the offset. (string, versions 0-7; nullable in 0-7)
-        error_code: 0, or why there is no offset of the partition. (int16, versions 0-7)
+        partition_index: Partition number. (int32, versions 0-7)
+        committed_offset: The committed offset; -1 if there is none. (int64, versions 0-7)
+        committed_leader_epoch: Leader epoch of the last record that was read; -1 if unknown. (int32, versions
+            5-7; dropped if the version does not have it)
+        metadata: The text that is stored with the offset. (string, versions 0-7; nullable in 0-7)
+        error_code: The error code of the partition, or 0. (int16, versions 0-7)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -110,12 +110,12 @@ class OffsetFetchResponsePartitions(Plain):
     """Part of OffsetFetchResponse.
 
     Attributes:
-        partition_index: Number of the partition. (int32, versions 8+)
-        committed_offset: Where the group reads on; -1 when nothing was committed. (int64, versions 8+)
-        committed_leader_epoch: Leader epoch of the last record read; -1 when it is not known. (int32,
-            versions 8+; dropped if the version does not have it)
-        metadata: The text that was kept with the offset. (string, versions 8+; nullable in 8+)
-        error_code: 0, or why there is no offset of the partition. (int16, versions 8+)
+        partition_index: Partition number. (int32, versions 8+)
+        committed_offset: The committed offset; -1 if there is none. (int64, versions 8+)
+        committed_leader_epoch: Leader epoch of the last record that was read; -1 if unknown. (int32, versions
+            8+; dropped if the version does not have it)
+        metadata: The text that is stored with the offset. (string, versions 8+; nullable in 8+)
+        error_code: The error code of the partition, or 0. (int16, versions 8+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -156,7 +156,7 @@ class OffsetFetchResponseGroup(Plain):
     Attributes:
         group_id: The consumer group. (string, versions 8+; a groupId)
         topics: The offsets, by topic. ([]OffsetFetchResponseTopics, versions 8+)
-        error_code: 0, or why there are no offsets of the group. (int16, versions 8+)
+        error_code: The error code of the group, or 0. (int16, versions 8+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -175,11 +175,11 @@ class OffsetFetchResponse(Plain):
     """A response. Not thread-safe: plain data.
 
     Attributes:
-        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 3+; dropped
-            if the version does not have it)
+        throttle_time_ms: Time for which the quota delays the client, in milliseconds. (int32, versions 3+;
+            dropped if the version does not have it)
         topics: The offsets, by topic. ([]OffsetFetchResponseTopic, versions 0-7)
-        error_code: 0, or why there are no offsets of the group. (int16, versions 2-7; dropped if the version
-            does not have it)
+        error_code: The error code of the group, or 0. (int16, versions 2-7; dropped if the version does not
+            have it)
         groups: The offsets, by group. ([]OffsetFetchResponseGroup, versions 8+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """

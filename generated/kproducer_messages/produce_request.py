@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/ProduceRequest.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 61a674ea7ecce8d1ba20c34ce79af210cb3b52b739aaa6711d7b1bf41f24c758
+# sha256 of the source: 539f8dc276ecf2142a7549bb2d5ce816e89d42a96e5e554af8050e76d345f60a
 """ProduceRequest: a request of API 0, versions 3-13, flexible 9-13."""
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PartitionProduceData(Plain):
     """Part of ProduceRequest.
 
     Attributes:
-        index: Number of the partition. (int32, versions 0+)
+        index: Partition number. (int32, versions 0+)
         records: Exactly one record batch. (records, versions 0+; nullable in 0+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
@@ -128,8 +128,8 @@ class ProduceRequest(Plain):
     Attributes:
         transactional_id: Id of the transactional producer, or null. (string, versions 3+; nullable in 3+; a
             transactionalId)
-        acks: Who must have the records before the broker answers: 0 nobody (there is no answer at all), 1 the
-            leader, -1 all in-sync replicas. (int16, versions 0+)
+        acks: The replicas that must have the records before the broker responds: 0 none (there is no
+            response), 1 the leader, -1 all in-sync replicas. (int16, versions 0+)
         timeout_ms: How long the broker may wait for those acknowledgements, in milliseconds. (int32, versions
             0+)
         topic_data: The records, by topic. ([]TopicProduceData, versions 0+)

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/ProduceResponse.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: fffffa32842b4be327f3a996a40858af77d21d5b4f4aa4630314767a501b3e57
+# sha256 of the source: 8c87fdefa14fc1ac7b7bbc0b3fd84b9b9b10f333304d9813fb26c69b66b2b669
 """ProduceResponse: a response of API 0, versions 3-13, flexible 9-13."""
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class BatchIndexAndErrorMessage(Plain):
 
     Attributes:
         batch_index: Position of the record in its batch, from 0. (int32, versions 8+)
-        batch_index_error_message: What is wrong with that record. (string, versions 8+; nullable in 8+)
+        batch_index_error_message: The error message of the record. (string, versions 8+; nullable in 8+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -91,8 +91,8 @@ class LeaderIdAndEpoch(Plain):
     """Part of ProduceResponse.
 
     Attributes:
-        leader_id: The new leader; -1 when it is not known. (int32, versions 10+; a brokerId)
-        leader_epoch: Epoch of the new leader; -1 when it is not known. (int32, versions 10+)
+        leader_id: The new leader; -1 if unknown. (int32, versions 10+; a brokerId)
+        leader_epoch: Epoch of the new leader; -1 if unknown. (int32, versions 10+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -106,19 +106,18 @@ class PartitionProduceResponse(Plain):
     """Part of ProduceResponse.
 
     Attributes:
-        index: Number of the partition. (int32, versions 0+)
-        error_code: 0, or why the batch was refused. (int16, versions 0+)
+        index: Partition number. (int32, versions 0+)
+        error_code: The error code of the batch, or 0. (int16, versions 0+)
         base_offset: Offset of the batch's first record. (int64, versions 0+)
-        log_append_time_ms: The broker's time of writing for topics that use it, in milliseconds; -1 where
-            records keep the time the producer gave them. (int64, versions 2+; dropped if the version does not
-            have it)
-        log_start_offset: First offset that the log still holds. (int64, versions 5+; dropped if the version
-            does not have it)
-        record_errors: The records for whose sake the whole batch was refused. ([]BatchIndexAndErrorMessage,
+        log_append_time_ms: Log append time in milliseconds; -1 if the topic keeps the timestamps of the
+            producer. (int64, versions 2+; dropped if the version does not have it)
+        log_start_offset: First offset of the log. (int64, versions 5+; dropped if the version does not have
+            it)
+        record_errors: The records that caused the rejection of the batch. ([]BatchIndexAndErrorMessage,
             versions 8+; dropped if the version does not have it)
-        error_message: What the named records have in common. (string, versions 8+; nullable in 8+; dropped if
-            the version does not have it)
-        current_leader: Who leads the partition now, when it is not the broker that answers.
+        error_message: The error message of the batch. (string, versions 8+; nullable in 8+; dropped if the
+            version does not have it)
+        current_leader: The current leader of the partition, if it is not the responding broker.
             (LeaderIdAndEpoch, versions 10+; tag 0 in 10+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
@@ -186,7 +185,7 @@ class NodeEndpoint(Plain):
         node_id: Id of the broker. (int32, versions 10+; a brokerId)
         host: Host name or address to connect to. (string, versions 10+)
         port: Port to connect to. (int32, versions 10+)
-        rack: Rack the broker stands in, or null. (string, versions 10+; nullable in 10+)
+        rack: Rack of the broker, or null. (string, versions 10+; nullable in 10+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -221,10 +220,10 @@ class ProduceResponse(Plain):
 
     Attributes:
         responses: Results, by topic. ([]TopicProduceResponse, versions 0+)
-        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 1+; dropped
-            if the version does not have it)
-        node_endpoints: How to reach each broker named as a current leader. ([]NodeEndpoint, versions 10+; tag
-            0 in 10+)
+        throttle_time_ms: Time for which the quota delays the client, in milliseconds. (int32, versions 1+;
+            dropped if the version does not have it)
+        node_endpoints: Addresses of the brokers that are named as current leaders. ([]NodeEndpoint, versions
+            10+; tag 0 in 10+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/RequestHeader.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 3b32eb124ba93fb3e1ae102f0513bc1ab971e8c8aceb8562154252bf59ef89e6
+# sha256 of the source: e83224dac5289d1f648302c97b2b966390dea367169beecd42d3a2c08b244bb9
 """RequestHeader: a header, versions 1-2, flexible 2."""
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class RequestHeader(Plain):
     """A header. Not thread-safe: plain data.
 
     Attributes:
-        request_api_key: Number of the API that the body belongs to. (int16, versions 0+)
-        request_api_version: Version the body is written in. (int16, versions 0+)
-        correlation_id: Chosen by the client; the response repeats it. (int32, versions 0+)
-        client_id: Name the client gives itself, for logs and quotas. (string, versions 1+; nullable in 1+)
+        request_api_key: API key of the request. (int16, versions 0+)
+        request_api_version: API version of the request. (int16, versions 0+)
+        correlation_id: Correlation id, which the response repeats. (int32, versions 0+)
+        client_id: Client id, for logs and quotas. (string, versions 1+; nullable in 1+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/ResponseHeader.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 3e42fec7dc82e6d83b6d2429f356d992f7d4e793c49021569d902c8cdfc4f44d
+# sha256 of the source: 7b705d3fc99270b6da62ea03d7b70012f2e3a83e750ee9620cd6abe1199444b0
 """ResponseHeader: a header, versions 0-1, flexible 1."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ResponseHeader(Plain):
     """A header. Not thread-safe: plain data.
 
     Attributes:
-        correlation_id: Repeats the number of the request that this answers. (int32, versions 0+)
+        correlation_id: Correlation id of the request. (int32, versions 0+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 

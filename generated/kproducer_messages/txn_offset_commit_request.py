@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/TxnOffsetCommitRequest.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: a9774b86d53909dbde432ab1e0a2b95298e51f4b5be2988429991bdc1adc0609
+# sha256 of the source: 275a4b9f2bc59bb099aad3e08bec2a8264e736ea830e2e7f91b576f6a6f6ef8a
 """TxnOffsetCommitRequest: a request of API 28, versions 0-6, flexible 3-6."""
 
 from __future__ import annotations
@@ -66,12 +66,11 @@ class TxnOffsetCommitRequestPartition(Plain):
     """Part of TxnOffsetCommitRequest.
 
     Attributes:
-        partition_index: Number of the partition. (int32, versions 0+)
-        committed_offset: Where the group shall read on. (int64, versions 0+)
-        committed_leader_epoch: Leader epoch of the last record read; -1 when it is not known. (int32,
-            versions 2+; dropped if the version does not have it)
-        committed_metadata: Any text the group wants to keep with the offset. (string, versions 0+; nullable
-            in 0+)
+        partition_index: Partition number. (int32, versions 0+)
+        committed_offset: The offset to commit. (int64, versions 0+)
+        committed_leader_epoch: Leader epoch of the last record that was read; -1 if unknown. (int32, versions
+            2+; dropped if the version does not have it)
+        committed_metadata: Text to store with the offset. (string, versions 0+; nullable in 0+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -110,13 +109,14 @@ class TxnOffsetCommitRequest(Plain):
 
     Attributes:
         transactional_id: The producer's transactional id. (string, versions 0+; a transactionalId)
-        group_id: The consumer group whose offsets these are. (string, versions 0+; a groupId)
+        group_id: The consumer group of the offsets. (string, versions 0+; a groupId)
         producer_id: The producer id that belongs to the transactional id. (int64, versions 0+; a producerId)
-        producer_epoch: The epoch that the producer has at present. (int16, versions 0+)
-        generation_id_or_member_epoch: Generation of the group, or the member's epoch in groups of the newer
+        producer_epoch: The producer's current epoch. (int16, versions 0+)
+        generation_id_or_member_epoch: Generation of the group, or the member epoch with the newer group
             protocol; -1 skips the check. (int32, versions 3+)
-        member_id: Who read the records; empty skips the check. (string, versions 3+)
-        group_instance_id: The member's static name, or null. (string, versions 3+; nullable in 3+)
+        member_id: The member id; empty skips the check. (string, versions 3+)
+        group_instance_id: The static member's group.instance.id, or null. (string, versions 3+; nullable in
+            3+)
         topics: The offsets, by topic. ([]TxnOffsetCommitRequestTopic, versions 0+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs/TxnOffsetCommitResponse.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: b1d421768d52279581325cdb4854ab8bd8074ac605af91db0ef2e2a2db300aa9
+# sha256 of the source: d19912ddb42faefebcc1b4e4cc06e17a1602e4ca7ea07d8e2a188c8fba74d435
 """TxnOffsetCommitResponse: a response of API 28, versions 0-6, flexible 3-6."""
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class TxnOffsetCommitResponsePartition(Plain):
     """Part of TxnOffsetCommitResponse.
 
     Attributes:
-        partition_index: Number of the partition. (int32, versions 0+)
-        error_code: 0, or why it was refused. (int16, versions 0+)
+        partition_index: Partition number. (int32, versions 0+)
+        error_code: The error code, or 0. (int16, versions 0+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
@@ -99,7 +99,7 @@ class TxnOffsetCommitResponse(Plain):
     """A response. Not thread-safe: plain data.
 
     Attributes:
-        throttle_time_ms: How long the quota delays this client, in milliseconds. (int32, versions 0+)
+        throttle_time_ms: Time for which the quota delays the client, in milliseconds. (int32, versions 0+)
         topics: Results, by topic. ([]TxnOffsetCommitResponseTopic, versions 0+)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
