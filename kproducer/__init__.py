@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kproducer.runtime import free_threading  # noqa: F401  # first: it refuses unsupported interpreters
+from kproducer.runtime import threads  # noqa: F401  # first: it refuses unsupported interpreters
 
 # isort: split
 from kproducer.config.producer_config import ProducerConfig

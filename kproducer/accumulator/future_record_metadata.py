@@ -29,7 +29,7 @@ from kproducer.errors.suggestions import FUTURE_METHODS, no_such_attribute
 from kproducer.kernel import BatchOutcome, Deliveries, RecordFuture, fast_done, fast_exception, fast_result
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.runtime.io_thread import is_io_thread
+from kproducer.runtime.threads import is_io_thread
 from kproducer.types import RecordMetadata, TopicPartition
 
 _log = GuardedLogger(__name__)

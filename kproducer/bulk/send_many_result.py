@@ -25,7 +25,7 @@ from kproducer.errors.suggestions import SEND_MANY_RESULT_METHODS, no_such_attri
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.runtime.io_thread import is_io_thread
+from kproducer.runtime.threads import is_io_thread
 from kproducer.types import INT32_MAX, NO_OFFSET
 
 _log = GuardedLogger(__name__)

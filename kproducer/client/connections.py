@@ -20,8 +20,7 @@ from kproducer.network.host_resolver import BeginLookup
 from kproducer.network.selector import Selector
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff
-from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.runtime.log_repeats import LogRepeats
+from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
 from kproducer.types import Node
 
 _log = GuardedLogger(__name__)

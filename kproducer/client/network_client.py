@@ -41,8 +41,7 @@ from kproducer.protocol.framing import MAX_FRAME_BYTES
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.protocol.send_builder import build_request
 from kproducer.runtime.clock import Clock
-from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.runtime.log_repeats import LogRepeats
+from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
 from kproducer.types import Node
 
 _log = GuardedLogger(__name__)

@@ -1,30 +1,34 @@
-"""GuardedLogger: a logger whose handlers and filters cannot interrupt the code that logs.
+"""GuardedLogger: its handlers cannot interrupt the code that logs; LogRepeats suppresses repeated messages.
 
-Handlers, filters and formatters belong to the application. What one of them raises on the I/O thread would
-otherwise end the loop, or leave a batch or a connection half done. Source: ``logging.Handler.handleError``,
-which covers what a handler raises while it writes, and nothing else.
+Handlers, filters and formatters belong to the application. An exception from one of them on the I/O thread
+would otherwise end the loop, or leave a batch or a connection in an inconsistent state.
+``logging.Handler.handleError`` covers only what a handler raises while it writes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import sys
 import traceback
+from collections.abc import Hashable
+from functools import partialmethod
 
-from kproducer.runtime.io_thread import is_io_thread
+from kproducer.runtime.threads import is_io_thread
+
+#: Kinds of messages that LogRepeats remembers; the oldest is forgotten first.
+_MOST_KINDS = 256
 
 
 class GuardedLogger:
-    """Logs to ``logging.getLogger(name)``; its methods do not raise what that raises. Thread-safe.
+    """Logs to ``logging.getLogger(name)`` and ignores its exceptions. Thread-safe.
 
-    The exception is printed to stderr if ``logging.raiseExceptions`` is set, as ``logging`` does, and then
-    ignored. On the I/O thread this includes ``SystemExit`` and ``KeyboardInterrupt``: Python delivers Ctrl-C
-    to the main thread only, so a handler has raised them, and a handler cannot end a thread that all records
-    depend on. On any other thread they are raised, because they may be meant for the application.
+    If ``logging.raiseExceptions`` is set, the exception is printed to stderr, as ``logging`` does.
+    On the I/O thread, ``SystemExit`` and ``KeyboardInterrupt`` are ignored too: Python delivers Ctrl-C to the
+    main thread only, so a handler raised them, and a handler must not end the thread that delivers records.
+    On other threads they are raised, because they may be meant for the application.
 
     Args:
-        name: of the logger.
+        name: the name of the logger.
     """
 
     __slots__ = ("_logger",)
@@ -32,46 +36,58 @@ class GuardedLogger:
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
 
-    def debug(self, text: str, *arguments: object) -> None:
-        """See ``logging.Logger.debug``."""
-        self._emit(logging.DEBUG, text, arguments)
-
-    def info(self, text: str, *arguments: object) -> None:
-        """See ``logging.Logger.info``."""
-        self._emit(logging.INFO, text, arguments)
-
-    def warning(self, text: str, *arguments: object) -> None:
-        """See ``logging.Logger.warning``."""
-        self._emit(logging.WARNING, text, arguments)
-
-    def error(self, text: str, *arguments: object, exc_info: BaseException | None = None) -> None:
-        """See ``logging.Logger.error``."""
-        self._emit(logging.ERROR, text, arguments, exc_info)
-
-    def exception(self, text: str, *arguments: object) -> None:
-        """See ``logging.Logger.exception``."""
-        self._emit(logging.ERROR, text, arguments, sys.exc_info()[1])
-
-    def critical(self, text: str, *arguments: object, exc_info: BaseException | None = None) -> None:
-        """See ``logging.Logger.critical``."""
-        self._emit(logging.CRITICAL, text, arguments, exc_info)
-
-    def log(self, level: int, text: str, *arguments: object) -> None:
-        """See ``logging.Logger.log``."""
-        self._emit(level, text, arguments)
-
-    def _emit(
-        self, level: int, text: str, arguments: tuple[object, ...], exc_info: BaseException | None = None
+    def log(
+        self, level: int, text: str, *arguments: object, exc_info: BaseException | bool | None = None
     ) -> None:
+        """See ``logging.Logger.log``. The other methods have the same arguments, without the level."""
         try:
-            # The record names the caller of our caller.
-            self._logger.log(level, text, *arguments, exc_info=exc_info, stacklevel=3)
+            # The log record names the caller of this method.
+            self._logger.log(level, text, *arguments, exc_info=exc_info, stacklevel=2)
         except _ignored_here():
-            # stderr may be closed, or an object of the application.
+            # stderr may be closed, or replaced by the application.
             with contextlib.suppress(_ignored_here()):
                 if logging.raiseExceptions:
                     traceback.print_exc()
 
+    debug = partialmethod(log, logging.DEBUG)
+    info = partialmethod(log, logging.INFO)
+    warning = partialmethod(log, logging.WARNING)
+    error = partialmethod(log, logging.ERROR)
+    exception = partialmethod(log, logging.ERROR, exc_info=True)
+    critical = partialmethod(log, logging.CRITICAL)
+
 
 def _ignored_here() -> type[BaseException]:
     return BaseException if is_io_thread() else Exception
+
+
+class LogRepeats:
+    """Suppresses messages of the same kind for a time, and counts them. Not thread-safe.
+
+    A broker that is down for an hour causes thousands of equal errors, which would hide all others in a log.
+
+    Args:
+        quiet_ms: for how long a message suppresses the next ones of its kind.
+    """
+
+    __slots__ = ("_kinds", "_quiet_ms")
+
+    def __init__(self, quiet_ms: int) -> None:
+        self._quiet_ms = quiet_ms
+        self._kinds: dict[Hashable, tuple[int, int]] = {}  # kind to (last logged, suppressed since)
+
+    def suffix(self, kind: Hashable, now_ms: int) -> str | None:
+        """The text to append to a message: how many were suppressed. ``None``: suppress this one too.
+
+        Args:
+            kind: equal for messages that repeat each other.
+            now_ms: monotonic.
+        """
+        last_ms, suppressed = self._kinds.pop(kind, (None, 0))
+        if last_ms is not None and now_ms - last_ms < self._quiet_ms:
+            self._kinds[kind] = (last_ms, suppressed + 1)
+            return None
+        while len(self._kinds) >= _MOST_KINDS:
+            del self._kinds[next(iter(self._kinds))]
+        self._kinds[kind] = (now_ms, 0)
+        return f" ({suppressed} more like this since the last such message)" if suppressed else ""

@@ -36,8 +36,7 @@ from kproducer.errors.broker_errors import (
     OutOfOrderSequenceNumberError,
     error_for_code,
 )
-from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.runtime.log_repeats import LogRepeats
+from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
 from kproducer.sender.metrics import ProducerMetrics
 from kproducer.sender.produce_requests import (
     FIRST_VERSION_WITH_TOPIC_IDS,

@@ -18,7 +18,7 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import KafkaError, ProducerClosedError
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.runtime.io_thread import mark_io_thread
+from kproducer.runtime.threads import mark_io_thread
 from kproducer.sender.metrics import ProducerMetrics
 from kproducer.sender.produce_requests import InFlightBatches, ProduceRequestBuilder
 from kproducer.sender.produce_responses import BatchCompletion, ProduceResponseHandler

@@ -12,7 +12,7 @@ import pytest
 
 import kproducer
 from kproducer import kernel
-from kproducer.runtime import free_threading
+from kproducer.runtime import threads
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -69,14 +69,14 @@ def test_build_info_says_which_module_is_missing_and_why() -> None:
 def test_an_interpreter_without_gil_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
     with pytest.raises(ImportError, match="PYTHON_GIL=1"):
-        free_threading.refuse_without_gil()
+        threads.refuse_without_gil()
 
 
 def test_an_interpreter_with_gil_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
-    free_threading.refuse_without_gil()
+    threads.refuse_without_gil()
     monkeypatch.delattr(sys, "_is_gil_enabled")
-    free_threading.refuse_without_gil()
+    threads.refuse_without_gil()
 
 
 @pytest.mark.parametrize("module", ["kproducer", "kproducer.kernel", "kproducer.spark"])

@@ -25,7 +25,7 @@ from kproducer.errors import (
     ProducerClosedError,
     SendManyError,
 )
-from kproducer.runtime.io_thread import mark_io_thread
+from kproducer.runtime.threads import mark_io_thread
 from kproducer.types import RecordMetadata, TopicPartition
 from tests.support.manual_clock import ManualClock
 

@@ -14,7 +14,7 @@ import pytest
 
 import kproducer
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.runtime.io_thread import mark_io_thread
+from kproducer.runtime.threads import mark_io_thread
 
 LOG = GuardedLogger("kproducer.test")
 CALLS: list[Callable[[], None]] = [
