@@ -403,7 +403,7 @@ def test_repr_is_short_and_copies_are_refused() -> None:
     assert repr(result) == "<SendManyResult topic: 3 records, 1 delivered, 2 failed, 0 pending>"
     with pytest.raises(TypeError, match="cannot be pickled"):
         copy.copy(result)
-    with pytest.raises(AttributeError, match="failures\\(\\) tells"):
+    with pytest.raises(AttributeError, match="use failures\\(\\)"):
         result.errors  # type: ignore[attr-defined]  # noqa: B018
 
 
