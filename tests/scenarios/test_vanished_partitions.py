@@ -51,8 +51,8 @@ def by_send_arrow(
 every_way = pytest.mark.parametrize("send_all", [by_send, by_send_many, by_send_arrow])
 
 
-def shrink(cluster: FakeCluster, kafka: KafkaProducer, partitions: int) -> None:
-    """The topic comes back with fewer partitions, and the I/O thread has looked at it."""
+def recreate(cluster: FakeCluster, kafka: KafkaProducer, partitions: int) -> None:
+    """Create the topic again with other partitions, and wait until the I/O thread has seen it."""
     cluster.recreate_topic("t", partitions)
     engine = kafka._engine
     assert engine is not None
@@ -64,6 +64,15 @@ def shrink(cluster: FakeCluster, kafka: KafkaProducer, partitions: int) -> None:
     metadata.request_update("the queues have been looked at before this one", reset_equivalent_backoff=True)
     engine.sender.wakeup()
     cluster.wait_for_requests(METADATA, asked + 1)
+
+
+def tables(cluster: FakeCluster, kafka: KafkaProducer, *, count: int, partitions: int) -> Iterator[pa.Table]:
+    """Tables with one row per key; after the first, the topic has another number of partitions."""
+    for turn in range(count):
+        if turn == 1:
+            kafka.flush()
+            recreate(cluster, kafka, partitions)
+        yield pa.table({"key": pa.array(KEYS, pa.binary()), "value": pa.array(KEYS, pa.binary())})
 
 
 @pytest.fixture
@@ -83,7 +92,7 @@ def test_new_records_go_to_partitions_that_exist(
         if sticky.partition > 0:
             break
         kafka.flush()
-    shrink(cluster, kafka, 1)
+    recreate(cluster, kafka, 1)
     futures = send_all(kafka, 100) + send_all(kafka, len(KEYS), keyed=True)
     futures += send_all(kafka, 1, partition=0)
     # Flush would wait for the record whose partition has vanished.
@@ -98,14 +107,7 @@ def test_new_records_go_to_partitions_that_exist(
 def test_a_stream_that_outlives_the_partitions(stage: Stage, cluster: FakeCluster) -> None:
     kafka = stage.producer(cluster).kafka
 
-    def tables() -> Iterator[pa.Table]:
-        for turn in range(3):
-            if turn == 1:
-                kafka.flush()
-                shrink(cluster, kafka, 2)
-            yield pa.table({"key": pa.array(KEYS, pa.binary()), "value": pa.array(KEYS, pa.binary())})
-
-    result = kafka.send_arrow("t", tables(), key="key")
+    result = kafka.send_arrow("t", tables(cluster, kafka, count=3, partitions=2), key="key")
     kafka.flush()
     partitions = [future.result(PATIENCE_S).partition for future in result]
     assert max(partitions[: len(KEYS)]) > 1
@@ -116,14 +118,7 @@ def test_a_stream_makes_use_of_new_partitions(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 1})
     kafka = stage.producer(cluster).kafka
 
-    def tables() -> Iterator[pa.Table]:
-        for turn in range(2):
-            if turn == 1:
-                kafka.flush()
-                shrink(cluster, kafka, 8)
-            yield pa.table({"key": pa.array(KEYS, pa.binary()), "value": pa.array(KEYS, pa.binary())})
-
-    result = kafka.send_arrow("t", tables(), key="key")
+    result = kafka.send_arrow("t", tables(cluster, kafka, count=2, partitions=8), key="key")
     kafka.flush()
     assert len({future.result(PATIENCE_S).partition for future in result}) > 1
 

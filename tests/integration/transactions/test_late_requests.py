@@ -10,7 +10,13 @@ import threading
 
 import pytest
 
-from kproducer import AbortTransactionError, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kproducer import (
+    AbortTransactionError,
+    ConsumerGroupMetadata,
+    KafkaProducer,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 from kproducer.protocol.registry import ApiKey
 from tests.support.kafka.committed_records import committed_offset, read_committed
 from tests.support.kafka.proxy import Frame, KafkaProxy
@@ -51,6 +57,13 @@ class LateRequest:
     def arrive(self) -> None:
         self._let_go.set()
         assert self._has_arrived.wait(30)
+
+
+def end(producer: KafkaProducer, commit: bool) -> None:
+    if commit:
+        producer.commit_transaction()
+    else:
+        producer.abort_transaction()
 
 
 def test_it_was_sent_again_and_committed_meanwhile(three_nodes, make_producer, has_protocol_2):
@@ -123,10 +136,7 @@ def test_the_end_of_a_transaction_arrives_within_the_next(three_nodes, make_prod
         producer.begin_transaction()
         producer.send(topic, b"first")
         producer.flush()
-        if commit:
-            producer.commit_transaction()
-        else:
-            producer.abort_transaction()
+        end(producer, commit)
         assert late.is_held.is_set()
         producer.begin_transaction()
         producer.send(topic, b"second")
@@ -134,10 +144,7 @@ def test_the_end_of_a_transaction_arrives_within_the_next(three_nodes, make_prod
         late.arrive()
         producer.send(topic, b"third")
         producer.flush()
-        if commit:
-            producer.abort_transaction()
-        else:
-            producer.commit_transaction()
+        end(producer, not commit)
         producer.close()
     assert read_committed(servers, topic) == [[b"first"] if commit else [b"second", b"third"]]
 

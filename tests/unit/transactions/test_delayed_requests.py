@@ -69,6 +69,15 @@ class Stage(Kit):
         return self.coordination.group("g").committed["t", 0].offset
 
 
+def commit_without_answer(kit: Stage) -> Any:
+    """Write one record and commit; the coordinator commits, and its answer is lost."""
+    kit.manager.begin_transaction()
+    kit.append()
+    operation = kit.end(True)
+    kit.reply_to(END, lost=True)
+    return operation
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("first_commits", [True, False], ids=["late commit", "late abort"])
 @pytest.mark.parametrize("second_commits", [True, False], ids=["commit", "abort"])
@@ -180,10 +189,7 @@ def test_a_delayed_end_by_whom_it_was_handed_to_does_not_end_the_next(commit: bo
 
 def test_a_committed_transaction_is_a_success_even_if_the_next_epoch_is_refused() -> None:
     kit = Stage()
-    kit.manager.begin_transaction()
-    kit.append()
-    operation = kit.end(True)
-    kit.reply_to(END, lost=True)
+    operation = commit_without_answer(kit)
     kit.reply_to(END)
     assert not operation.has_ended
     kit.reply_to(INIT, code=90)
@@ -195,10 +201,7 @@ def test_a_committed_transaction_is_a_success_even_if_the_next_epoch_is_refused(
 
 def test_where_the_next_epoch_may_be_asked_for_later_the_error_names_why() -> None:
     kit = Stage()
-    kit.manager.begin_transaction()
-    kit.append()
-    operation = kit.end(True)
-    kit.reply_to(END, lost=True)
+    operation = commit_without_answer(kit)
     kit.reply_to(INIT, code=53)
     kit.do(operation)
     with pytest.raises(IllegalStateError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
@@ -212,10 +215,7 @@ def test_where_the_next_epoch_may_be_asked_for_later_the_error_names_why() -> No
 
 def test_a_coordinator_that_wants_an_abort_after_the_commit_ends_the_producer_only() -> None:
     kit = Stage()
-    kit.manager.begin_transaction()
-    kit.append()
-    operation = kit.end(True)
-    kit.reply_to(END, lost=True)
+    operation = commit_without_answer(kit)
     kit.reply_to(END)
     # Its connection ends, so that the coordinator is looked up before the next attempt.
     kit.reply_to(INIT, lost=True)
@@ -229,9 +229,6 @@ def test_a_coordinator_that_wants_an_abort_after_the_commit_ends_the_producer_on
 def test_brokers_that_cannot_raise_the_epoch_go_on_with_the_same() -> None:
     kit = Stage(init_version=1)
     first = kit.manager.producer
-    kit.manager.begin_transaction()
-    kit.append()
-    operation = kit.end(True)
-    kit.reply_to(END, lost=True)
+    operation = commit_without_answer(kit)
     kit.do(operation)
     assert kit.manager.producer == first
