@@ -1,4 +1,4 @@
-"""What is installed, and which kernel is in use: for bug reports, and to check a deployment."""
+"""The installed version and the kernel in use, for bug reports and to check a deployment."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ _PACKAGES = ("kproducer.kernel.native", "kproducer.network", "kproducer_messages
 
 @frozen
 class BuildInfo:
-    """The answer of ``build_info()``; ``print`` shows it as it is."""
+    """The result of ``build_info()``."""
 
-    #: Version of the package; ``not installed`` when it is run from its sources.
+    #: Version of the package; ``not installed`` if it runs from its sources.
     version: str
     #: The kernel in use: ``native`` (compiled) or ``pure``.
     kernel: str
-    #: Why it is that one.
+    #: Why this kernel is in use.
     reason: str
     #: Compiled modules that can be imported, sorted.
     native_modules: tuple[str, ...]
-    #: Compiled modules that ought to be there and are not, each with what its import says; empty: complete.
+    #: Compiled modules that cannot be imported, each with its import error; empty if all can be.
     missing_modules: tuple[str, ...]
     #: Implementation, version and machine, such as ``CPython 3.13.0 x86_64``.
     python: str
-    #: Whether processor instructions compute the checksum of batches.
+    #: Whether the checksum of batches uses processor instructions.
     crc32c_is_hardware: bool
 
 
 def build_info() -> BuildInfo:
-    """Say what this installation consists of. Never fails; imports what it reports."""
+    """Describe this installation. Imports the modules that it reports; does not fail if one is missing."""
     present, missing = [], []
     for name in _expected_modules():
         try:
             importlib.import_module(name)
-        except Exception as error:  # a module of another Python or Cython may raise anything
+        except Exception as error:  # the import of a module for another Python or Cython may raise anything
             missing.append(f"{name}: {error}")
         else:
             present.append(name)
@@ -65,7 +65,7 @@ def _version() -> str:
 
 
 def _expected_modules() -> list[str]:
-    """Return the names of all compiled modules; each has a stub, which is installed with or without it."""
+    """The names of all compiled modules. Each has a stub, which is installed even if the module is not."""
     names = []
     for package in _PACKAGES:
         spec = find_spec(package)
@@ -79,7 +79,7 @@ def _reason(missing: list[str]) -> str:
     if wanted != "auto":
         return f"KPRODUCER_KERNEL={wanted}"
     if kernel.IMPLEMENTATION == "native":
-        return "the compiled modules are there"
+        return "all compiled modules are installed"
     return f"the native core is not complete: {'; '.join(missing)}"
 
 

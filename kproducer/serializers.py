@@ -1,11 +1,10 @@
-"""Serializers: from what the application has to the bytes of a record's key or value.
+"""Serializers: convert the key or value of a record to bytes.
 
-A serializer is any callable ``f(value) -> bytes | None``, or any object with
-``serialize(topic, headers, value) -> bytes | None`` (Java's shape) for those that need to know the topic.
-The classes here are callables of the first kind, keep no state and may be shared between threads and
-producers; their bytes equal those of the Java serializers of the same name. ``None`` never reaches a
-serializer: a null stays a null (a tombstone).
-Knows nothing of producers. Source: ``org.apache.kafka.common.serialization``; KIP-82 for headers.
+A serializer is a callable ``f(value) -> bytes | None``, or an object with
+``serialize(topic, headers, value) -> bytes | None``, like Java's, if it needs the topic.
+The classes here are callables, have no state and may be shared between threads and producers. They write the
+same bytes as the Java serializers of the same name. A serializer is not called for ``None``, which is sent as
+null (a tombstone). Source: ``org.apache.kafka.common.serialization``; KIP-82 for headers.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import json
 import struct
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from kproducer.errors import ConfigError, SerializationError
 
@@ -23,27 +22,27 @@ BytesLike = bytes | bytearray | memoryview
 
 @runtime_checkable
 class TopicSerializer(Protocol):
-    """A serializer that wants to know the topic and may add headers."""
+    """A serializer that needs the topic, or adds headers."""
 
     def serialize(self, topic: str, headers: list[tuple[str, bytes | None]], value: Any) -> BytesLike | None:
-        """Turn ``value`` into bytes.
+        """Convert ``value`` to bytes.
 
         Args:
-            topic: where the record goes.
-            headers: the record's headers, a list of its own: what is appended here is sent.
+            topic: the topic of the record.
+            headers: a list of the record's headers; headers that are appended to it are sent.
             value: the key or value; never ``None``.
         """
 
 
-#: What ``key_serializer`` and ``value_serializer`` accept besides the names in ``SERIALIZER_NAMES``.
+#: Accepted by ``key_serializer`` and ``value_serializer``, besides the names in ``SERIALIZER_NAMES``.
 Serializer = Callable[[Any], "BytesLike | None"] | TopicSerializer
 
-#: The one shape the producer calls: (topic, headers, value) to bytes.
+#: What the producer calls: (topic, headers, value) to bytes.
 SerializeFunction = Callable[[str, "list[tuple[str, bytes | None]]", Any], "bytes | None"]
 
 
 class StringSerializer:
-    """``str`` to bytes of an encoding (UTF-8 unless said otherwise)."""
+    """``str`` to bytes in an encoding; the default is UTF-8."""
 
     __slots__ = ("encoding",)
 
@@ -51,7 +50,7 @@ class StringSerializer:
         try:
             "".encode(encoding)
         except LookupError:
-            raise ConfigError(f"StringSerializer: Python knows no encoding {encoding!r}") from None
+            raise ConfigError(f"StringSerializer: Python has no encoding {encoding!r}") from None
         self.encoding = encoding
 
     def __call__(self, value: Any) -> bytes:
@@ -61,7 +60,7 @@ class StringSerializer:
 
 
 class BytesSerializer:
-    """Bytes-like objects as they are; nothing else."""
+    """Accepts bytes-like objects only, and sends them unchanged."""
 
     __slots__ = ()
 
@@ -71,55 +70,53 @@ class BytesSerializer:
         return bytes(value)
 
 
-class IntegerSerializer:
-    """``int`` to a signed big-endian number of ``width`` bytes: 1, 2 (Java's short), 4 (int) or 8 (long)."""
+class _NumberSerializer:
+    """A number to big-endian bytes. Subclasses name the types and the ``struct`` format of each width."""
 
     __slots__ = ("_pack", "width")
+    _TYPES: ClassVar[tuple[type, ...]]
+    _FORMATS: ClassVar[dict[int, str]]
 
     def __init__(self, width: int = 8) -> None:
-        formats = {1: ">b", 2: ">h", 4: ">i", 8: ">q"}
-        if width not in formats:
-            raise ConfigError(f"IntegerSerializer: width must be 1, 2, 4 or 8 bytes, not {width!r}")
+        if width not in self._FORMATS:
+            widths = ", ".join(map(str, self._FORMATS))
+            raise ConfigError(f"{type(self).__name__}: width must be one of {widths} (bytes), not {width!r}")
         self.width = width
-        self._pack = struct.Struct(formats[width]).pack
+        self._pack = struct.Struct(self._FORMATS[width]).pack
 
     def __call__(self, value: Any) -> bytes:
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise SerializationError(f"IntegerSerializer takes int, not {_type_name(value)}")
-        try:
-            return self._pack(value)
-        except struct.error:
-            raise SerializationError(f"{value} does not fit into {self.width} signed bytes") from None
-
-
-class FloatSerializer:
-    """``float`` to an IEEE 754 big-endian number of ``width`` bytes: 4 (Java's float) or 8 (double)."""
-
-    __slots__ = ("_pack", "width")
-
-    def __init__(self, width: int = 8) -> None:
-        formats = {4: ">f", 8: ">d"}
-        if width not in formats:
-            raise ConfigError(f"FloatSerializer: width must be 4 or 8 bytes, not {width!r}")
-        self.width = width
-        self._pack = struct.Struct(formats[width]).pack
-
-    def __call__(self, value: Any) -> bytes:
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise SerializationError(f"FloatSerializer takes float, not {_type_name(value)}")
+        wanted = self._TYPES[-1].__name__
+        if not isinstance(value, self._TYPES) or isinstance(value, bool):
+            raise SerializationError(f"{type(self).__name__} takes {wanted}, not {_type_name(value)}")
         try:
             return self._pack(value)
         except (struct.error, OverflowError):
-            raise SerializationError(f"{value} does not fit into a {self.width}-byte float") from None
+            raise SerializationError(f"{value} does not fit into a {self.width}-byte {wanted}") from None
+
+
+class IntegerSerializer(_NumberSerializer):
+    """``int`` to a signed big-endian number of ``width`` bytes: 1, 2 (Java's short), 4 (int) or 8 (long)."""
+
+    __slots__ = ()
+    _TYPES = (int,)
+    _FORMATS: ClassVar[dict[int, str]] = {1: ">b", 2: ">h", 4: ">i", 8: ">q"}
+
+
+class FloatSerializer(_NumberSerializer):
+    """``float`` to an IEEE 754 big-endian number of ``width`` bytes: 4 (Java's float) or 8 (double)."""
+
+    __slots__ = ()
+    _TYPES = (int, float)
+    _FORMATS: ClassVar[dict[int, str]] = {4: ">f", 8: ">d"}
 
 
 class JsonSerializer:
-    """Whatever ``json`` can write, to compact UTF-8 JSON.
+    """Objects to compact JSON in UTF-8.
 
     Args:
-        default: called for objects ``json`` does not know, as in ``json.dumps``.
-        sort_keys: whether keys are written in order, so that equal objects give equal bytes.
-        allow_nan: NaN and the infinities are no JSON, so by default they are refused.
+        default: called for objects that ``json`` cannot encode, as in ``json.dumps``.
+        sort_keys: whether keys are sorted, so that equal objects have equal bytes.
+        allow_nan: whether NaN and the infinities, which are not valid JSON, are accepted.
     """
 
     __slots__ = ("_encode",)
@@ -143,11 +140,11 @@ class JsonSerializer:
         try:
             return self._encode(value).encode()
         except (TypeError, ValueError, RecursionError) as error:
-            raise SerializationError(f"not representable as JSON: {error}") from error
+            raise SerializationError(f"JsonSerializer cannot encode the value as JSON: {error}") from error
 
 
 class UuidSerializer:
-    """``uuid.UUID`` to its usual text of 36 characters, as Java's UUIDSerializer writes it."""
+    """``uuid.UUID`` to its text of 36 characters, like Java's UUIDSerializer."""
 
     __slots__ = ()
 
@@ -158,7 +155,7 @@ class UuidSerializer:
 
 
 class NullSerializer:
-    """For topics without keys or values: refuses everything but ``None``. Java's VoidSerializer."""
+    """For topics without keys or values: accepts only ``None``, like Java's VoidSerializer."""
 
     __slots__ = ()
 
@@ -166,7 +163,7 @@ class NullSerializer:
         raise SerializationError(f"NullSerializer takes only None, not {_type_name(value)}")
 
 
-#: Names that configuration files may use, Java's class names among them.
+#: Names for configuration files; the names of Java's classes are accepted too.
 SERIALIZER_NAMES: dict[str, Callable[[], Callable[[Any], bytes | None]]] = {
     "string": StringSerializer,
     "bytes": BytesSerializer,
@@ -208,15 +205,15 @@ BuiltInSerializer = (
 
 
 def resolve_serializer(setting: str, given: object) -> Serializer | None:
-    """Turn what was configured into a serializer.
+    """The serializer for a setting's value.
 
     Args:
         setting: ``key_serializer`` or ``value_serializer``, for the error's text.
-        given: ``None``, a callable, an object with ``serialize``, one of our classes, a name of
-            ``SERIALIZER_NAMES`` or the name of a Java serializer class.
+        given: ``None``, a callable, an object with ``serialize``, a class of this module, a name in
+            ``SERIALIZER_NAMES``, or the name of a Java serializer class.
 
     Raises:
-        ConfigError: for anything else.
+        ConfigError: any other value.
     """
     if given is None:
         return None
@@ -225,8 +222,7 @@ def resolve_serializer(setting: str, given: object) -> Serializer | None:
         factory = SERIALIZER_NAMES.get(name)
         if factory is None:
             raise ConfigError(
-                f"{setting}: no serializer is called {given!r}; "
-                f"the names are {', '.join(SERIALIZER_NAMES)}, or pass a callable"
+                f"{setting}: expected one of {', '.join(SERIALIZER_NAMES)}, or a callable, got {given!r}"
             )
         return factory()
     if isinstance(given, type) and issubclass(given, BuiltInSerializer):
@@ -240,16 +236,16 @@ def resolve_serializer(setting: str, given: object) -> Serializer | None:
 
 
 def serialize_function(role: str, serializer: Serializer | None) -> SerializeFunction:
-    """Wrap a serializer into the one shape the producer calls.
+    """The function that the producer calls for a serializer.
 
     Args:
         role: ``key`` or ``value``, for the error's text.
-        serializer: as ``resolve_serializer`` returns it; ``None`` for the default, which passes
-            bytes-like objects, encodes ``str`` as UTF-8 and refuses everything else.
+        serializer: a result of ``resolve_serializer``; ``None`` for the default, which accepts bytes-like
+            objects, and ``str`` as UTF-8.
 
     Returns:
-        A function (topic, headers, value) to bytes; it raises ``SerializationError`` that names the
-        topic, the role and the value's type, whatever the serializer raised.
+        A function (topic, headers, value) to bytes. It turns every error into a ``SerializationError`` that
+        names the topic, the role and the type of the value.
     """
     if serializer is None:
         return _default_function(role)
@@ -265,7 +261,7 @@ def serialize_function(role: str, serializer: Serializer | None) -> SerializeFun
         try:
             data = call(topic, headers, value)
         except Exception as error:
-            # Anything may come out of user code; KeyboardInterrupt and the like pass through.
+            # Code of the application may raise anything. KeyboardInterrupt and SystemExit pass.
             raise SerializationError(
                 f"cannot serialize the {role} ({_type_name(value)}) for topic {topic!r}: "
                 f"{error if isinstance(error, SerializationError) else repr(error)}"
@@ -276,7 +272,7 @@ def serialize_function(role: str, serializer: Serializer | None) -> SerializeFun
             return bytes(data)
         hint = "; encode it, for instance with .encode()" if isinstance(data, str) else ""
         raise SerializationError(
-            f"the {role}_serializer returned {_type_name(data)} for topic {topic!r}; bytes are needed{hint}"
+            f"the {role}_serializer returned {_type_name(data)} for topic {topic!r}; expected bytes{hint}"
         )
 
     return serialize
@@ -294,8 +290,8 @@ def _default_function(role: str) -> SerializeFunction:
         if isinstance(value, (bytes, bytearray, memoryview)):
             return bytes(value)
         raise SerializationError(
-            f"the {role} for topic {topic!r} is {_type_name(value)}, and without a {role}_serializer only "
-            f"bytes-like objects, str (as UTF-8) and None can be sent; {_advice(role, value)}"
+            f"the {role} for topic {topic!r} is {_type_name(value)}; without a {role}_serializer, expected a "
+            f"bytes-like object, str (as UTF-8) or None; {_advice(role, value)}"
         )
 
     return serialize
@@ -306,9 +302,9 @@ def _advice(role: str, value: Any) -> str:
     name = helpful.get(type(value))
     if name is None:
         if not isinstance(value, (dict, list, tuple, bool)):
-            return f"{role}_serializer=a function that makes bytes of it would help"
+            return f"set {role}_serializer to a function that converts it to bytes"
         name = "JsonSerializer()"
-    return f"for instance {role}_serializer={name} would take it"
+    return f"set {role}_serializer={name}"
 
 
 def _type_name(value: object) -> str:

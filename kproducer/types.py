@@ -1,7 +1,6 @@
-"""Plain values that every layer may name: records, partitions, nodes, results.
+"""Plain values that every layer uses: partitions, brokers, metadata of records, and limits of the protocol.
 
-Tuples are used where an object is a dictionary key or is made once per record: a named tuple is
-built and hashed in C.
+Dictionary keys and objects that are created per record are named tuples, which C code creates and hashes.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ INT64_MAX: Final = 2**63 - 1
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 UNKNOWN_LEADER = -1
-#: Leaves the choice of the partition to the accumulator's sticky partitioner.
+#: The accumulator's sticky partitioner chooses the partition.
 UNKNOWN_PARTITION = -1
 
-#: Headers as the wire knows them: a sequence of (name, value); the same name may come twice.
+#: Headers of a record: (name, value) pairs; names may repeat.
 Headers = Sequence[tuple[str, "bytes | None"]]
 
 
@@ -36,7 +35,7 @@ class TopicPartition(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A broker. Bootstrap servers, whose real id is not known yet, have negative ids."""
+    """A broker. Bootstrap servers, whose id is not known yet, have negative ids."""
 
     id: int
     host: str
@@ -48,15 +47,15 @@ class Node(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """What is known of a partition.
+    """The metadata of a partition.
 
     Attributes:
         topic: topic name.
         partition: partition number.
-        leader: the broker that takes its records; ``None`` when there is none at present.
-        replicas: ids of the brokers that hold it.
-        in_sync_replicas: ids of those that are up to date.
-        offline_replicas: ids of those that are down.
+        leader: the broker that accepts its records; ``None`` if there is no leader at present.
+        replicas: ids of the brokers with a replica.
+        in_sync_replicas: ids of the brokers whose replica is in sync.
+        offline_replicas: ids of the brokers whose replica is offline.
     """
 
     topic: str
@@ -68,14 +67,14 @@ class PartitionInfo(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record ended up.
+    """The position of a record that was delivered.
 
     Attributes:
         topic: topic name.
         partition: partition number.
-        offset: offset in the partition's log; -1 when it is not known (``acks=0``, or a failure).
-        timestamp_ms: milliseconds since the epoch: the record's own (CreateTime), or the broker's
-            (LogAppendTime topics).
+        offset: offset in the partition's log; -1 if unknown (``acks=0``, or a failed delivery).
+        timestamp_ms: milliseconds since the epoch: the record's timestamp, or the broker's if the topic uses
+            LogAppendTime.
         serialized_key_size: bytes; -1 for a null key.
         serialized_value_size: bytes; -1 for a null value.
     """
