@@ -118,8 +118,10 @@ class CoordinatorLink:
             Milliseconds until the next step; responses end the poll sooner.
         """
         try:
-            due, self._held = [*self._held, *self.task.next_requests(now_ms)], []
+            due = self.task.next_requests(now_ms)
             delay_ms = self.task.delay_ms(now_ms)
+            if self._held:
+                due, self._held = [*self._held, *due], []
             for addressed in due:
                 delay_ms = min(delay_ms, self._try_to_send(addressed, now_ms))
         except Exception as bug:
@@ -248,6 +250,8 @@ class CoordinatorRequestQueue:
 
     Attributes:
         in_flight: the request that has not ended yet.
+        held_back_until_ms: when the request is due that the last ``next_request`` held back; ``NEVER_MS``:
+            there is none.
         last_failure: why the last attempt has to be repeated; empty after a success.
     """
 
@@ -257,13 +261,13 @@ class CoordinatorRequestQueue:
         self._request: CoordinatorRequest | None = None
         self._request_attempts = Attempts(backoff)
         self._lookup_attempts = Attempts(backoff)
-        self._held_back_until_ms = NEVER_MS
+        self.held_back_until_ms = NEVER_MS
         self.in_flight: CoordinatorRequest | None = None
         self.last_failure = ""
 
     def next_request(self, wanted: Wanted | None, now_ms: int) -> Addressed | None:
         """The request to send now: the wanted one, or the look-up that it needs first. None is in flight."""
-        self._held_back_until_ms = NEVER_MS
+        self.held_back_until_ms = NEVER_MS
         if wanted is None:
             return None
         if self._request is None or wanted.key != self._key:
@@ -273,14 +277,10 @@ class CoordinatorRequestQueue:
         request = self._first_step(self._request)
         attempts = self._request_attempts if request is self._request else self._lookup_attempts
         if now_ms < attempts.not_before_ms:
-            self._held_back_until_ms = attempts.not_before_ms
+            self.held_back_until_ms = attempts.not_before_ms
             return None
         self.in_flight = request
         return Addressed(request, self.node_for(request))
-
-    def delay_ms(self, now_ms: int) -> int:
-        """Until the request that ``next_request`` held back is due; about ``NEVER_MS`` if there is none."""
-        return max(0, self._held_back_until_ms - now_ms)
 
     def node_for(self, request: CoordinatorRequest) -> Node | None:
         """Where to send it; ``None``: to any broker."""

@@ -58,6 +58,9 @@ _S = TransactionState
 #: States in which batches of the transaction may be sent; in the last two only batches that were sent before.
 _SENDING = frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTABLE_ERROR, _S.ABORTING})
 
+#: States in which queued batches stay queued, unless an initialization was refused.
+_QUEUES_WAIT = frozenset(_S) - {_S.ABORTABLE_ERROR, _S.ABORTING, _S.FATAL_ERROR}
+
 
 class TransactionManager:
     """Idempotence, and with a transactional id transactions. Also a ``CoordinatorTask``.
@@ -372,7 +375,7 @@ class TransactionManager:
 
     def delay_ms(self, now_ms: int) -> int:
         """Until the request that ``next_requests`` held back is due. Without the lock: I/O thread only."""
-        return self._queue.delay_ms(now_ms)
+        return max(0, self._queue.held_back_until_ms - now_ms)
 
     def handle(self, request: CoordinatorRequest, response: ClientResponse, now_ms: int) -> None:
         """A request has ended, with or without a response."""
@@ -388,6 +391,9 @@ class TransactionManager:
 
     def give_up(self) -> GivenUp | None:
         """Which queued batches have to be failed now; ``None``: none."""
+        # Without the lock in the usual case: each is a single read, and the next round looks again.
+        if self._life.state in _QUEUES_WAIT and self._life.cause is None:
+            return None
         with self._lock:
             return self._life.give_up()
 
