@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Callable
 
 from kproducer.accumulator.owned_lock import OwnedLock
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
-from kproducer.records.record_batch_builder import buffer_sizes
+from kproducer.records.record_batch_builder import buffer_sizes, largest_buffer_bytes
 from kproducer.runtime.clock import Clock
 
 
@@ -86,6 +87,12 @@ class BufferPool:
         #: Called, without the lock, by each thread that begins to wait: what lingers has to go now, and
         #: whoever sends it may be asleep until the linger is over. Set before the first use.
         self.on_wait: Callable[[], object] = _nothing
+
+    @classmethod
+    def of(cls, config: ProducerConfig, clock: Clock) -> BufferPool:
+        """The pool for these settings. It keeps buffers up to the size that batches grow to."""
+        largest_bytes = largest_buffer_bytes(config.batch_size, config.compression_type != "none")
+        return cls(config.buffer_memory, largest_bytes, clock)
 
     @property
     def available_bytes(self) -> int:

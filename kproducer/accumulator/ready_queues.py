@@ -1,9 +1,9 @@
 """ReadyQueues: which nodes can be sent something now, and when to look again, without looking at everything.
 
 An index over the queues that hold batches. A queue is looked at when its first batch becomes another one or
-need not wait any more (whoever does that puts it among ``changed``), when the time comes that its first batch
-has waited for, and when metadata changes; a look at the index costs as much as what happened since the last
-one. Beside each node's queues stands the order in which they are drained: what was drained goes to the end.
+need not wait any more (the code that does that puts it among ``changed``), when the time comes that its first
+batch has waited for, and when metadata changes; a look at the index costs as much as what happened since the
+last one. For each node it keeps the order in which queues are drained: what was drained goes to the end.
 Entries are not taken out where they become wrong but dropped where they are met, so each is paid for once.
 
 Knows nothing of how queues are filled and what a request is.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from kproducer.accumulator.partition_queues import NodeQueues, PartitionQueue, PartitionQueues
+from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues
 from kproducer.runtime.clock import NEVER_MS
 
 if TYPE_CHECKING:
@@ -45,23 +45,40 @@ class ReadyCheckResult:
     unknown_leader_topics: set[str]
 
 
+class NodeQueues:
+    """What waits for one broker. I/O thread only; entries may be out of date.
+
+    Attributes:
+        node_id: the broker's.
+        rotation: queues that may be drained, in the order in which to do so; those whose ``node`` this is.
+        due: queues whose first batch need not wait; those with ``is_due``.
+    """
+
+    __slots__ = ("due", "node_id", "rotation")
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.rotation: deque[PartitionQueue] = deque()
+        self.due: deque[PartitionQueue] = deque()
+
+
 class ReadyQueues:
     """The index. I/O thread only, except that any thread adds to ``PartitionQueues.changed``.
 
-    A queue that holds batches is in one of these places; ``_file`` decides, and is called again for each
+    A queue that holds batches is in one of these places; ``_classify`` decides, and is called again for each
     event that the place waits for:
 
     * in its node's rotation, may be drained: ``due`` if its first batch need not wait, else with a timer;
     * with a timer alone: its first batch backs off;
     * leaderless: until metadata changes;
     * held: ``may_drain`` has refused it, and is asked again at each look;
-    * nowhere, muted: whoever unmutes it puts it among ``changed``.
+    * nowhere, muted: unmuting it puts it among ``changed``.
 
     Args:
         queues: all queues.
         linger_ms: how long a batch that has room waits for more records.
         may_drain: asked about the first batch of each queue, with the time; ``None``: all may.
-        asks_early: ask before the batch is due: the question alone starts what the answer waits for.
+        asks_early: ask before the batch is due: asking starts the requests that the answer waits for.
     """
 
     __slots__ = (
@@ -129,14 +146,14 @@ class ReadyQueues:
         """Work in what has happened since the last time: changed queues, timers, metadata."""
         try:
             if snapshot is not self._snapshot:
-                self._begin_anew(snapshot)
+                self._start_with_all_queues(snapshot)
             if self._held:
                 held, self._held = self._held, {}
                 for queue in held:
-                    self._file(queue, now_ms)
+                    self._classify(queue, now_ms)
             changed = self._queues.changed
             while changed:
-                self._file(changed.popleft(), now_ms)
+                self._classify(changed.popleft(), now_ms)
             timers = self._timers
             while timers and timers[0][0] <= now_ms:
                 self._take_timer(now_ms)
@@ -151,7 +168,7 @@ class ReadyQueues:
         """
         self._snapshot = None
 
-    def _begin_anew(self, snapshot: MetadataSnapshot) -> None:
+    def _start_with_all_queues(self, snapshot: MetadataSnapshot) -> None:
         """Leaders may have changed: every queue that holds something is looked at, in its present order."""
         self._snapshot = snapshot
         for place in self._nodes.values():
@@ -193,7 +210,7 @@ class ReadyQueues:
         at_ms, _, queue = heapq.heappop(self._timers)
         if queue.timer_ms == at_ms:
             queue.timer_ms = _NO_TIMER
-            self._file(queue, now_ms)
+            self._classify(queue, now_ms)
 
     def _unknown_leader_topics(self) -> set[str]:
         if not self._leaderless:
@@ -207,9 +224,9 @@ class ReadyQueues:
 
     # -- one queue -------------------------------------------------------------------------------------
 
-    def _file(self, queue: PartitionQueue, now_ms: int) -> None:
+    def _classify(self, queue: PartitionQueue, now_ms: int) -> None:
         """Put a queue where it belongs; it may be there already."""
-        # Without the lock: whoever changes the queue now puts it among the changed ones afterwards.
+        # Without the lock: a thread that changes the queue now puts it among the changed ones afterwards.
         try:
             batch = queue.batches[0]
         except IndexError:
@@ -225,7 +242,7 @@ class ReadyQueues:
             else:
                 # The topic has fewer partitions now. Its records wait in case this one comes back; new ones
                 # must not join them.
-                queue.close_slot(now_ms)
+                queue.close_open_batch(now_ms)
         if leader is None or leader.leader_id not in snapshot.nodes:
             self._leaderless.setdefault(topic, {})[queue] = None
             return
@@ -255,7 +272,7 @@ class ReadyQueues:
             self._due_nodes[place] = None
 
     def _look_again_at(self, queue: PartitionQueue, at_ms: int) -> None:
-        # A timer that is too early is set anew when it is met: one is enough, however many batches come.
+        # A timer that is too early is replaced when it is met: one is enough, however many batches come.
         if at_ms < queue.timer_ms:
             queue.timer_ms = at_ms
             self._next_timer += 1
@@ -332,7 +349,7 @@ class ReadyQueues:
         return batch if self._may_drain is None or self.may_drain(queue, batch, now_ms) else None
 
     def rotation_of(self, node_id: int) -> deque[PartitionQueue]:
-        """A node's queues in the order in which to drain. Whoever takes one out clears its ``node``."""
+        """A node's queues in the order in which to drain. Code that takes one out clears its ``node``."""
         place = self._nodes.get(node_id)
         return deque() if place is None else place.rotation
 

@@ -11,7 +11,6 @@ import threading
 from typing import TYPE_CHECKING
 
 from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.compression_settings import largest_batch_buffer_bytes
 from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
@@ -53,7 +52,7 @@ class ProducerEngine:
         self.clock = clock
         with contextlib.ExitStack() as undo:
             # Whatever fails on the way, what was opened before is closed.
-            self.pool = BufferPool(config.buffer_memory, largest_batch_buffer_bytes(config), clock)
+            self.pool = BufferPool.of(config, clock)
             undo.callback(self.pool.close)
             self.transactions = self._transaction_manager() if config.enable_idempotence else None
             self.accumulator = RecordAccumulator(config, self.pool, clock, transactions=self.transactions)

@@ -8,6 +8,7 @@ import itertools
 import threading
 
 from kproducer import CloseTimeoutError, KafkaProducer, ProducerClosedError
+from kproducer.accumulator.partition_queue import PartitionQueues
 from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.engine.producer_engine import ProducerEngine
 from kproducer.sender.sender import Sender
@@ -25,6 +26,7 @@ CLOSING = {
     ProducerEngine.wait_for_end.__code__,
     Sender.initiate_close.__code__,
     RecordAccumulator.close.__code__,
+    PartitionQueues.close.__code__,
 }
 FLUSHING = {KafkaProducer.flush.__code__, RecordAccumulator.begin_flush.__code__}
 

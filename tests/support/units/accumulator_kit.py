@@ -6,7 +6,6 @@ import random
 from typing import Any
 
 from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.compression_settings import largest_batch_buffer_bytes
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.record_accumulator import RecordAccumulator
@@ -44,7 +43,7 @@ class Kit:
         settings.setdefault("linger_ms", 10)
         self.config = ProducerConfig(bootstrap_servers=("127.0.0.1:9092",), **settings)
         self.clock = ManualClock(START_MS)
-        self.pool = BufferPool(self.config.buffer_memory, largest_batch_buffer_bytes(self.config), self.clock)
+        self.pool = BufferPool.of(self.config, self.clock)
         self.random = random.Random(7)
         self.accumulator = RecordAccumulator(self.config, self.pool, self.clock, random=self.random)
         self.snapshot = snapshot if snapshot is not None else make_snapshot([1, 1, 2, 2])

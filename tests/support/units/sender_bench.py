@@ -16,7 +16,6 @@ from kproducer import (
     ProducerConfig,
 )
 from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.compression_settings import largest_batch_buffer_bytes
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.sender.producer_metadata import ProducerMetadata
@@ -45,7 +44,7 @@ class Bench:
         self.config = ProducerConfig(bootstrap_servers=("127.0.0.1:9092",), **defaults)
         self.clock = ManualClock()
         self.client = ScriptedClient(version)
-        self.pool = BufferPool(self.config.buffer_memory, largest_batch_buffer_bytes(self.config), self.clock)
+        self.pool = BufferPool.of(self.config, self.clock)
         self.transactions = transactions
         self.accumulator = RecordAccumulator(self.config, self.pool, self.clock, transactions=transactions)
         self.metadata = ProducerMetadata(100, 1000, 300000, 300000)

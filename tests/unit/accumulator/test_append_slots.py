@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kproducer.accumulator.partition_queues import PartitionQueue
+from kproducer.accumulator.partition_queue import PartitionQueue
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import ProducerClosedError

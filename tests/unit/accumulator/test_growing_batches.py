@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.compression_share import MOST_LEFT
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.accumulator.producer_batch import ProducerBatch
+from kproducer.accumulator.record_accumulator import MOST_LEFT
 from kproducer.errors import DeliveryTimeoutError
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch import RecordBatch

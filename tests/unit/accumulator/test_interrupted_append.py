@@ -12,8 +12,8 @@ import itertools
 import pytest
 
 from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.new_batches import NewBatches
-from kproducer.accumulator.partition_queues import PartitionQueues
+from kproducer.accumulator.owned_lock import OwnedLock
+from kproducer.accumulator.partition_queue import PartitionQueue
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.errors import IllegalStateError
@@ -147,9 +147,12 @@ class NoBuffers:
 
 TAKING_MEMORY = {
     RecordAccumulator.append.__code__,
-    NewBatches.append.__code__,
-    NewBatches._append_first_locked.__code__,
-    PartitionQueues.append_locked.__code__,
+    RecordAccumulator._append_or_begin_batch.__code__,
+    RecordAccumulator._begin_batch_locked.__code__,
+    PartitionQueue.add_batch_locked.__code__,
+    PartitionQueue.append_at_limit_locked.__code__,
+    PartitionQueue.try_append.__code__,
+    OwnedLock.__enter__.__code__,
     *(
         function.__code__
         for name, function in vars(BufferPool).items()

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kproducer.accumulator.partition_queues import PartitionQueue
+from kproducer.accumulator.partition_queue import PartitionQueue
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
 from kproducer.client.metadata_snapshot import MetadataSnapshot
@@ -210,13 +210,13 @@ def test_a_look_costs_what_has_happened_since_the_last_one(monkeypatch: pytest.M
         kit.append(partition)
     assert kit.ready_ids() == set()
     filed: list[PartitionQueue] = []
-    original = ReadyQueues._file
+    original = ReadyQueues._classify
 
     def counting(self: ReadyQueues, queue: PartitionQueue, now_ms: int) -> None:
         filed.append(queue)
         original(self, queue, now_ms)
 
-    monkeypatch.setattr(ReadyQueues, "_file", counting)
+    monkeypatch.setattr(ReadyQueues, "_classify", counting)
     kit.clock.advance(500)
     assert kit.ready_ids() == set()
     assert filed == []
@@ -229,13 +229,13 @@ def test_an_error_in_a_look_loses_no_queue(monkeypatch: pytest.MonkeyPatch) -> N
     kit = Kit(make_snapshot([1, 2]), linger_ms=0)
     kit.append(0)
     kit.append(1)
-    original = ReadyQueues._file
+    original = ReadyQueues._classify
 
     def failing(self: ReadyQueues, queue: PartitionQueue, now_ms: int) -> None:
-        monkeypatch.setattr(ReadyQueues, "_file", original)
+        monkeypatch.setattr(ReadyQueues, "_classify", original)
         raise MemoryError
 
-    monkeypatch.setattr(ReadyQueues, "_file", failing)
+    monkeypatch.setattr(ReadyQueues, "_classify", failing)
     with pytest.raises(MemoryError):
         kit.ready_ids()
     assert kit.ready_ids() == {1, 2}

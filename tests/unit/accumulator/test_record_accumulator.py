@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kproducer.accumulator import new_batches
+from kproducer.accumulator import record_accumulator
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.errors import (
     BufferExhaustedError,
@@ -462,14 +462,14 @@ def test_abort_while_threads_append_overlooks_nobody() -> None:
 def test_abort_waits_for_an_append_that_did_not_see_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
     kit = Kit()
     at_work, go_on = threading.Event(), threading.Event()
-    original = new_batches.RecordBatchBuilder
+    original = record_accumulator.RecordBatchBuilder
 
     def slow_builder(*args: Any) -> Any:
         at_work.set()
         go_on.wait(30)
         return original(*args)
 
-    monkeypatch.setattr(new_batches, "RecordBatchBuilder", slow_builder)
+    monkeypatch.setattr(record_accumulator, "RecordBatchBuilder", slow_builder)
     futures: list[FutureRecordMetadata] = []
     appender = threading.Thread(target=lambda: futures.append(kit.append(0)))
     appender.start()
@@ -490,7 +490,7 @@ def test_abort_waits_for_an_append_that_did_not_see_the_close(monkeypatch: pytes
 def test_batch_that_cannot_be_finished_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     kit = Kit(make_snapshot([1, 1]), linger_ms=0)
     bad, good = kit.append(0), kit.append(1)
-    broken = kit.accumulator._incomplete.copy()[0]
+    broken = next(iter(kit.accumulator._incomplete))
 
     def fail() -> memoryview:
         raise RuntimeError("compressor trouble")

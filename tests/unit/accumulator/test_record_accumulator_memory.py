@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.incomplete_batches import IncompleteBatches
-from kproducer.accumulator.partition_queues import PartitionQueues
+from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.errors import IllegalStateError, KafkaError, Outcome, SerializationError
 from kproducer.records.record_batch_builder import RecordBatchBuilder
@@ -127,13 +126,13 @@ def test_full_batch_wakes_the_io_thread_although_its_last_record_went_elsewhere(
     assert woken
 
 
-@pytest.mark.parametrize("method", ["add", "_note_expiry", "append_locked"])
+@pytest.mark.parametrize("method", ["note_expiry", "add_batch_locked"])
 def test_ctrl_c_while_a_batch_is_put_in_leaves_nothing_that_never_ends(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit = Kit()
     kit.append(1)
-    owner: Any = IncompleteBatches if method == "add" else PartitionQueues
+    owner: Any = PartitionQueues if method == "note_expiry" else PartitionQueue
     real = getattr(owner, method)
 
     def interrupted(*arguments: Any) -> None:
@@ -174,7 +173,11 @@ def test_a_batch_that_cannot_be_compressed_expires_all_the_same(monkeypatch: pyt
 
 @pytest.mark.parametrize(
     ("owner", "method"),
-    [(IncompleteBatches, "add"), (PartitionQueues, "append_locked"), (BufferPool, "_take_free_locked")],
+    [
+        (PartitionQueue, "add_batch_locked"),
+        (PartitionQueues, "note_expiry"),
+        (BufferPool, "_take_free_locked"),
+    ],
 )
 def test_a_finalizer_that_sends_is_refused_where_it_would_wait_for_itself(
     owner: type[Any], method: str, monkeypatch: pytest.MonkeyPatch

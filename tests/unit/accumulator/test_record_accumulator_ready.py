@@ -344,7 +344,7 @@ def test_idle_partitions_are_not_looked_at() -> None:
     assert kit.ready_ids() == {1}
     assert len(kit.drain()) == 1
     assert CountingPartitions.looks <= 2
-    assert len(kit.accumulator._active) == 0
+    assert len(kit.accumulator._queues.active) == 0
 
 
 def test_many_partitions_with_one_record_each_are_drained_fairly_within_the_memory_bound() -> None:

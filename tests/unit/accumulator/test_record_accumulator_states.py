@@ -148,7 +148,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         if not hasattr(self, "kit"):
             return
         for queue in self.kit.accumulator._queues.all_queues():
-            assert bool(queue.batches) == (queue in self.kit.accumulator._active)
+            assert bool(queue.batches) == (queue in self.kit.accumulator._queues.active)
             orders = [b.order for b in queue.batches]
             assert orders == sorted(orders)
 

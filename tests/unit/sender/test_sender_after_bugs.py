@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from kproducer import FatalProducerError, IllegalStateError, Outcome
-from kproducer.accumulator.batch_drain import BatchDrain
-from kproducer.accumulator.partition_queues import PartitionQueues
+from kproducer.accumulator.partition_queue import PartitionQueue
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.sender.produce_requests import InFlightBatches
@@ -37,7 +36,7 @@ def _once(monkeypatch: pytest.MonkeyPatch, owner: type[Any], name: str, after: b
 PLACES: dict[str, tuple[type[Any], str, bool]] = {
     "before a number": (TransactionManager, "drained", False),
     "after a number": (TransactionManager, "drained", True),
-    "after one node was drained": (BatchDrain, "drain_node", True),
+    "after one node was drained": (RecordAccumulator, "_drain_node", True),
     "after all were drained": (RecordAccumulator, "drain", True),
     "before the registration": (InFlightBatches, "add_all", False),
     "after the registration": (InFlightBatches, "add_all", True),
@@ -91,7 +90,7 @@ def test_a_failure_with_one_expired_batch_does_not_strand_the_others(monkeypatch
     ("owner", "name"),
     [
         (TransactionManager, "split"),
-        (PartitionQueues, "put_back"),
+        (PartitionQueue, "put_back"),
         (RecordAccumulator, "deallocate"),
         (ProducerBatch, "close_for_appends"),
     ],

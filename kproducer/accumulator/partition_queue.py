@@ -1,0 +1,442 @@
+"""PartitionQueue: the batches that wait for one partition. TopicQueues and PartitionQueues: where to find it.
+
+A queue's methods are the only code that changes which batches it holds, which of them is open, and whether
+compiled code may append. Methods that end in ``_locked`` need the queue's lock; the others take it. A queue
+is made when its partition is first used, and stays. Source: Kafka's ``RecordAccumulator.TopicInfo``.
+
+Differs from Kafka, where the delivery timeout counts from the first record of a batch and later ones fail
+early: here it counts from the last one, and a batch is not open for long.
+"""
+
+from __future__ import annotations
+
+import random as random_module
+from collections import deque
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from kproducer.accumulator.buffer_pool import BufferPool
+from kproducer.accumulator.built_in_partitioner import BuiltInPartitioner
+from kproducer.accumulator.owned_lock import OwnedLock
+from kproducer.accumulator.producer_batch import ProducerBatch
+from kproducer.client.metadata_snapshot import NO_LEADER_EPOCH
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.kernel import AppendSlot, TopicSlots
+from kproducer.records.compression import Compression, CompressionType
+from kproducer.records.compression_ratio_estimator import CompressionRatioEstimator, TopicCompressionRatio
+from kproducer.runtime.clock import NEVER_MS
+from kproducer.types import Headers, TopicPartition
+
+if TYPE_CHECKING:
+    from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+    from kproducer.accumulator.ready_queues import NodeQueues
+
+#: After so much the sticky partitioner moves on with the next batch that ends, however small that was: at low
+#: rates one partition would have all records for minutes if only full batches counted.
+STICKY_BYTES: Final = 16384
+
+#: Timestamp, key, value, headers and callback, as ``ProducerBatch.try_append`` takes them.
+Record: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None]"
+
+
+class PartitionQueue:
+    """Batches waiting for one partition, oldest first. Guarded by ``lock`` unless noted.
+
+    Attributes:
+        lock: guards the fields below and appends to ``open_batch``, except compiled ones.
+        slot: where compiled code finds the open batch. Code that needs the batch to stay as it is, or writes
+            to it in Python at its limit, empties the slot.
+        topic_partition: fixed.
+        batches: waiting batches in sending order.
+        open_batch: the last of ``batches`` while it takes records, else ``None``.
+        next_order: place of the next new batch in the sending order.
+        fills_batches: the last batch was full, so the next one may begin large.
+
+    I/O thread only:
+        is_muted: a batch is in flight and order matters.
+        node: in whose rotation it is.
+        is_due: it is in the ``due`` of a node.
+        timer_ms: when ``ReadyQueues`` has a timer for it; ``NEVER_MS``: none.
+        leader_epoch: of its leader, as of when it was last looked at.
+    """
+
+    __slots__ = (
+        "_all",
+        "batches",
+        "fills_batches",
+        "is_due",
+        "is_muted",
+        "leader_epoch",
+        "lock",
+        "next_order",
+        "node",
+        "open_batch",
+        "slot",
+        "timer_ms",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, all_queues: PartitionQueues) -> None:
+        self._all = all_queues
+        self.lock = OwnedLock(all_queues.holds_lock)
+        self.slot = AppendSlot(self.lock)
+        self.topic_partition = topic_partition
+        self.batches: deque[ProducerBatch] = deque()
+        self.open_batch: ProducerBatch | None = None
+        self.next_order = 0
+        self.fills_batches = False
+        self.is_muted = False
+        self.node: NodeQueues | None = None
+        self.is_due = False
+        self.timer_ms = NEVER_MS
+        self.leader_epoch = NO_LEADER_EPOCH
+
+    # -- records in ------------------------------------------------------------------------------------
+
+    def try_append(
+        self,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        on_delivery: DeliveryCallback | None,
+    ) -> FutureRecordMetadata | None:
+        """Encode one record into the open batch, if that takes no more than writing it.
+
+        Returns:
+            The record's future; ``None``: there is no open batch, or no room in it.
+        """
+        future = None
+        with self.lock:
+            appender = self.slot.appender
+            if appender is not None:
+                future = appender.append(timestamp_ms, key, value, headers, on_delivery)
+        return future
+
+    def append_at_limit_locked(self, record: Record) -> FutureRecordMetadata | None:
+        """Likewise, where the open batch may have to grow or to compress a part of its records first."""
+        batch = self.open_batch
+        if batch is None:
+            return None
+        self.slot.appender = None
+        try:
+            future = batch.try_append(*record)
+        finally:
+            self.open_slot_locked()
+        if future is not None and batch.is_full:
+            self._all.changed.append(self)
+        return future
+
+    def open_slot_locked(self) -> None:
+        """Let compiled code append to the open batch, if there is one."""
+        batch = self.open_batch
+        if batch is None or not batch.is_open:
+            return
+        self.slot.appender = batch.appender
+        # In this order, and PartitionQueues.close() in the other one: no slot stays open after it.
+        if self._all.is_closed:
+            self.slot.appender = None
+
+    @property
+    def has_room_locked(self) -> bool:
+        """Whether there is an open batch that is not full."""
+        return self.open_batch is not None and not self.open_batch.is_full
+
+    def is_full(self, batch: ProducerBatch) -> bool:
+        """Whether a batch of this queue takes no more records."""
+        with self.lock:
+            return batch.is_full
+
+    # -- batches in and out ----------------------------------------------------------------------------
+
+    def add_batch_locked(self, batch: ProducerBatch) -> None:
+        """Add a new batch, open for records in Python; ``open_slot_locked`` opens it for compiled code."""
+        self.next_order += 1
+        self.open_batch = batch
+        self.batches.append(batch)
+        # In this order: take_expired() first resets the expiry and then looks at the active queues.
+        self._all.active[self] = None
+        self._all.note_expiry(batch.created_ms + self._all.longest_open_ms)
+        # The second one makes the first one due.
+        if len(self.batches) <= 2:
+            self._all.changed.append(self)
+
+    def take_back_locked(self, batch: ProducerBatch) -> None:
+        """Undo ``add_batch_locked``, or as much of it as happened."""
+        if self.open_batch is batch:
+            self._close_open_batch_locked(batch.created_ms)
+        self._take_out_locked(batch)
+
+    def close_full_batch_locked(self, now_ms: int) -> ProducerBatch | None:
+        """The open batch has no room for a record: it is due. The caller seals or compresses it."""
+        batch = self.open_batch
+        self.fills_batches = True
+        self._close_open_batch_locked(now_ms)
+        self._all.changed.append(self)
+        return batch
+
+    def close_open_batch(self, now_ms: int) -> None:
+        """Let the open batch, if there is one, take no more records."""
+        with self.lock:
+            if self.open_batch is not None:
+                # Not close_for_appends(), which may compress.
+                self.open_batch.is_open = False
+            self._close_open_batch_locked(now_ms)
+
+    def _close_open_batch_locked(self, now_ms: int) -> None:
+        """Have no open batch. From here on no thread appends to the former one."""
+        self.slot.appender = None
+        batch, self.open_batch = self.open_batch, None
+        if batch is not None:
+            batch.took_last_record(now_ms)
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """Return a batch that is to be sent again to its place in the sending order. I/O thread only."""
+        with self.lock:
+            place = 0
+            for waiting in self.batches:
+                if waiting.order > batch.order:
+                    break
+                place += 1
+            self.batches.insert(place, batch)
+            self._all.active[self] = None
+        self._all.note_expiry(batch.closed_ms + self._all.delivery_timeout_ms)
+        self._all.changed.append(self)
+
+    def pop_first_locked(self, now_ms: int) -> ProducerBatch:
+        """Take out the first batch, which takes no more records; the queue goes behind all others."""
+        batch = self.batches.popleft()
+        if batch is self.open_batch:
+            if self.fills_batches and batch.is_mostly_empty:
+                self.fills_batches = False
+            self._close_open_batch_locked(now_ms)
+        del self._all.active[self]
+        if self.batches:
+            self._all.active[self] = None
+        return batch
+
+    def remove(self, batch: ProducerBatch) -> None:
+        """Take out a batch, which takes no more records. Nothing happens if it is not here."""
+        with self.lock:
+            if batch is self.open_batch:
+                self._close_open_batch_locked(batch.created_ms)
+            batch.is_open = False
+            self._take_out_locked(batch)
+
+    def _take_out_locked(self, batch: ProducerBatch) -> None:
+        if batch in self.batches:
+            self.batches.remove(batch)
+        if self.batches:
+            self._all.changed.append(self)
+        else:
+            self._all.active.pop(self, None)
+
+    def take_expired(self, now_ms: int) -> list[ProducerBatch]:
+        """Take out the batches whose delivery timeout has passed. I/O thread only.
+
+        A batch that has been open for too long is closed: the delivery timeout of all its records counts from
+        the last one.
+        """
+        expired: list[ProducerBatch] = []
+        with self.lock:
+            if self.open_batch is not None:
+                close_at_ms = self.open_batch.created_ms + self._all.longest_open_ms
+                if now_ms < close_at_ms:
+                    self._all.note_expiry(close_at_ms)
+                else:
+                    self.open_batch.is_open = False
+                    self._close_open_batch_locked(now_ms)
+            while self.batches and self.batches[0] is not self.open_batch:
+                batch = self.batches[0]
+                if not batch.has_reached_delivery_timeout(self._all.delivery_timeout_ms, now_ms):
+                    self._all.note_expiry(batch.closed_ms + self._all.delivery_timeout_ms)
+                    break
+                self.pop_first_locked(now_ms)
+                # Not close_for_appends(), which may compress, and fail: the batch has to be reported.
+                batch.is_open = False
+                expired.append(batch)
+        self._all.changed.append(self)
+        return expired
+
+    def set_muted(self, is_muted: bool) -> None:
+        """Keep the batches from being drained, or let them be drained again. I/O thread only."""
+        self.is_muted = is_muted
+        if not is_muted and self.batches:
+            self._all.changed.append(self)
+
+
+class TopicQueues:
+    """The queues of one topic and its sticky choice.
+
+    Attributes:
+        queues: by partition number, ``None`` where there is none yet; only ever grows.
+        slots: the queues' slots and the sticky choice, for compiled code.
+        ratio: the topic's compression estimate.
+        partitioner: for records without a partition.
+    """
+
+    __slots__ = ("partitioner", "queues", "ratio", "slots", "topic")
+
+    def __init__(
+        self,
+        topic: str,
+        config: ProducerConfig,
+        ratio: TopicCompressionRatio | None,
+        random: random_module.Random | None,
+    ) -> None:
+        self.topic = topic
+        self.queues: list[PartitionQueue | None] = []
+        self.slots = TopicSlots()
+        self.ratio = ratio
+        self.partitioner = BuiltInPartitioner(
+            topic,
+            self.slots,
+            config.batch_size,
+            self.queue_size,
+            shortest_stay_bytes=STICKY_BYTES,
+            adaptive=config.partitioner_adaptive_partitioning_enable,
+            compression_ratio=None if ratio is None else lambda: ratio.ratio,
+            random=random,
+        )
+
+    def queue_size(self, partition: int) -> int:
+        """Number of batches that wait. Lock-free: a hint."""
+        queue = self.queue(partition)
+        return 0 if queue is None else len(queue.batches)
+
+    def queue(self, partition: int) -> PartitionQueue | None:
+        """The partition's queue, if there is one."""
+        queues = self.queues
+        return queues[partition] if partition < len(queues) else None
+
+    def add_queue(self, queue: PartitionQueue) -> None:
+        """Add the queue of a partition that has none. The lock of ``PartitionQueues`` is held."""
+        partition = queue.topic_partition.partition
+        missing = partition + 1 - len(self.queues)
+        # The queue before its slot: code that finds the slot may look for the queue.
+        self.queues.extend([None] * missing)
+        self.queues[partition] = queue
+        self.slots.slots.extend([None] * missing)
+        self.slots.slots[partition] = queue.slot
+
+
+class PartitionQueues:
+    """All queues of a producer, and which of them hold anything. Thread-safe.
+
+    Attributes:
+        topics: by name; only ever grows. Read without lock.
+        slots: the slots of the same topics.
+        active: the queues with batches in them, in the order in which to drain. An entry is added and removed
+            under its queue's lock; the dict is changed by single operations and looked at as a copy.
+        changed: queues whose first batch is another one, or need not wait any more: any thread adds to the
+            end, after the change; ``ReadyQueues`` takes from the front.
+        next_expiry_ms: a time before which no queued batch expires, nor has been open for too long.
+        is_closed: no record is taken any more; set once, by any thread.
+        delivery_timeout_ms, longest_open_ms: how long a batch may wait, and may be open.
+    """
+
+    __slots__ = (
+        "_compression_type",
+        "_config",
+        "_lock",
+        "_pool",
+        "_random",
+        "_ratios",
+        "active",
+        "changed",
+        "delivery_timeout_ms",
+        "is_closed",
+        "longest_open_ms",
+        "next_expiry_ms",
+        "slots",
+        "topics",
+    )
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        compression: Compression,
+        random: random_module.Random | None,
+        pool: BufferPool,
+    ) -> None:
+        # Fixed after construction.
+        self._config = config
+        self._pool = pool
+        self.delivery_timeout_ms = config.delivery_timeout_ms
+        # The first record of a batch fails so much later than it should; shorter, and a long outage would
+        # leave many small batches.
+        self.longest_open_ms = max(config.linger_ms, config.delivery_timeout_ms // 10)
+        self._compression_type = compression.type
+        # One for all topics: its state takes 2.5 KB, and topics are never forgotten.
+        self._random = random if random is not None else random_module.Random()
+        self._ratios = CompressionRatioEstimator()
+        self._lock = OwnedLock()
+        # Guarded by _lock for writing.
+        self.topics: dict[str, TopicQueues] = {}
+        self.slots: dict[str, TopicSlots] = {}
+        self.next_expiry_ms = NEVER_MS
+        # Guarded as said above.
+        self.active: dict[PartitionQueue, None] = {}
+        self.changed: deque[PartitionQueue] = deque()
+        self.is_closed = False
+
+    def topic(self, topic: str) -> TopicQueues:
+        """The topic's queues, made now if there are none."""
+        found = self.topics.get(topic)
+        if found is None:
+            with self._lock:
+                found = self.topics.get(topic)
+                if found is None:
+                    ratio = None
+                    if self._compression_type is not CompressionType.NONE:
+                        ratio = self._ratios.topic_ratio(topic, self._compression_type)
+                    found = TopicQueues(topic, self._config, ratio, self._random)
+                    self.topics[topic] = found
+                    self.slots[topic] = found.slots
+        return found
+
+    def queue(self, topic_queues: TopicQueues, partition: int) -> PartitionQueue:
+        """The partition's queue, made now if there is none."""
+        found = topic_queues.queue(partition)
+        if found is None:
+            with self._lock:
+                found = topic_queues.queue(partition)
+                if found is None:
+                    found = PartitionQueue(TopicPartition(topic_queues.topic, partition), self)
+                    topic_queues.add_queue(found)
+        return found
+
+    def queue_of(self, topic_partition: TopicPartition) -> PartitionQueue:
+        """Likewise, by topic and partition."""
+        return self.queue(self.topic(topic_partition.topic), topic_partition.partition)
+
+    def all_queues(self) -> list[PartitionQueue]:
+        """Every queue there is, empty ones too. Takes no lock: a queue that is being made may be missing."""
+        topics = list(self.topics.values())
+        return [queue for topic in topics for queue in list(topic.queues) if queue is not None]
+
+    def holds_lock(self) -> bool:
+        """Whether the calling thread holds a queue's lock, ours or the pool's: it was interrupted there."""
+        if self._lock.is_mine or self._pool.lock.is_mine:
+            return True
+        return any(queue.lock.is_mine for queue in self.all_queues())
+
+    def note_expiry(self, expiry_ms: int) -> None:
+        """A queued batch expires, or has been open for too long, at this time."""
+        if expiry_ms < self.next_expiry_ms:
+            with self._lock:
+                if expiry_ms < self.next_expiry_ms:
+                    self.next_expiry_ms = expiry_ms
+
+    def take_expired(self, now_ms: int) -> list[ProducerBatch]:
+        """Take out the batches of all queues whose delivery timeout has passed. I/O thread only."""
+        if now_ms < self.next_expiry_ms:
+            return []
+        with self._lock:
+            self.next_expiry_ms = NEVER_MS
+        return [batch for queue in list(self.active) for batch in queue.take_expired(now_ms)]
+
+    def close(self) -> None:
+        """Refuse further records. What was accepted stays."""
+        self.is_closed = True
+        for queue in self.all_queues():
+            queue.slot.appender = None
