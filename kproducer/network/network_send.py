@@ -66,8 +66,10 @@ class NetworkSend:
         The caller waits until the socket is writable. Raises OSError if the connection broke.
         """
         while self.remaining_bytes:
-            pieces = self.buffers[:MAX_PIECES]
-            offered = sum(piece.nbytes for piece in pieces)
+            pieces, offered = self.buffers, self.remaining_bytes
+            if len(pieces) > MAX_PIECES:
+                pieces = pieces[:MAX_PIECES]
+                offered = sum(piece.nbytes for piece in pieces)
             written = transport.send(pieces)
             self._remove(written)
             if written < offered:
