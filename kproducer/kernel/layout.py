@@ -1,7 +1,7 @@
 """Byte layout and limits of record batch v2 (magic 2), shared by every kernel.
 
-This is the only place that holds these numbers; a kernel takes them from here and defines none.
-Nothing here knows about buffers, compression or brokers. All integers on the wire are big-endian.
+Python code takes these numbers from here; native code declares the few that it needs itself (``_batch.pxd``).
+All integers on the wire are big-endian.
 
     offset  size  field                       offset  size  field
          0     8  base offset                      23     4  last offset delta
