@@ -14,28 +14,32 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
 	KPRODUCER_NATIVE=0 $(PY) -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.compiled: $(VENV)/.installed
 	-@$(PY) -W ignore native_build.py
 	@touch $@
 
-setup: $(VENV)/.installed ## create the virtual environment (.venv) with all dependencies
+setup: $(VENV)/.compiled ## create the virtual environment (.venv) with all dependencies
 
-native: setup ## compile the native core in place (only changed files)
+native: $(VENV)/.installed ## compile the native core in place (only changed files)
 	@$(PY) -W ignore native_build.py
 
 generate: setup ## compile specs/ into generated/, and tables of the package into the files that repeat them
 	$(PY) -m codegen specs generated/kproducer_messages
 	$(PY) -m codegen.from_tables
 
-generate-check: setup ## fail if a generated file is out of date
+# None of these needs the native core: with -j they run while it is compiled.
+generate-check: $(VENV)/.installed ## fail if a generated file is out of date
 	$(PY) -m codegen --check specs generated/kproducer_messages
-	$(PY) -m codegen.from_tables --check
+	KPRODUCER_KERNEL=pure $(PY) -m codegen.from_tables --check
 
-lint: setup ## style and import rules
+lint: $(VENV)/.installed ## style and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-types: setup ## mypy, strict
+types: $(VENV)/.installed ## mypy, strict
 	$(BIN)/mypy
 
 # Tests wait more than they compute, so there are more processes than cores. Each process runs a contiguous part of the list,
@@ -94,7 +98,7 @@ bench: setup ## measure every client on every workload, with the embedded cluste
 performance: ## make bench, and write its tables and plots into docs/performance.md and README.md
 	@$(MAKE) bench BENCH_ARGS="--document $(BENCH_ARGS)"
 
-wheel: setup ## build a wheel with the native core into dist/, and run the demo from it without a compiler
+wheel: $(VENV)/.installed ## build a wheel with the native core into dist/, and run the demo from it without a compiler
 	rm -rf dist
 	$(PY) -W ignore -c 'import setuptools; setuptools.setup()' --quiet sdist
 	KPRODUCER_REQUIRE_NATIVE=1 $(PY) -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
