@@ -1,465 +1,308 @@
-"""ArrowCall: from the first row of Arrow data to the batches of a producer.
+"""``send_arrow``, the sink of the Spark connector, and a checksum: Arrow data to records.
 
-What ``send_arrow`` and the Spark sink share. The kernel writes rows into open batches, a block at a time;
-whatever is rare (a new batch, memory to wait for, a partition nobody knows, a partitioner of the application)
-goes record by record through ``send`` itself, so that both mean the same. Knows nothing of requests. For the
-calling thread.
-
-A full buffer ends a call as it ends a ``send_many``: a record may wait for memory for ``max_block_ms``; when
-one has waited in vain, it and all after it are refused.
+The kernel writes rows into open batches, a block at a time. The other rows (a new batch, no free memory, an
+unknown partition, a partitioner of the application) take the general path. For the calling thread.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
-import attrs
-
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.bulk.arrow_columns import ArrowColumns
-from kproducer.bulk.arrow_places import ArrowPlaces
-from kproducer.bulk.record_places import NO_OWNER
-from kproducer.bulk.send_many import TRANSACTION_ERRORS
+from kproducer.bulk.general_path import BulkProducer, GeneralPath
+from kproducer.bulk.record_locations import NO_OWNER, RecordLocations
 from kproducer.bulk.send_many_result import SendManyResult
 from kproducer.errors import (
-    BrokerError,
-    BufferExhaustedError,
     InvalidArgumentError,
     KafkaError,
-    MetadataTimeoutError,
     Outcome,
     ProducerClosedError,
     RecordTooLargeError,
     SerializationError,
 )
-from kproducer.kernel.arrow import ArrowRows, ArrowSource
-from kproducer.sending.topic_wait import MetadataSource, await_topic
-from kproducer.types import INT32_MAX
+from kproducer.kernel import record_size_upper_bound
+from kproducer.kernel.arrow import REFUSALS, ArrowRows, ArrowSource, RowChecksum
+from kproducer.types import INT32_MAX, UNKNOWN_PARTITION
 
-if TYPE_CHECKING:
-    from kproducer.client.metadata_snapshot import MetadataSnapshot
+#: What a record adds to key, value and headers, at most.
+_RECORD_OVERHEAD_BYTES = record_size_upper_bound(None, None, None)
 
-_NO_PARTITION = -1
-
-
-@attrs.frozen
-class ArrowProducer:
-    """The parts of a producer that are needed here.
-
-    Attributes:
-        send_one: ``KafkaProducer.send``.
-        check_send: raises where records are not taken, as between two transactions.
-        note_refusal: told of what forbids to commit the transaction, if there is one.
-        source: the metadata of the running engine.
-        lanes_of: the ``TopicSlots`` of a topic.
-        max_block_ms: how long to wait for a topic.
-        size_limit, size_setting: bytes that a record may take, and the setting that says so.
-        uses_lanes: ``False``: a partitioner of the application wants to see each record.
-        hashes_keys: keys choose partitions as Java's default does.
-        wall_ms: the time, for rows without a timestamp.
-    """
-
-    send_one: Callable[..., FutureRecordMetadata]
-    check_send: Callable[[], None]
-    note_refusal: Callable[[KafkaError], None]
-    source: MetadataSource
-    lanes_of: Callable[[str], object]
-    max_block_ms: int
-    size_limit: int
-    size_setting: str
-    uses_lanes: bool
-    hashes_keys: bool
-    wall_ms: Callable[[], int]
-
-    def partition_count(self, topic: str, partition: int | None = None) -> int:
-        """How many partitions a topic has; waits until it, and the partition, are known."""
-        source = self.source
-        try:
-            snapshot = await_topic(source, topic, partition, self.max_block_ms, source.clock.monotonic_ms())
-        except KafkaError as error:
-            if error.outcome is None:
-                error.outcome = Outcome.NOT_SENT
-            raise
-        return snapshot.partition_count(topic) or 0
+_NO_TIMESTAMP = -1
 
 
-def sources(data: Any) -> Iterator[ArrowSource]:
-    """Open what ``send_arrow`` takes; each source is to be read before the next is asked for.
-
-    Raises:
-        InvalidArgumentError: it is neither Arrow data nor an iterable of such.
-    """
-    if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
-        yield ArrowSource(data)
-        return
-    if not isinstance(data, Iterable) or isinstance(data, (str, bytes, dict)):
-        raise InvalidArgumentError(
-            "data must be Arrow data (with __arrow_c_stream__ or __arrow_c_array__, as tables and batches of "
-            "pyarrow, polars, pandas 2.2 and DuckDB have), or an iterable of such, not "
-            f"{type(data).__name__}"
-        )
-    for part in data:
-        yield ArrowSource(part)
-
-
-class ArrowCall(ABC):
-    """Sends Arrow data. A subclass keeps what becomes of the rows.
+class _ArrowCall:
+    """Sends the rows of Arrow data. A refused row is noted, or without locations it stops the call.
 
     Args:
         producer: sends.
-        columns: which columns are what.
-        topic: where to; ``None``: ``columns.topic`` says.
+        columns: which columns records are made of.
+        topic: of all rows; ``None``: ``columns.topic`` is the column of topics.
+        locations: filled with all rows; ``None``: rows are only counted.
+
+    Attributes:
+        rows_by_owner: without locations, how many rows each batch's result has got.
+        general_path: sends single rows; knows why the call ends early.
     """
 
-    def __init__(self, producer: ArrowProducer, columns: ArrowColumns, topic: str | None) -> None:
+    def __init__(
+        self,
+        producer: BulkProducer,
+        columns: ArrowColumns,
+        topic: str | None,
+        locations: RecordLocations | None,
+    ) -> None:
         self._producer = producer
         self._columns = columns
         self._topic = topic
-        #: Names by number, and why the rows of some are refused.
-        self._topics: list[str] = []
-        self._topic_errors: dict[int, KafkaError] = {}
+        self._locations = locations
+        self.rows_by_owner: dict[ProduceRequestResult, int] = {}
+        self.general_path = GeneralPath(producer, producer.send, topics_vary=topic is None)
+        #: Names as they are in the data, of the topics that the kernel knows.
+        self._topics: dict[bytes, str] = {}
+        #: -1: the topic is in ``_topic_errors``.
         self._partition_counts: dict[str, int] = {}
-        self._snapshot: MetadataSnapshot | None = None
-        #: Rows of all chunks before the one at hand.
+        self._topic_errors: dict[str, KafkaError] = {}
+        #: What the partition counts were read from: the same object means that nothing has changed.
+        self._snapshot: object = None
+        #: Rows of all chunks before the current one, and their first location.
         self._rows_before = 0
-        #: Why no further record is accepted.
-        self._ending: KafkaError | None = None
-        #: For metadata, and for max_block_ms; it is not done again in this call.
-        self._waited_in_vain = False
+        self._first_location = 0
 
-    # -- what a subclass keeps -------------------------------------------------------------------------
+    def send(self, source: ArrowSource, *, is_last: bool) -> int:
+        """Send the rows of a source and close it. Returns the bytes of keys and values.
 
-    @abstractmethod
-    def _begin(self, rows: ArrowRows, count: int) -> None:
-        """Start a chunk of so many rows."""
+        Args:
+            is_last: there is nothing behind its first chunk.
 
-    @abstractmethod
-    def _planned(self, row: int, timestamp_ms: int) -> None:
-        """A block of rows from ``row`` on is sent next; ``timestamp_ms``: of those without one."""
-
-    @abstractmethod
-    def _accepted(self, row: int, future: FutureRecordMetadata) -> None:
-        """A row of the chunk was sent by ``send``."""
-
-    @abstractmethod
-    def _refused(self, row: int, topic: str, partition: int, error: KafkaError, reason: str = "") -> None:
-        """A row of the chunk cannot be sent; ``reason``: one of the kernel's."""
-
-    @abstractmethod
-    def _ended(self, row: int, error: KafkaError) -> None:
-        """No row from ``row`` on that is not sent yet will be."""
-
-    # -- reading ---------------------------------------------------------------------------------------
+        Raises:
+            KafkaError: the call has to end early, and there may be more rows than those that were noted.
+            RowRefusedError: there are no locations, and a row was refused.
+        """
+        try:
+            with _arrow_errors():
+                rows = self._open(source)
+                while (count := source.next_chunk()) >= 0:
+                    self._send_chunk(rows, count)
+                    if self.general_path.ending is not None and not is_last:
+                        raise self.general_path.ending
+                return rows.content_bytes
+        finally:
+            source.close()
 
     def _open(self, source: ArrowSource) -> ArrowRows:
-        producer = self._producer
+        producer, partition = self._producer, self._columns.partition
         numbers = self._columns.find(source.names, source.formats)
         if self._topic is not None and not self._partition_counts:
-            partition = self._columns.partition
-            self._partition_counts[self._topic] = producer.partition_count(
+            self._partition_counts[self._topic] = producer.await_partition_count(
                 self._topic, partition if isinstance(partition, int) else None
             )
-        rows = ArrowRows(source, numbers, producer.size_limit, producer.hashes_keys)
-        self._topics = []
-        self._topic_errors = {}
+        rows = ArrowRows(
+            source,
+            numbers,
+            producer.size_limit - _RECORD_OVERHEAD_BYTES,
+            producer.has_fast_path and not producer.ignores_keys,
+        )
+        self._topics = {}
         self._snapshot = None
         if self._topic is not None:
-            self._add_topic(rows, self._topic)
+            self._add_topic(rows, self._topic.encode())
         return rows
 
     def _send_chunk(self, rows: ArrowRows, count: int) -> None:
-        try:
-            self._producer.check_send()
-        except KafkaError as error:
-            self._ending = error
-        self._begin(rows, count)
+        general_path, locations = self.general_path, self._locations
+        if self._producer.transactions is not None:
+            try:
+                self._producer.transactions.check_send()
+            except KafkaError as error:
+                general_path.ending = error
+        if locations is None:
+            rows.start_chunk(0, self.rows_by_owner)
+        else:
+            self._first_location = locations.grow(count)
+            rows.start_chunk(
+                self._first_location, locations.owners, locations.runs, *locations.kernel_columns()
+            )
         try:
             row = 0
-            while row < count and self._ending is None:
+            while row < count and general_path.ending is None:
                 row = self._send_block(rows, row)
-            if self._ending is not None:
-                self._ended(0, self._ending)
         finally:
             rows.end_chunk()
+        if general_path.ending is not None:
+            if locations is None:
+                raise RowRefusedError(
+                    self._rows_before, self._topic or "", UNKNOWN_PARTITION, general_path.ending, ""
+                )
+            locations.refuse_all_open(self._first_location, general_path.ending)
         self._rows_before += count
 
     def _send_block(self, rows: ArrowRows, first_row: int) -> int:
         """Send a block of rows; return the row behind it."""
-        self._count_partitions_again(rows)
-        columns = self._columns
-        time = columns.timestamp if isinstance(columns.timestamp, int) else self._producer.wall_ms()
-        partition = columns.partition if isinstance(columns.partition, int) else _NO_PARTITION
-        # No topic has more, and the kernel counts no further.
-        partition = min(partition, INT32_MAX)
-        end = rows.plan(first_row, time, partition)
-        self._planned(first_row, time)
-        for refusal in rows.refusals:
-            self._refuse(rows, *refusal)
-        snapshot = self._producer.source.metadata.snapshot
-        while self._ending is None:
-            row = rows.append_planned(snapshot)
-            if row < 0:
-                break
-            number, partition = rows.destination(row)
-            topic = self._topics[number]
-            if columns.partition is None and partition >= self._known_partitions(topic):
-                # The key's partition has vanished since the block was planned.
-                partition = _NO_PARTITION
-            self._send_row(rows, row, topic, None if partition < 0 else partition)
-        if rows.unknown_topic is not None and self._ending is None:
+        self._update_partition_counts(rows)
+        timestamp, partition = self._columns.timestamp, self._columns.partition
+        timestamp_ms = timestamp if isinstance(timestamp, int) else self._producer.source.clock.wall_ms()
+        # Larger numbers are no partitions either, and do not fit.
+        number = min(partition, INT32_MAX) if isinstance(partition, int) else UNKNOWN_PARTITION
+        end = rows.plan(first_row, timestamp_ms, number)
+        if self._locations is not None:
+            self._locations.stamp(self._first_location + first_row, timestamp_ms)
+        while self.general_path.ending is None and (row := rows.append_planned()) >= 0:
+            self._send_row(rows, row)
+        if rows.unknown_topic is not None and self.general_path.ending is None:
             self._add_topic(rows, rows.unknown_topic)
         return end
 
-    def _known_partitions(self, topic: str) -> int:
-        """How many partitions a topic has by now; if it is unknown, how many it had."""
-        known = self._producer.source.metadata.snapshot.partition_count(topic)
-        return known or self._partition_counts[topic]
-
-    def _count_partitions_again(self, rows: ArrowRows) -> None:
-        """A long stream outlives the number of partitions that a topic had when it began."""
-        snapshot = self._producer.source.metadata.snapshot
+    def _update_partition_counts(self, rows: ArrowRows) -> None:
+        """The number of partitions of a topic may change while a long stream is sent."""
+        producer = self._producer
+        snapshot = producer.source.metadata.snapshot
         if snapshot is self._snapshot:
             return
         self._snapshot = snapshot
-        for topic in self._topics:
-            count = self._partition_counts[topic]
-            if count > 0 and self._known_partitions(topic) != count:
-                self._partition_counts[topic] = self._known_partitions(topic)
-                lanes = self._producer.lanes_of(topic) if self._producer.uses_lanes else None
-                rows.add_topic(topic, self._partition_counts[topic], lanes)
+        for name, topic in self._topics.items():
+            count = snapshot.partition_count(topic) or 0
+            if 0 < count != self._partition_counts[topic] > 0:
+                self._partition_counts[topic] = count
+                rows.add_topic(name, count, producer.slots_of(topic) if producer.has_fast_path else None)
 
-    def _add_topic(self, rows: ArrowRows, topic: str) -> None:
-        count = self._partition_counts.get(topic, 0)
-        error: KafkaError | None = None
-        if not count:
+    def _add_topic(self, rows: ArrowRows, name: bytes) -> None:
+        producer = self._producer
+        topic = name.decode("utf-8", "replace")
+        count = self._partition_counts.get(topic)
+        if count is None:
             try:
-                count = self._producer.partition_count(topic)
-            except ProducerClosedError as closed:
-                self._ending = closed
+                count = producer.await_partition_count(topic)
+            except ProducerClosedError as error:
+                self.general_path.ending = error
                 return
-            except KafkaError as unknown:
-                error = unknown.with_traceback(None)
+            except KafkaError as error:
+                self._topic_errors[topic] = error.with_traceback(None)
                 count = -1
             self._partition_counts[topic] = count
-        lanes = self._producer.lanes_of(topic) if count > 0 and self._producer.uses_lanes else None
-        number = rows.add_topic(topic, count, lanes)
-        self._topics.append(topic)
-        if count < 0:
-            self._topic_errors[number] = error or KafkaError(f"topic {topic!r} is not known")
+        rows.add_topic(
+            name, count, producer.slots_of(topic) if count > 0 and producer.has_fast_path else None
+        )
+        self._topics[name] = topic
 
-    # -- rows by themselves ----------------------------------------------------------------------------
+    # -- single rows -----------------------------------------------------------------------------------
 
-    def _send_row(self, rows: ArrowRows, row: int, topic: str, partition: int | None) -> None:
-        """Send one record as ``send`` does."""
-        timestamp_ms, key, value, headers = rows.record(row)
-        known = _NO_PARTITION if partition is None else partition
-        try:
-            future = self._producer.send_one(topic, value, key, headers, partition, timestamp_ms)
-        except KafkaError as error:
-            # Its frames would keep the rows alive.
-            error.__traceback__ = None
-            if isinstance(error, MetadataTimeoutError):
-                self._waited_in_vain = True
-            if self._ends_call(error):
-                self._ending = error
-            else:
-                self._refused(row, topic, known, error)
-        except MemoryError:
-            raise
-        except Exception as error:
-            # A partitioner of the application, for one: it concerns this record.
-            refusal = KafkaError(f"row {self._rows_before + row} could not be sent: {error!r}")
-            refusal.__cause__ = error
-            self._refused(row, topic, known, refusal.with_outcome(Outcome.NOT_SENT))
-        else:
-            self._accepted(row, future)
-
-    def _ends_call(self, error: KafkaError) -> bool:
-        """Whether the records to come would fail alike, most of them after another wait."""
-        if isinstance(error, (BufferExhaustedError, ProducerClosedError, *TRANSACTION_ERRORS)):
-            return True
-        # The topic is gone, or closed to us; rows of other topics may go on.
-        return isinstance(error, BrokerError) and self._topic is not None
-
-    def _refuse(self, rows: ArrowRows, row: int, reason: str, number: int, detail: int) -> None:
-        """Say why a row that the kernel did not take cannot be sent."""
-        topic = self._topics[number] if number >= 0 else ""
-        if reason == "partition" and isinstance(self._columns.partition, int):
-            # One for all rows is not the row's, and the kernel does not repeat it.
-            detail = self._columns.partition
-        if reason == "partition" and not self._waited_in_vain:
-            # It may be a new one: send() waits for it, or says what is wrong with it.
-            self._send_row(rows, row, topic, detail)
+    def _send_row(self, rows: ArrowRows, row: int) -> None:
+        """Send one record as ``send`` does, and note its location, or why it was refused."""
+        code, size = rows.refusal(row)
+        if code:
+            self._refuse(row, self._topic or "", UNKNOWN_PARTITION, self._refusal(code, size), REFUSALS[code])
             return
-        error = self._refusal(reason, topic, number, detail)
-        error.outcome = error.outcome or Outcome.NOT_SENT
-        self._refused(row, topic, detail if reason == "partition" else _NO_PARTITION, error, reason)
+        name, value, key, headers, partition, timestamp_ms = rows.record(row)
+        topic = self._topic or ""
+        if name is not None:
+            if name not in self._topics:
+                self._add_topic(rows, name)
+            topic = self._topics.get(name, "")
+        if partition is None and isinstance(self._columns.partition, int):
+            partition = self._columns.partition
+        if self.general_path.ending is not None:
+            return
+        sent = self._topic_errors.get(topic) or self.general_path.send(
+            self._rows_before + row, topic, value, key, headers, partition, timestamp_ms
+        )
+        if isinstance(sent, KafkaError):
+            if self.general_path.ending is None:
+                self._refuse(row, topic, UNKNOWN_PARTITION if partition is None else partition, sent)
+        elif self._locations is None:
+            self.rows_by_owner[sent._batch_result] = self.rows_by_owner.get(sent._batch_result, 0) + 1
+        else:
+            self._locations.put(self._first_location + row, sent)
 
-    def _refusal(self, reason: str, topic: str, number: int, detail: int) -> KafkaError:
-        if reason == "topic failed":
-            return self._topic_errors[number]
+    def _refuse(self, row: int, topic: str, partition: int, error: KafkaError, reason: str = "") -> None:
+        error.outcome = error.outcome or Outcome.NOT_SENT
+        if self._locations is None:
+            raise RowRefusedError(self._rows_before + row, topic, partition, error, reason)
+        shown_topic = self._locations.topic
+        self._locations.topic = topic or shown_topic
+        self._locations.refuse(self._first_location + row, error, partition)
+        self._locations.topic = shown_topic
+
+    def _refusal(self, code: int, size: int) -> KafkaError:
+        reason = REFUSALS[code]
         if reason == "size":
+            topic = f" for topic {self._topic!r}" if self._topic else ""
             return RecordTooLargeError(
-                f"a record{f' for topic {topic!r}' if topic else ''} takes up to {detail} bytes, more than "
+                f"a record{topic} takes up to {size + _RECORD_OVERHEAD_BYTES} bytes, more than "
                 f"{self._producer.size_setting}={self._producer.size_limit}"
             )
-        if reason == "partition":
-            count = self._partition_counts[topic]
-            return MetadataTimeoutError(
-                f"topic {topic!r} has partitions 0 to {count - 1}, and partition {detail} is none of them; "
-                "it was not waited for, because this call has waited in vain before"
-            )
         if reason == "timestamp":
-            return InvalidArgumentError("its timestamp is before 1970, or beyond what milliseconds can count")
-        if reason in ("header is null", "header name"):
-            what = (
-                "a header is null" if reason == "header is null" else "a header's name is null or not UTF-8"
+            return InvalidArgumentError(
+                "the timestamp is before 1970, or too large for 64 bits of milliseconds"
             )
-            return SerializationError(f"{what}: Kafka's headers need a name")
+        if reason == "header is null":
+            return SerializationError("a header is null: Kafka's headers need a name")
+        if reason == "header name":
+            return SerializationError("a header's name is null or not UTF-8: Kafka's headers need a name")
         return InvalidArgumentError(f"the {reason}")
 
 
-class SendArrowCall(ArrowCall):
-    """One ``send_arrow``. Use once."""
-
-    def __init__(self, producer: ArrowProducer, columns: ArrowColumns, topic: str | None) -> None:
-        super().__init__(producer, columns, topic)
-        self._shown_topic = topic if topic is not None else f"(column {columns.topic!r})"
-        has_timestamps = isinstance(columns.timestamp, str)
-        self._places = ArrowPlaces(self._shown_topic, columns.key is not None, has_timestamps)
-        self._first_place = 0
-
-    def run(self, data: Any) -> SendManyResult:
-        """Send everything. See ``KafkaProducer.send_arrow``."""
-        try:
-            self._send_all(data)
-        except BaseException as error:
-            if len(self._places):
-                # What was accepted is on its way: whoever catches this has to learn of it.
-                self._refuse_the_rest()
-                error.partial_result = self._result()  # type: ignore[attr-defined]
-            elif isinstance(error, KafkaError) and error.outcome is None:
-                error.outcome = Outcome.NOT_SENT
-            raise
-        return self._result()
-
-    def _send_all(self, data: Any) -> None:
-        is_one_array = hasattr(data, "__arrow_c_array__")
-        for source in sources(data):
-            try:
-                rows = self._open(source)
-                while True:
-                    count = source.next_chunk()
-                    if count < 0:
-                        break
-                    self._send_chunk(rows, count)
-                    if self._ending is not None and not is_one_array:
-                        # Nobody knows how many rows are left; they stay in the caller's stream.
-                        raise self._ending
-            finally:
-                source.close()
-
-    def _refuse_the_rest(self) -> None:
-        """Leave no row open after an interruption: those nobody came to are cut off, the others refused."""
-        places = self._places
-        count = len(places)
-        while count and places.owner_numbers[count - 1] == NO_OWNER:
-            count -= 1
-        places.cut(count)
-        if NO_OWNER in places.owner_numbers:
-            # Rows of the block that was under way: by destination, and not in the order of the call.
-            places.refuse_all_open(0, KafkaError("the call was interrupted").with_outcome(Outcome.NOT_SENT))
-
-    def _result(self) -> SendManyResult:
-        places = self._places
-        places.cut(len(places))
-        return SendManyResult(self._shown_topic, places, self._producer.source.clock)
-
-    def _begin(self, rows: ArrowRows, count: int) -> None:
-        self._first_place = self._places.grow(count)
-        rows.start_chunk(self._places, self._first_place)
-
-    def _planned(self, row: int, timestamp_ms: int) -> None:
-        self._places.stamp(self._first_place + row, timestamp_ms)
-
-    def _accepted(self, row: int, future: FutureRecordMetadata) -> None:
-        self._places.put(self._first_place + row, future)
-
-    def _refused(self, row: int, topic: str, partition: int, error: KafkaError, reason: str = "") -> None:
-        self._places.topic = topic or self._shown_topic
-        self._places.refuse(self._first_place + row, error, partition)
-
-    def _ended(self, row: int, error: KafkaError) -> None:
-        self._places.topic = self._shown_topic
-        self._places.refuse_all_open(self._first_place + row, error)
+def send_arrow(producer: BulkProducer, columns: ArrowColumns, topic: str | None, data: Any) -> SendManyResult:
+    """Send all rows. See ``KafkaProducer.send_arrow``."""
+    locations = RecordLocations(
+        topic if topic is not None else f"(column {columns.topic!r})",
+        has_keys=columns.key is not None,
+        has_timestamps=isinstance(columns.timestamp, str),
+        # Rows without a say in their partition are written in their order.
+        has_runs=columns.key is None and not isinstance(columns.partition, str) and columns.topic is None,
+    )
+    call = _ArrowCall(producer, columns, topic, locations)
+    is_one_array = hasattr(data, "__arrow_c_array__")
+    try:
+        for source in _sources(data):
+            call.send(source, is_last=is_one_array)
+    except BaseException as error:
+        if len(locations):
+            # Some rows were accepted: the caller has to be told what becomes of them.
+            locations.finish(locations.count_owned())
+            if NO_OWNER in locations.owner_numbers:
+                # Rows of the current block, which is sent by partition and not in the order of the call.
+                locations.refuse_all_open(
+                    0, KafkaError("the call was interrupted").with_outcome(Outcome.NOT_SENT)
+                )
+            error.partial_result = _result(producer, locations)  # type: ignore[attr-defined]
+        elif isinstance(error, KafkaError) and error.outcome is None:
+            error.outcome = Outcome.NOT_SENT
+        raise
+    return _result(producer, locations)
 
 
-class ArrowSink(ArrowCall):
-    """Sends batch after batch and keeps for each owner how many rows it has: memory does not grow with rows.
+def _result(producer: BulkProducer, locations: RecordLocations) -> SendManyResult:
+    locations.finish(len(locations))
+    return SendManyResult(locations.topic, locations, producer.source.clock)
+
+
+class ArrowSink:
+    """Sends batch after batch and only counts the rows of each result: its memory does not grow with rows.
 
     Attributes:
-        rows_by_owner: of the rows sent; the caller takes owners out when they are done.
+        rows_by_owner: number of rows by the result of their batch; the caller removes those that are done.
     """
 
-    def __init__(self, producer: ArrowProducer, columns: ArrowColumns, topic: str | None) -> None:
-        super().__init__(producer, columns, topic)
-        self.rows_by_owner: dict[ProduceRequestResult, int] = {}
+    def __init__(self, producer: BulkProducer, columns: ArrowColumns, topic: str | None) -> None:
+        self._producer = producer
+        self._call = _ArrowCall(producer, columns, topic, None)
+        self.rows_by_owner = self._call.rows_by_owner
 
     def send(self, data: Any) -> int:
         """Send all rows. Returns the bytes of their keys and values.
 
         Raises:
-            RowRefusedError: a row cannot be sent; those before it are, and some behind it may be.
+            RowRefusedError: a row cannot be sent; some of the others are.
             InvalidArgumentError: as for ``send_arrow``.
         """
         try:
-            return self._send_sources(data)
+            return sum(self._call.send(source, is_last=False) for source in _sources(data))
         except BaseException as error:
             self._producer.note_refusal(KafkaError(f"rows of Arrow data were refused: {error!r}"))
             raise
-
-    def _send_sources(self, data: Any) -> int:
-        content_bytes = 0
-        for source in sources(data):
-            rows: ArrowRows | None = None
-            try:
-                rows = self._open(source)
-                while True:
-                    count = source.next_chunk()
-                    if count < 0:
-                        break
-                    self._send_chunk(rows, count)
-            finally:
-                source.close()
-                if rows is not None:
-                    self._take_counts(rows)
-                    content_bytes += rows.content_bytes
-        return content_bytes
-
-    def _take_counts(self, rows: ArrowRows) -> None:
-        for owner, count in rows.owner_counts.items():
-            assert isinstance(owner, ProduceRequestResult)
-            self._count(owner, count)
-
-    def _count(self, owner: ProduceRequestResult, count: int) -> None:
-        self.rows_by_owner[owner] = self.rows_by_owner.get(owner, 0) + count
-
-    def _begin(self, rows: ArrowRows, count: int) -> None:
-        rows.start_chunk()
-
-    def _planned(self, row: int, timestamp_ms: int) -> None:
-        """Times are not kept."""
-
-    def _accepted(self, row: int, future: FutureRecordMetadata) -> None:
-        self._count(future._batch_result, 1)
-
-    def _refused(self, row: int, topic: str, partition: int, error: KafkaError, reason: str = "") -> None:
-        raise RowRefusedError(self._rows_before + row, topic, partition, error, reason)
-
-    def _ended(self, row: int, error: KafkaError) -> None:
-        raise RowRefusedError(self._rows_before + row, self._topic or "", _NO_PARTITION, error, "")
 
 
 class RowRefusedError(Exception):
@@ -467,8 +310,8 @@ class RowRefusedError(Exception):
 
     Attributes:
         row: counted from the sink's first one.
-        topic, partition: as far as they are known; empty, -1.
-        error, reason: why; the reason is one of the kernel's, or empty.
+        topic, partition: if known; else empty and -1.
+        error, reason: why; the reason is one of the kernel's ``REFUSALS``.
     """
 
     def __init__(self, row: int, topic: str, partition: int, error: KafkaError, reason: str) -> None:
@@ -478,3 +321,77 @@ class RowRefusedError(Exception):
         self.partition = partition
         self.error = error
         self.reason = reason
+
+
+class ArrowChecksum:
+    """One number for the records that an ``ArrowSink`` would send, whatever their order and batches.
+
+    A program that has to send the same rows again compares it; see ``kproducer.kernel.pure.arrow_checksum``.
+    For one thread.
+
+    Args:
+        columns, topic: as for ``ArrowSink``.
+    """
+
+    def __init__(self, columns: ArrowColumns, topic: str | None) -> None:
+        self._columns = columns
+        partition = columns.partition if isinstance(columns.partition, int) else UNKNOWN_PARTITION
+        timestamp_ms = columns.timestamp if isinstance(columns.timestamp, int) else _NO_TIMESTAMP
+        self._checksum = RowChecksum(topic, partition, timestamp_ms)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows added."""
+        return self._checksum.rows
+
+    @property
+    def value(self) -> int:
+        """The sum over all rows, 0 to 2**64 - 1; 0 if there are none."""
+        return self._checksum.value
+
+    def update(self, data: Any) -> None:
+        """Add all rows of ``data``, as ``ArrowSink.send`` takes them.
+
+        Raises:
+            InvalidArgumentError: as there; the chunks before the invalid one were added.
+        """
+        for source in _sources(data):
+            try:
+                with _arrow_errors():
+                    numbers = self._columns.find(source.names, source.formats)
+                    while source.next_chunk() >= 0:
+                        self._checksum.add_chunk(source, numbers)
+            finally:
+                source.close()
+
+
+def _sources(data: Any) -> Iterator[ArrowSource]:
+    """Open what ``send_arrow`` takes; each source has to be read before the next one is requested.
+
+    Raises:
+        InvalidArgumentError: it is neither Arrow data nor an iterable of such.
+    """
+    parts = data
+    if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
+        parts = (data,)
+    elif not isinstance(data, Iterable) or isinstance(data, (str, bytes, dict)):
+        raise InvalidArgumentError(
+            "data must be Arrow data (with __arrow_c_stream__ or __arrow_c_array__, as tables and batches of "
+            "pyarrow, polars, pandas 2.2 and DuckDB have), or an iterable of such, not "
+            f"{type(data).__name__}"
+        )
+    for part in parts:
+        with _arrow_errors():
+            source = ArrowSource(part)
+        yield source
+
+
+@contextmanager
+def _arrow_errors() -> Iterator[None]:
+    """The kernel raises ``ValueError`` for invalid Arrow data."""
+    try:
+        yield
+    except KafkaError:
+        raise
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from error

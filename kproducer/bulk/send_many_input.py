@@ -1,7 +1,7 @@
-"""SendManyInput: the columns of one ``send_many`` call, checked and cut into chunks of equal length.
+"""SendManyInput: the columns of one ``send_many`` call, checked and split into chunks of equal length.
 
-Lists and tuples are cut by slicing, everything else is read as an iterator, a chunk at a time. The chunks are
-lists of our own: another thread may change the caller's lists meanwhile. Knows nothing of records.
+Lists and tuples are sliced, everything else is read as an iterator, a chunk at a time. The chunks are new
+lists, because another thread may change the caller's lists meanwhile.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import attrs
 from kproducer.errors import InvalidArgumentError, Outcome
 from kproducer.runtime.clock import Clock
 
-#: Rows at a time: enough that the work for a chunk does not count, few enough that other threads, and Ctrl-C,
-#: get their turn.
+#: Rows at a time: enough to make the work per chunk negligible, few enough to let other threads and Ctrl-C
+#: in.
 CHUNK_ROWS: Final = 2048
 
-#: An iterator that takes longer than this for a chunk gets a smaller one next time: it may be reading from
-#: something slow, and what it has yielded should be on its way.
+#: If an iterator takes longer than this for a chunk, the next one is smaller: it may be reading from
+#: something slow, and the rows that it has yielded should be sent soon.
 SLOW_CHUNK_MS: Final = 2
 
 _FIRST_CHUNK_ROWS: Final = 16
@@ -34,7 +34,8 @@ class Chunk:
     Attributes:
         values: one for each row.
         keys, headers, partitions, timestamps_ms: of the same length, or ``None`` where none were given.
-        trouble: what comes after these rows: what the caller's iterator raised, or a length that is wrong.
+        error: raised after these rows: by the caller's iterator, or because lengths differ; ``None``: no
+            error.
         is_last: no rows come after these.
     """
 
@@ -43,19 +44,19 @@ class Chunk:
     headers: list[Any] | None
     partitions: list[Any] | None
     timestamps_ms: list[Any] | None
-    trouble: BaseException | None
+    error: BaseException | None
     is_last: bool
 
-    def cut(self, row_count: int, trouble: BaseException) -> Chunk:
-        """The first rows alone, and why there are no more."""
+    def cut(self, row_count: int, error: BaseException) -> Chunk:
+        """Only the first rows, and the error that comes after them."""
         for column in (self.values, self.keys, self.headers, self.partitions, self.timestamps_ms):
             if column is not None:
                 del column[row_count:]
-        return attrs.evolve(self, trouble=trouble, is_last=False)
+        return attrs.evolve(self, error=error, is_last=False)
 
 
 class _Column:
-    """One argument of the call. ``size``: how many rows it has, ``None`` if only its end will tell."""
+    """One argument of the call. ``size``: its number of rows; ``None``: unknown until its end."""
 
     __slots__ = ("_iterator", "_position", "_sequence", "is_endless", "name", "size")
 
@@ -74,11 +75,11 @@ class _Column:
 
     @property
     def is_slow(self) -> bool:
-        """Whether reading it may run the caller's code."""
+        """Whether reading it may run the caller's code, which may be slow."""
         return self._sequence is None and not self.is_endless
 
     def read(self, row_count: int, into: list[Any]) -> BaseException | None:
-        """Append up to ``row_count`` rows; fewer: the end, or what the iterator raised, which is returned."""
+        """Append up to ``row_count`` rows, fewer at the end. Returns what the iterator raised."""
         if self._sequence is not None:
             into += self._sequence[self._position : self._position + row_count]
             self._position += len(into)
@@ -91,7 +92,7 @@ class _Column:
         return None
 
     def has_more(self) -> bool:
-        """Whether there is a row left; it is consumed, so this comes last."""
+        """Whether there is a row left. Consumes it, so this comes last."""
         if self.is_endless:
             return False
         if self._sequence is not None:
@@ -106,13 +107,13 @@ class SendManyInput:
 
     Args:
         values, keys, headers, partitions, timestamps_ms: as given to ``send_many``.
-        clock: to notice iterators that are slow.
+        clock: to notice slow iterators.
 
     Attributes:
-        size: number of rows, if any column tells; else ``None``.
+        size: number of rows, if any column has a length; else ``None``.
 
     Raises:
-        InvalidArgumentError: an argument is no column, or two are not of the same length.
+        InvalidArgumentError: an argument is not a column, or two have different lengths.
     """
 
     __slots__ = ("_chunk_rows", "_clock", "_columns", "_others", "_rows_read", "_values", "size")
@@ -129,7 +130,7 @@ class SendManyInput:
         self._clock = clock
         self._values = _Column("values", _checked("values", values))
         if self._values.is_endless:
-            raise _bad(f"values never ends ({type(values).__name__}): no result could ever be returned")
+            raise _bad(f"values never ends ({type(values).__name__}): the call could never return")
         #: In the order of a chunk's fields; ``None`` where nothing was given.
         self._others = [
             None if rows is None else _Column(name, _checked(name, rows))
@@ -154,7 +155,7 @@ class SendManyInput:
         self._rows_read = 0
 
     def next_chunk(self) -> Chunk:
-        """Read on. Not after a chunk that was the last, or had trouble."""
+        """Read the next rows. Not after a chunk that was the last one or has an error."""
         wanted = self._chunk_rows
         if wanted < CHUNK_ROWS or any(column.is_slow for column in self._columns):
             started_ms = self._clock.monotonic_ms()
@@ -170,8 +171,8 @@ class SendManyInput:
         if self.size is not None:
             wanted = min(wanted, self.size - self._rows_read)
         values: list[Any] = []
-        trouble = self._values.read(wanted, values)
-        is_last = trouble is None and (
+        error = self._values.read(wanted, values)
+        is_last = error is None and (
             len(values) < wanted or self._rows_read + len(values) == self.size or not wanted
         )
         rows: list[list[Any] | None] = []
@@ -185,16 +186,16 @@ class SendManyInput:
             rows.append(read)
             if len(read) < shortest:
                 shortest = len(read)
-                trouble = raised or self._too_short(column, self._rows_read + len(read))
+                error = raised or self._too_short(column, self._rows_read + len(read))
                 is_last = False
         for part in (values, *rows):
             if part is not None:
                 del part[shortest:]
         self._rows_read += shortest
         if is_last:
-            trouble = self._check_end()
+            error = self._check_end()
         keys, headers, partitions, timestamps_ms = rows
-        return Chunk(values, keys, headers, partitions, timestamps_ms, trouble, is_last)
+        return Chunk(values, keys, headers, partitions, timestamps_ms, error, is_last)
 
     def _too_short(self, column: _Column, length: int) -> InvalidArgumentError:
         values = self._values
@@ -202,7 +203,7 @@ class SendManyInput:
         return _bad(f"values has {known} entries and {column.name} ended after {length}", sent=True)
 
     def _check_end(self) -> BaseException | None:
-        """The values are at their end: the other columns have to be as well."""
+        """The values have ended: check that the other columns have too."""
         total = self._rows_read
         if self.size is not None and total != self.size:
             sized = next(column for column in self._columns if column.size is not None)
@@ -228,7 +229,7 @@ def _is_endless(rows: Any) -> bool:
 
 
 def _checked(name: str, rows: Any) -> Any:
-    """Refuse what can be iterated but is hardly meant as one entry for each record."""
+    """Refuse iterables that are hardly meant as one entry per record, like text."""
     if isinstance(rows, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(rows, Iterable):
         advice = "put them into a list"
         if name in ("keys", "headers"):
@@ -241,7 +242,7 @@ def _checked(name: str, rows: Any) -> Any:
 
 
 def _numbers(rows: Any) -> Any:
-    """A single number stands for all records; arrays of integers (NumPy, pandas) become Python's numbers."""
+    """Repeat a single number for all records; turn arrays (NumPy, pandas) into lists of integers."""
     if rows is None:
         return None
     if not isinstance(rows, Iterable):

@@ -1,10 +1,11 @@
-"""SendManyResult: what became of the records of one bulk call, all together and each one.
+"""SendManyResult: the outcome of the records of one bulk call, of all together and of each one.
 
-Keeps numbers for each record and a reference for each batch; futures are made when somebody asks for one.
-Waits batch by batch, and follows a batch that is split as futures do. Knows nothing of how records are sent.
+Keeps numbers per record and a reference per batch; futures are made on demand. Waits batch by batch, and
+follows a batch that is split, as futures do.
 
-Locking: that of ``future_record_metadata``: its one condition guards the callbacks here too, and is taken
-only by those who wait or attach something.
+Locking: that of ``future_record_metadata``. Its condition also guards the callbacks here; only threads that
+    wait or add
+a callback take it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kproducer.accumulator.future_record_metadata import (
     ProduceRequestResult,
     ResultTimeoutError,
 )
-from kproducer.bulk.record_places import RecordPlaces
+from kproducer.bulk.record_locations import RecordLocations
 from kproducer.errors import IllegalStateError, KafkaError, SendManyError
 from kproducer.errors.suggestions import SEND_MANY_RESULT_METHODS, no_such_attribute
 from kproducer.runtime.arguments import checked_timeout_s
@@ -30,41 +31,44 @@ from kproducer.types import INT32_MAX, NO_OFFSET
 
 _log = GuardedLogger(__name__)
 
-#: What is known of an owner's records.
+#: The state of an owner's records.
 _PENDING, _SUCCEEDED, _FAILED, _SPLIT = range(4)
-#: Rows counted in one go, which takes some milliseconds.
+#: Rows that are counted in one step, which takes some milliseconds.
 _COUNTED_AT_ONCE: Final = 1 << 16
 
 
 class SendManyResult:
-    """The outcome of every record of one ``send_many``. Thread-safe.
+    """The outcome of every record of one ``send_many`` or ``send_arrow``. Thread-safe.
 
     A sequence of futures, in the order of the call: ``result[i]`` is that of record ``i``, made on demand,
     with its ``RecordMetadata`` or error. For all records together there are ``wait``, ``result``,
-    ``failures``, the counts, ``add_done_callback`` and ``await``. Takes up to 24 bytes a record.
+    ``failures``, the counts, ``add_done_callback`` and ``await``. Takes up to 24 bytes per record.
 
     Args:
         topic: named in ``repr``.
-        places: where the records are; complete, and not changed any more.
+        locations: of the records; complete, and not changed any more.
         clock: for timeouts that span several batches.
     """
 
-    __slots__ = ("__weakref__", "_callbacks", "_clock", "_open_owners", "_places", "_topic")
+    __slots__ = ("__weakref__", "_callbacks", "_clock", "_locations", "_open_owners", "_owners", "_topic")
 
-    def __init__(self, topic: str, places: RecordPlaces, clock: Clock) -> None:
+    def __init__(self, topic: str, locations: RecordLocations, clock: Clock) -> None:
         # Fixed after construction.
         self._topic = topic
-        self._places = places
+        self._locations = locations
         self._clock = clock
-        #: Owners behind this many are done. Only ever falls; threads that race at worst look twice.
-        self._open_owners = len(places.owners)
-        # Guarded by FutureRecordMetadata._condition. Not empty: a listener waits at one of the batches.
+        #: The results of the batches, by number.
+        self._owners = list(locations.owners)
+        #: Owners from this number on are done. Never grows; threads that race at worst look twice.
+        self._open_owners = len(self._owners)
+        # Guarded by FutureRecordMetadata._condition. If not empty, a listener is registered with one of the
+        # batches.
         self._callbacks: list[Callable[[SendManyResult], object]] = []
 
     # -- each record -----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._locations)
 
     @overload
     def __getitem__(self, index: int) -> FutureRecordMetadata: ...
@@ -73,33 +77,36 @@ class SendManyResult:
     def __getitem__(self, index: slice) -> list[FutureRecordMetadata]: ...
 
     def __getitem__(self, index: int | slice) -> FutureRecordMetadata | list[FutureRecordMetadata]:
-        rows = range(len(self._places))[index]
+        rows = range(len(self._locations))[index]
         if isinstance(rows, range):
-            return [self._places.future(row) for row in rows]
-        return self._places.future(rows)
+            return [self._future(row) for row in rows]
+        return self._future(rows)
 
     def __iter__(self) -> Iterator[FutureRecordMetadata]:
-        return map(self._places.future, range(len(self._places)))
+        return map(self._future, range(len(self._locations)))
+
+    def _future(self, row: int) -> FutureRecordMetadata:
+        return self._locations.future(row, self._owners)
 
     # -- all together ----------------------------------------------------------------------------------
 
     def done(self) -> bool:
-        """Whether the fate of every record is known."""
+        """Whether the outcome of every record is known."""
         return self._next_open() is None
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the fate of every record is known. Raises nothing for failed records.
+        """Wait until the outcome of every record is known. Does not raise the errors of records.
 
         Args:
             timeout: seconds; ``None`` waits for as long as ``delivery_timeout_ms`` lets it.
 
         Returns:
-            ``False``: not within ``timeout``; the records are still on their way.
+            ``False``: not within ``timeout``; the records may still be delivered.
 
         Raises:
             IllegalStateError: not known yet, and called without ``timeout`` on the I/O thread, as in a
-                callback: the thread that completes records would wait for itself.
-            InvalidArgumentError: ``timeout`` is no number.
+                callback: this would deadlock, since that thread completes the records.
+            InvalidArgumentError: ``timeout`` is not a number.
         """
         timeout_s = checked_timeout_s("wait", timeout)
         deadline_ms = None if timeout_s is None else self._clock.monotonic_ms() + timeout_s * 1000
@@ -114,18 +121,18 @@ class SendManyResult:
                     return False
             elif is_io_thread():
                 raise IllegalStateError(
-                    "waiting without a timeout in a delivery callback would wait for itself; "
-                    "use add_done_callback()"
+                    "wait() without a timeout was called in a delivery callback: this would deadlock: "
+                    "it waits for the thread it runs on; use add_done_callback()"
                 )
-            # Woken when the batch ends or is split; in both cases there is another look.
+            # Returns when the batch is completed or split; both need another look.
             batch.wait(left_s)
 
     def result(self, timeout: float | None = None) -> SendManyResult:
         """Wait, and return this object if every record was delivered.
 
         Raises:
-            SendManyError: records failed; says how many, and the first one's error. ``failures`` has all.
-            TimeoutError: not all known within ``timeout``; the records are still on their way.
+            SendManyError: records failed; has their number and the first error. ``failures`` has all.
+            TimeoutError: not all outcomes known within ``timeout``; the records may still be delivered.
             IllegalStateError, InvalidArgumentError: as for ``wait``.
         """
         error = self.exception(timeout)
@@ -160,45 +167,46 @@ class SendManyResult:
             TimeoutError, IllegalStateError, InvalidArgumentError: as for ``result``.
         """
         self._await_all(timeout)
-        failed = {number for number, owner in enumerate(self._places.owners) if _has_failures(owner)}
+        failed = {number for number, owner in enumerate(self._owners) if _has_failures(owner)}
         if not failed:
             return []
         failures: list[tuple[int, KafkaError]] = []
-        for row, number in enumerate(self._places.owner_numbers):
+        for row, number in enumerate(self._locations.owner_numbers):
             if number in failed:
-                error = self._places.future(row)._error()
+                error = self._future(row)._error()
                 if error is not None:
                     failures.append((row, error))
         return failures
 
     def offsets(self, timeout: float | None = None) -> array[int]:
-        """Wait, and return each record's offset in its partition; -1: it failed, or is not known (acks=0).
+        """Wait, and return each record's offset in its partition; -1: it failed, or the offset is not known
+        (acks=0).
 
         Raises:
             TimeoutError, IllegalStateError, InvalidArgumentError: as for ``result``.
         """
         self._await_all(timeout)
-        places = self._places
-        # An owner without one base offset for all has None: its records are asked one by one.
-        bases = [_base_offset(owner) for owner in places.owners]
-        offsets = array("q", bytes(8 * len(places)))
-        rows = zip(places.owner_numbers, places.indexes, strict=True)
+        locations = self._locations
+        # None for a batch that was split: its records are looked up one by one.
+        bases = [_base_offset(owner) for owner in self._owners]
+        offsets = array("q", bytes(8 * len(locations)))
+        rows = zip(locations.owner_numbers, locations.indexes, strict=True)
         for row, (number, index) in enumerate(rows):
             base = bases[number]
             if base is None:
-                offsets[row] = places.future(row)._metadata().offset
+                offsets[row] = self._future(row)._metadata().offset
             else:
                 offsets[row] = base + index if base >= 0 else NO_OFFSET
         return offsets
 
     def partitions(self) -> array[int]:
-        """Each record's partition, known at once; -1 for a record that was refused before it had one.
+        """Each record's partition, without waiting; -1 for a record that was refused before it had one.
 
-        Likewise for one that was refused because it was to go to a partition beyond what Kafka can number.
+        Also -1 for a record that was refused because its partition number was out of range.
         """
-        wanted = [owner.topic_partition.partition for owner in self._places.owners]
+        wanted = [owner.topic_partition.partition for owner in self._owners]
         numbers = array("i", [number if 0 <= number <= INT32_MAX else -1 for number in wanted])
-        return array("i", [numbers[number] for number in self._places.owner_numbers])
+        return array("i", [numbers[number] for number in self._locations.owner_numbers])
 
     @property
     def succeeded_count(self) -> int:
@@ -212,23 +220,23 @@ class SendManyResult:
 
     def _counts(self) -> tuple[int, int]:
         """Records that succeeded, and that failed, so far."""
-        places = self._places
-        states = [_state(owner) for owner in places.owners]
+        locations = self._locations
+        states = [_state(owner) for owner in self._owners]
         kinds = set(states)
         if len(kinds) <= 1 and _SPLIT not in kinds:
-            # Of most calls all batches end alike: no look at each record.
-            count = len(places)
+            # Usually all batches have the same state: no need to look at each record.
+            count = len(locations)
             return count if kinds == {_SUCCEEDED} else 0, count if kinds == {_FAILED} else 0
         rows: Counter[int] = Counter()
-        for start in range(0, len(places), _COUNTED_AT_ONCE):
-            # In pieces, as other threads cannot run meanwhile.
-            rows.update(places.owner_numbers[start : start + _COUNTED_AT_ONCE])
+        for start in range(0, len(locations), _COUNTED_AT_ONCE):
+            # In steps, because other threads cannot run meanwhile.
+            rows.update(locations.owner_numbers[start : start + _COUNTED_AT_ONCE])
         succeeded = sum(rows[number] for number, state in enumerate(states) if state == _SUCCEEDED)
         failed = sum(rows[number] for number, state in enumerate(states) if state == _FAILED)
         if _SPLIT in kinds:
-            for row, number in enumerate(places.owner_numbers):
+            for row, number in enumerate(locations.owner_numbers):
                 if states[number] == _SPLIT:
-                    owner, index = places.future(row)._locate()
+                    owner, index = self._future(row)._locate()
                     if owner.done:
                         has_failed = owner.error_for(index) is not None
                         failed += has_failed
@@ -238,22 +246,23 @@ class SendManyResult:
     # -- callbacks and asyncio -------------------------------------------------------------------------
 
     def add_done_callback(self, fn: Callable[[SendManyResult], object]) -> None:
-        """Call ``fn(result)`` once all is known: on the I/O thread, or at once if it is known already.
+        """Call ``fn(result)`` when all outcomes are known: on the I/O thread, or at once if they are known
+        already.
 
-        It must not block. What ``fn`` raises is logged.
+        ``fn`` must not block. What it raises is logged.
         """
         with FutureRecordMetadata._condition:
             batch = self._next_open()
             if batch is not None:
                 self._callbacks.append(fn)
                 if len(self._callbacks) == 1:
-                    # Nothing can come between the look and this: the lock is held.
+                    # The lock is held, so the batch is still open.
                     batch.add_listener(self._look_again)
                 return
         self._run_callback(fn)
 
     def _look_again(self) -> None:
-        """One batch has ended or was split: wait for the next, or tell that all have ended."""
+        """A batch was completed or split: wait for the next one, or run the callbacks."""
         with FutureRecordMetadata._condition:
             batch = self._next_open()
             if batch is not None:
@@ -266,12 +275,12 @@ class SendManyResult:
     def _run_callback(self, fn: Callable[[SendManyResult], object]) -> None:
         try:
             fn(self)
-        except BaseException:  # SystemExit too: the I/O thread serves everybody else
+        except BaseException:  # SystemExit too: the I/O thread has to go on
             _log.exception("A done-callback of %r raised", self)
 
     def __await__(self) -> Generator[Any, None, SendManyResult]:
         if not self.done():
-            import asyncio  # costs start-up time that only asyncio's users, who have it loaded, should pay
+            import asyncio  # slow to import; users of asyncio have it loaded already
 
             loop = asyncio.get_running_loop()
             all_known = asyncio.Event()
@@ -296,11 +305,12 @@ class SendManyResult:
             )
 
     def _next_open(self) -> ProduceRequestResult | None:
-        """A batch, or the part of one, whose fate is open; ``None``: all are known.
+        """A batch, or a part of one, whose outcome is not known; ``None``: all are known.
 
-        From the last to the first: once the last has ended most others have too, so few are waited for.
+        From the last to the first: when the last one is completed, most others are too, so there are few
+            waits.
         """
-        owners = self._places.owners
+        owners = self._owners
         count = self._open_owners
         while count:
             owner = owners[count - 1]
@@ -309,18 +319,18 @@ class SendManyResult:
                     if not leaf.done:
                         return leaf
             elif not owner.done:
-                # It may be split right now: whoever waits for it is told and looks again.
+                # If it is split meanwhile, its listeners and waiting threads are notified and look again.
                 return owner
             count -= 1
             self._open_owners = count
         return None
 
-    # -- what it is not --------------------------------------------------------------------------------
+    # -- other -----------------------------------------------------------------------------------------
 
     def __reduce__(self) -> Any:
         raise TypeError("the result of send_many cannot be pickled; send what was read from it")
 
-    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+    if not TYPE_CHECKING:  # type checkers would accept any attribute
 
         def __getattr__(self, name):
             raise no_such_attribute(self, name, SEND_MANY_RESULT_METHODS)
@@ -347,7 +357,7 @@ def _has_failures(owner: ProduceRequestResult) -> bool:
 
 
 def _base_offset(owner: ProduceRequestResult) -> int | None:
-    """The offset of the batch's first record, -1 if it failed or is not known; ``None``: it was split."""
+    """The offset of the batch's first record; -1: failed or not known; ``None``: the batch was split."""
     if owner.parts is not None:
         return None
     return NO_OFFSET if owner.error is not None else owner.outcome.base_offset

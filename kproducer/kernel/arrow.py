@@ -1,7 +1,7 @@
 """The Arrow reader of the kernel in use: ``ArrowSource``, ``ArrowRows`` and ``RowChecksum``.
 
-A room of its own, so that a program without Arrow data does not load it. Where the native kernel was built
-without its Arrow rooms, the pure ones (and pyarrow) serve: both hand out records in the same way.
+Apart from ``kproducer.kernel``, so that programs without Arrow data do not load it. Where the native kernel
+was built without its Arrow modules, the pure ones serve, with pyarrow.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kproducer.kernel import IMPLEMENTATION
+from kproducer.kernel.pure.arrow import REFUSALS
 
-__all__ = ["ArrowRows", "ArrowSource", "RowChecksum"]
+__all__ = ["REFUSALS", "ArrowRows", "ArrowSource", "RowChecksum"]
 
 if TYPE_CHECKING or IMPLEMENTATION == "pure":
     from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
     from kproducer.kernel.pure.arrow_checksum import RowChecksum
 else:
     try:
-        from kproducer.kernel.native import _arrow, _arrow_checksum, _arrow_source
+        from kproducer.kernel.native import _arrow_checksum, _arrow_reader, _arrow_rows
     except ImportError:
         from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
         from kproducer.kernel.pure.arrow_checksum import RowChecksum
     else:
-        ArrowRows = _arrow.ArrowRows
-        ArrowSource = _arrow_source.ArrowSource
+        ArrowRows = _arrow_rows.ArrowRows
+        ArrowSource = _arrow_reader.ArrowSource
         RowChecksum = _arrow_checksum.RowChecksum

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
-from kproducer.bulk.send_arrow import ArrowProducer, ArrowSink
+from kproducer.bulk.general_path import BulkProducer
+from kproducer.bulk.send_arrow import ArrowSink
 from kproducer.errors import KafkaError
 from kproducer.types import TopicPartition
 
@@ -22,8 +23,8 @@ class SentRecord(NamedTuple):
     timestamp_ms: int | None
 
 
-class _KnowsAllTopics(ArrowProducer):
-    def partition_count(self, topic: str, partition: int | None = None) -> int:
+class _KnowsAllTopics(BulkProducer):
+    def await_partition_count(self, topic: str, partition: int | None = None) -> int:
         return _PARTITIONS
 
 
@@ -45,18 +46,22 @@ class FakeProducer:
 
     def arrow_sink(self, topic, columns):
         producer = _KnowsAllTopics(
-            send_one=self._send,
-            check_send=lambda: None,
-            note_refusal=lambda error: None,
-            source=SimpleNamespace(metadata=SimpleNamespace(snapshot=_NOTHING_KNOWN)),
-            lanes_of=lambda topic: None,
+            send=self._send,
+            send_serialized=self._send,
+            key_bytes=None,
+            value_bytes=None,
+            # The time is a mark: real records never have it.
+            source=SimpleNamespace(
+                metadata=SimpleNamespace(snapshot=_NOTHING_KNOWN), clock=SimpleNamespace(wall_ms=lambda: -1)
+            ),
+            slots_of=lambda topic: None,
+            transactions=None,
             max_block_ms=0,
             size_limit=1 << 20,
             size_setting="max_request_size",
-            uses_lanes=False,
-            hashes_keys=False,
-            # A mark: real records never have it.
-            wall_ms=lambda: -1,
+            has_fast_path=False,
+            ignores_keys=True,
+            may_change_topics=False,
         )
         return ArrowSink(producer, columns, topic)
 

@@ -5,6 +5,10 @@
 # allocation (the collector may run in one, and with it anybody's __del__): new_future().
 # Code that writes WITHOUT the interpreter lock, moves a writer's limit or rewinds it must hold `AppendSlot.lock`,
 # take the appender out of the slot first, and put it back at the end (see PartitionQueue).
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_CheckExact
+from cpython.unicode cimport PyUnicode_AsUTF8String
+
 from kproducer.kernel.native._batch cimport BatchWriter, is_nearly_full
 from kproducer.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture
 
@@ -98,3 +102,69 @@ cdef class SendPath:
     cdef RecordFuture quick(self, TopicSlots lanes, object snapshot, Py_ssize_t count, object value, object key,
                             object headers, object partition, object timestamp_ms, object on_delivery,
                             bint text_headers)
+
+
+# -- arguments of send and send_many ----------------------------------------------------------------------------
+
+cdef extern from "Python.h":
+    bint PyUnicode_IS_COMPACT_ASCII(object text)
+    void* PyUnicode_DATA(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
+
+
+cdef enum:
+    ANY_PARTITION = -1
+    NO_PARTITION = -2
+
+
+cdef inline Py_ssize_t partition_number(object partition, Py_ssize_t count) except? -3:
+    """The number of an existing partition, ``ANY_PARTITION`` for ``None``, else ``NO_PARTITION``."""
+    cdef int overflow = 0
+    cdef long long number
+    if count <= 0:
+        return NO_PARTITION
+    if partition is None:
+        return ANY_PARTITION
+    if not PyLong_CheckExact(partition):
+        return NO_PARTITION
+    number = PyLong_AsLongLongAndOverflow(partition, &overflow)
+    return NO_PARTITION if overflow or number < 0 or number >= count else <Py_ssize_t>number
+
+
+cdef inline int timestamp_number(object timestamp_ms, long long* number) except -1:
+    """Milliseconds since the epoch; unchanged for ``None``; 0: neither."""
+    cdef int overflow = 0
+    if timestamp_ms is None:
+        return 1
+    if not PyLong_CheckExact(timestamp_ms):
+        return 0
+    number[0] = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
+    return not overflow and number[0] >= 0
+
+
+cdef inline object ascii_or_bytes(str text):
+    """ASCII text as it is, other text as UTF-8; ``text`` itself if it cannot be encoded."""
+    if PyUnicode_IS_COMPACT_ASCII(text):
+        return text
+    try:
+        return PyUnicode_AsUTF8String(text)
+    except UnicodeEncodeError:
+        return text
+
+
+cdef inline bint point_to(object data, const char** start, Py_ssize_t* size) noexcept:
+    """Find bytes, or the characters of a text from ``ascii_or_bytes``. ``False``: neither."""
+    start[0] = NULL
+    size[0] = -1
+    if data is None:
+        return True
+    if PyBytes_CheckExact(data):
+        start[0] = PyBytes_AS_STRING(data)
+        size[0] = PyBytes_GET_SIZE(data)
+        return True
+    if type(data) is str and PyUnicode_IS_COMPACT_ASCII(data):
+        start[0] = <const char*>PyUnicode_DATA(data)
+        size[0] = PyUnicode_GET_LENGTH(data)
+        return True
+    return False

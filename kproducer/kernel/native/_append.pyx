@@ -13,11 +13,9 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
-from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
-from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_CheckExact
 
-from kproducer.kernel.native._batch cimport BatchWriter, encoded_headers, murmur2_raw, regular_headers
+from kproducer.kernel.native._batch cimport BatchWriter, encoded_headers, partition_of_key, regular_headers
 from kproducer.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture, new_future
 
 from kproducer.errors import KafkaError, Outcome
@@ -35,10 +33,6 @@ cdef extern from *:
 
 cdef extern from "Python.h":
     int PyCallable_Check(PyObject* op) noexcept
-    bint PyUnicode_IS_COMPACT_ASCII(object text)
-    void* PyUnicode_DATA(object text)
-    Py_ssize_t PyUnicode_GET_LENGTH(object text)
-    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
 cdef enum:
     MAX_INT32 = 0x7FFFFFFF
@@ -349,7 +343,6 @@ cdef class SendPath:
         cdef AppendSlot slot
         cdef RecordAppender appender
         cdef Record record
-        cdef int overflow = 0
         cdef bytes tail
         cdef Py_ssize_t number = partition_number(partition, count)
         if number == NO_PARTITION:
@@ -376,18 +369,16 @@ cdef class SendPath:
             return None
         if timestamp_ms is None:
             record.timestamp_ms = KP_WALL_MS() if self._reads_system_clock else self._wall_ms()
-        elif PyLong_CheckExact(timestamp_ms):
-            record.timestamp_ms = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
-        else:
+        elif not timestamp_number(timestamp_ms, &record.timestamp_ms):
             return None
-        if overflow or record.timestamp_ms < 0:
+        if record.timestamp_ms < 0:
             return None
         future = new_future(self._future_type)
         # From here on nothing but the write: see _append.pxd.
         if number == ANY_PARTITION:
             if record.key_size < 0 or self._ignores_keys:
                 return future if lanes.append_sticky_record(&record, future, on_delivery) else None
-            number = (murmur2_raw(<const unsigned char*>record.key, record.key_size) & 0x7FFFFFFF) % count
+            number = partition_of_key(record.key, record.key_size, count)
         slot = lanes.slot(number)
         if slot is None:
             return None
@@ -395,49 +386,3 @@ cdef class SendPath:
         if appender is None or not appender.append_record(&record, future, on_delivery):
             return None
         return future
-
-
-cdef enum:
-    ANY_PARTITION = -1
-    NO_PARTITION = -2
-
-
-cdef inline Py_ssize_t partition_number(object partition, Py_ssize_t count) except? -3:
-    """A legal partition's number, ``ANY_PARTITION`` for ``None``, ``NO_PARTITION`` for everything else."""
-    cdef int overflow = 0
-    cdef long long number
-    if count <= 0:
-        return NO_PARTITION
-    if partition is None:
-        return ANY_PARTITION
-    if not PyLong_CheckExact(partition):
-        return NO_PARTITION
-    number = PyLong_AsLongLongAndOverflow(partition, &overflow)
-    return NO_PARTITION if overflow or number < 0 or number >= count else <Py_ssize_t>number
-
-
-cdef inline object ascii_or_bytes(str text):
-    """Text whose characters are its bytes as it is, other text as UTF-8; ``text`` itself if it has none."""
-    if PyUnicode_IS_COMPACT_ASCII(text):
-        return text
-    try:
-        return PyUnicode_AsUTF8String(text)
-    except UnicodeEncodeError:
-        return text
-
-
-cdef inline bint point_to(object data, const char** start, Py_ssize_t* size) noexcept:
-    """Where bytes, or the characters of a text from ``ascii_or_bytes``, lie; false: neither."""
-    start[0] = NULL
-    size[0] = -1
-    if data is None:
-        return True
-    if PyBytes_CheckExact(data):
-        start[0] = PyBytes_AS_STRING(data)
-        size[0] = PyBytes_GET_SIZE(data)
-        return True
-    if type(data) is str and PyUnicode_IS_COMPACT_ASCII(data):
-        start[0] = <const char*>PyUnicode_DATA(data)
-        size[0] = PyUnicode_GET_LENGTH(data)
-        return True
-    return False

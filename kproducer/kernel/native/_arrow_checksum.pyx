@@ -1,24 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: auto_pickle=False
-"""RowChecksum: what the rows of Arrow chunks say, as one number, whatever their order.
+"""RowChecksum: one number for the contents of the rows of Arrow chunks, whatever their order.
 
-The compiled twin of ``pure/arrow_checksum.py``, which describes the hash. No object for a row, and none of the
-interpreter lock while a chunk is read.
+The compiled twin of ``pure/arrow_checksum.py``, which describes the hash. Makes no Python objects per row, and
+reads a chunk without the interpreter lock.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from kproducer.kernel.native._arrow_chunk cimport (
-    HEADER, HEADER_NAME, HEADER_VALUE, HEADERS, KEY, PARTITION, ROOT, TIMESTAMP, TOPIC, VALUE, ChunkColumns,
+from kproducer.kernel.native._arrow_reader cimport (
+    HEADER, HEADER_NAME, HEADER_VALUE, HEADERS, KEY, PARTITION, ROOT, STRUCT, TIMESTAMP, TOPIC, VALUE, ArrowSource,
+    Cell, ChunkColumns, Column, cell_at, epoch_ms_at, integer_at, is_null, is_utf8, range_at, resolve,
 )
-from kproducer.kernel.native._arrow_columns cimport (
-    STRUCT, Cell, Column, cell_at, epoch_ms_at, integer_at, is_null, is_utf8, range_at, resolve,
-)
-from kproducer.kernel.native._arrow_source cimport ArrowSource
-
-from kproducer.errors import InvalidArgumentError
-from kproducer.kernel.arrow_columns import HASH_SECRETS
 
 cdef extern from *:
     """
@@ -52,13 +46,14 @@ cdef extern from *:
     uint64_t KP_READ_64(const uint8_t* at) noexcept nogil
 
 cdef enum:
-    _BLOCK_ROWS = 256           # whose cells are found at a time
+    _BLOCK_ROWS = 256           # rows whose cells are found at a time
 
-cdef uint64_t _LENGTH = HASH_SECRETS[0]
-cdef uint64_t _WORDS = HASH_SECRETS[1]
-cdef uint64_t _NUMBER = HASH_SECRETS[2]
-cdef uint64_t _ROW = HASH_SECRETS[3]
-cdef uint64_t _UNWRITABLE = HASH_SECRETS[4]
+# As in the pure twin.
+cdef uint64_t _LENGTH = 0x243F6A8885A308D3
+cdef uint64_t _WORDS = 0x082EFA98EC4E6C89
+cdef uint64_t _NUMBER = 0x452821E638D01377
+cdef uint64_t _ROW = <uint64_t> 0xC0AC29B7C97C50DD
+cdef uint64_t _UNWRITABLE = 0x3F84D5B5B5470917
 
 
 cdef inline uint64_t _add_number(uint64_t state, uint64_t number) noexcept nogil:
@@ -85,7 +80,7 @@ cdef inline uint64_t _add_bytes(uint64_t state, const Cell* cell) noexcept nogil
         state = _add_words(state, KP_READ_64(at), KP_READ_64(at + 8))
         at += 16
         size -= 16
-    # The last 16 bytes, some of them for the second time.
+    # The last 16 bytes; some of them are added twice.
     at += size - 16
     return _add_words(state, KP_READ_64(at), KP_READ_64(at + 8))
 
@@ -94,7 +89,7 @@ cdef class RowChecksum:
     """See the pure twin. For one thread.
 
     Attributes:
-        rows: how many were added.
+        rows: number of rows added.
         value: the sum of their hashes, modulo 2**64.
     """
 
@@ -130,16 +125,14 @@ cdef class RowChecksum:
             fault = _sum_rows(chunk, &default_topic, self._partition, self._timestamp_ms, &value)
         read.busy = False
         if fault >= 0:
-            raise InvalidArgumentError(
-                f"this is no valid Arrow data: row {fault} of the chunk leads outside of its data"
-            )
+            raise ValueError(f"invalid Arrow data: row {fault} of the chunk refers to bytes outside of its data")
         self.value += value
         self.rows += read.chunk_rows
 
 
 cdef int64_t _sum_rows(ChunkColumns chunk, const Cell* topic, int64_t partition, int64_t timestamp_ms,
                        uint64_t* value) noexcept nogil:
-    """Add the hashes of all rows to ``value``. Returns -1, or a row that leads outside of the data."""
+    """Add the hashes of all rows to ``value``. Returns -1, or a row that refers to bytes outside of the data."""
     cdef Cell[_BLOCK_ROWS] values
     cdef Cell[_BLOCK_ROWS] keys
     cdef Cell[_BLOCK_ROWS] topics
@@ -194,7 +187,7 @@ cdef inline uint64_t _start(uint64_t state, int64_t partition, int64_t timestamp
 
 cdef bint _start_row(ChunkColumns chunk, int64_t row, const Cell* topic, bint has_topics, int64_t partition,
                      int64_t timestamp_ms, uint64_t* start) noexcept nogil:
-    """What comes before key and value; ``False``: the row cannot be written."""
+    """Hash what comes before key and value. ``False``: the row cannot be sent."""
     cdef Column* columns = chunk.columns
     if has_topics and topic.size < 0:
         return False
@@ -211,10 +204,10 @@ cdef bint _start_row(ChunkColumns chunk, int64_t row, const Cell* topic, bint ha
 
 
 cdef bint _add_headers(ChunkColumns chunk, int64_t row, uint64_t* state) noexcept nogil:
-    """Add the headers of a row, or make ``state`` that of one that cannot be written.
+    """Add the headers of a row, or set ``state`` to that of a row that cannot be sent.
 
     Returns:
-        ``False``: they lead outside of the data.
+        ``False``: they refer to bytes outside of the data.
     """
     cdef Column* columns = chunk.columns
     cdef int64_t at

@@ -172,3 +172,8 @@ cdef bytes regular_headers(object headers, bint text_values)
 cdef bytes encoded_headers(object headers)
 
 cdef uint32_t murmur2_raw(const unsigned char* data, Py_ssize_t size) noexcept nogil
+
+
+# The partition that Kafka's clients choose for a key, of `count`.
+cdef inline Py_ssize_t partition_of_key(const char* key, Py_ssize_t size, Py_ssize_t count) noexcept nogil:
+    return (murmur2_raw(<const unsigned char*>key, size) & 0x7FFFFFFF) % <uint32_t>count

@@ -1,28 +1,37 @@
-"""ArrowSource and ArrowRows: Arrow data as records, with pyarrow and a Python object for each cell.
+"""Reads Arrow data into Python values with pyarrow, for installations without the compiled kernel.
 
-The reference for the compiled twin, which needs no pyarrow and makes no objects: same blocks, same order of
-rows, same refusals. A block of rows is planned at a time: which can be sent, and where to. Then the rows are
-taken out by destination, destinations as they come first in the block, rows of one in their order. So rows of
-one key or one partition number stay in order; a row that leaves the choice to the producer may pass others.
-Knows no policy and no time.
+``ArrowRows`` has the interface of its compiled twin and writes no row itself: it hands out each of them, and
+the caller sends them one by one. So this is the reference for the compiled one.
+Source: the Arrow C data interface (format texts) and PyCapsule interface.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from kproducer.errors import ConfigError, InvalidArgumentError
-from kproducer.kernel.arrow_columns import BLOCK_ROWS, REASONS
-from kproducer.kernel.pure.arrow_types import bytes_list, epoch_ms_list, format_of, header_list
+from kproducer.errors import ConfigError
 from kproducer.kernel.pure.batch_v2 import encode_headers
-from kproducer.kernel.pure.murmur2 import murmur2
 
-_OVERHEAD = 61 + 36
-_VALUE, _KEY, _HEADERS, _PARTITION, _TIMESTAMP, _TOPIC = range(6)
+if TYPE_CHECKING:
+    from array import array
 
-_Headers = list[tuple[str, "bytes | None"]]
+    from kproducer.kernel.pure.append import TopicSlots
+
+#: Rows that are planned at a time.
+BLOCK_ROWS: Final = 4096
+
+#: Why a row cannot be sent, by the code that ``ArrowRows.refusal`` returns.
+REFUSALS: Final = ("", "row is null", "topic is null", "timestamp", "size", "header is null", "header name")
+(
+    _FINE, _ROW_IS_NULL, _TOPIC_IS_NULL, _TIMESTAMP_WRONG, _TOO_LARGE, _HEADER_IS_NULL, _HEADER_NAME_WRONG
+) = range(7)  # fmt: skip
+
+#: Column numbers of value, key, headers, partition, timestamp and topic; -1: not given.
+ColumnNumbers: TypeAlias = tuple[int, int, int, int, int, int]
+Headers: TypeAlias = list[tuple[str, "bytes | None"]]
+#: Topic, value, key, headers, partition and timestamp in milliseconds: the arguments of ``send``.
+Record: TypeAlias = tuple["bytes | None", "bytes | None", "bytes | None", "Headers | None", "int | None", int]
 
 
 def _pyarrow() -> Any:
@@ -43,30 +52,30 @@ class ArrowSource:
         data: has ``__arrow_c_array__`` or ``__arrow_c_stream__``.
 
     Attributes:
-        names, formats: of the columns; formats as the C data interface writes them, children in brackets.
-            What is no struct is one column without a name.
-        chunk_rows: rows of the chunk at hand.
+        names, formats: of the columns; formats as in the C data interface, children in brackets. Data that is
+            not a struct is one column without a name.
+        chunk_rows: rows of the current chunk.
 
     Raises:
-        InvalidArgumentError: it has neither, or what it exports is not valid.
+        ValueError: it has neither, or what it exports is not valid.
         ConfigError: pyarrow is not installed.
     """
 
-    __slots__ = ("_chunks", "_is_struct", "chunk", "chunk_rows", "formats", "names")
+    __slots__ = ("_chunk", "_chunks", "_is_struct", "chunk_rows", "formats", "names")
 
     def __init__(self, data: object) -> None:
         pa = _pyarrow()
-        self.chunk: Any = None
+        self._chunk: Any = None
         self.chunk_rows = 0
         try:
             kind = self._open(pa, data)
-        except (pa.ArrowException, ValueError, TypeError) as error:
-            raise InvalidArgumentError(f"this is no valid Arrow data: {error}") from error
+        except (pa.ArrowException, TypeError) as error:
+            raise ValueError(f"invalid Arrow data: {error}") from error
         self._is_struct = pa.types.is_struct(kind)
         fields = [kind.field(number) for number in range(kind.num_fields)] if self._is_struct else []
         self.names = tuple(field.name for field in fields) if self._is_struct else ("",)
         self.formats = (
-            tuple(format_of(field.type) for field in fields) if self._is_struct else (format_of(kind),)
+            tuple(_format_of(field.type) for field in fields) if self._is_struct else (_format_of(kind),)
         )
 
     def _open(self, pa: Any, data: object) -> Any:
@@ -76,13 +85,13 @@ class ArrowSource:
             self._chunks = iter([array])
             return array.type
         if not hasattr(data, "__arrow_c_stream__"):
-            raise InvalidArgumentError(
+            raise ValueError(
                 f"{type(data).__name__} has no Arrow interface (__arrow_c_stream__ or __arrow_c_array__)"
             )
         try:
             reader = pa.RecordBatchReader.from_stream(data)
         except pa.ArrowInvalid:
-            # No rows of columns, or no valid stream at all: then this says so.
+            # Not a stream of record batches. If it is not one of arrays either, this raises.
             chunked = pa.chunked_array(data)
             self._chunks = iter(chunked.chunks)
             return chunked.type
@@ -92,138 +101,139 @@ class ArrowSource:
     def close(self) -> None:
         """Release everything; there are no more chunks. Idempotent."""
         self._chunks = iter(())
-        self.chunk = None
+        self._chunk = None
         self.chunk_rows = 0
 
     def next_chunk(self) -> int:
-        """Release the chunk at hand and go to the next one.
+        """Release the current chunk and go to the next one.
 
         Returns:
-            The number of its rows; -1: there is none.
+            The number of its rows; -1: there are no more chunks.
 
         Raises:
-            InvalidArgumentError: the source failed, in its own words.
+            ValueError: the source failed; has its own message.
         """
-        self.chunk = None
+        self._chunk = None
         self.chunk_rows = 0
         try:
-            self.chunk = next(self._chunks, None)
-        except Exception as error:  # whatever a generator behind a stream raises
-            raise InvalidArgumentError(f"the Arrow stream failed: {error}") from error
-        if self.chunk is None:
+            self._chunk = next(self._chunks, None)
+        except Exception as error:  # a generator behind a stream may raise anything
+            raise ValueError(f"the Arrow stream failed: {error}") from error
+        if self._chunk is None:
             return -1
-        self.chunk_rows = len(self.chunk)
+        self.chunk_rows = len(self._chunk)
         return self.chunk_rows
 
-    def column(self, number: int, first: int, rows: int) -> Any:
-        """Rows of one column of the chunk at hand."""
-        block = self.chunk.slice(first, rows)
-        # flatten() and not field(): only the former takes a struct's own offset and nulls into account.
-        return block.flatten()[number] if self._is_struct else block
+    def rows(self, columns: ColumnNumbers, first: int, count: int) -> Iterator[tuple[Any, ...]]:
+        """Rows of the current chunk as Python values.
 
-    def null_rows(self, first: int, rows: int) -> list[bool]:
-        """Which rows of a struct are null themselves."""
-        if not self._is_struct:
-            return [False] * rows
-        nulls: list[bool] = self.chunk.slice(first, rows).is_null().to_pylist()
-        return nulls
+        Returns:
+            (whether the row itself is null, topic, partition, timestamp, key, value, headers) of each;
+            ``None`` where there is no column. Headers that cannot be sent are the code of the refusal.
+        """
+        block = self._chunk.slice(first, count)
+
+        def read(number: int, convert: Callable[[Any], Sequence[Any]]) -> Sequence[Any]:
+            if number < 0:
+                return [None] * count
+            # flatten() and not field(): only the former applies the struct's own offset and nulls.
+            return convert(block.flatten()[number] if self._is_struct else block)
+
+        value, key, headers, partition, timestamp, topic = columns
+        return zip(
+            block.is_null().to_pylist() if self._is_struct else [False] * count,
+            read(topic, _bytes_list),
+            read(partition, lambda cells: cells.to_pylist()),
+            read(timestamp, _epoch_ms_list),
+            read(key, _bytes_list),
+            read(value, _bytes_list),
+            read(headers, _header_list),
+            strict=True,
+        )
 
 
-def check_columns(columns: tuple[int, ...], source: ArrowSource) -> None:
-    """Raise ``ValueError`` where a number is no column's, or there is no value column."""
+def check_columns(columns: ColumnNumbers, source: ArrowSource) -> None:
+    """Raise ``ValueError`` if a number is out of range, or there is no value column."""
     for number in columns:
         if not -1 <= number < len(source.names):
             raise ValueError(f"there is no column {number}")
-    if columns[_VALUE] < 0:
+    if columns[0] < 0:
         raise ValueError("there is no value column")
 
 
 class ArrowRows:
-    """The rows of a source as records. For one thread; rows are counted from the start of the chunk at hand.
+    """The rows of a source as records. For one thread; rows are counted from the start of the current chunk.
 
     Args:
         source: read by the caller, chunk by chunk.
-        columns: numbers of the columns value, key, headers, partition, timestamp, topic; -1: there is none.
-        size_limit: bytes that a record may take, as ``record_size_upper_bound`` counts.
+        columns: which columns records are made of.
+        content_limit: bytes of key, value and encoded headers that a record may have together.
         hashes_keys: a key chooses the partition; else only partition numbers do.
 
     Attributes:
-        content_bytes: keys and values of all rows that were planned and not refused.
-        refusals: (row, reason, topic number, detail) of the block planned last; the number is -1 where the
-            topic was not looked at, the detail is the partition or the size that is wrong.
-        unknown_topic: the name that ended the last plan early, else ``None``.
-        owner_counts: rows by owner, for those that are not kept in places.
+        content_bytes: of keys and values of all rows that were planned and not refused.
+        unknown_topic: the topic that ended the last plan early, because it was not added yet; else ``None``.
     """
 
-    __slots__ = (
-        "_columns", "_first", "_hashes_keys", "_next", "_order", "_places", "_places_start", "_records",
-        "_size_limit", "_source", "_targets", "_topics", "content_bytes", "owner_counts", "refusals",
-        "unknown_topic",
-    )  # fmt: skip
+    __slots__ = ("_block", "_columns", "_content_limit", "_first", "_next", "_source", "content_bytes",
+                 "unknown_topic")  # fmt: skip
 
     def __init__(
-        self,
-        source: ArrowSource,
-        columns: tuple[int, int, int, int, int, int],
-        size_limit: int,
-        hashes_keys: bool,
+        self, source: ArrowSource, columns: ColumnNumbers, content_limit: int, hashes_keys: bool
     ) -> None:
         check_columns(columns, source)
         self._source = source
         self._columns = columns
-        self._size_limit = size_limit
-        self._hashes_keys = hashes_keys
-        #: Name to number and partition count, in the order of their numbers.
-        self._topics: dict[str, tuple[int, int]] = {}
-        self._first = 0
-        self._records: list[tuple[int, bytes | None, bytes | None, _Headers | None]] = []
-        self._targets: list[tuple[int, int]] = []
-        self._order: list[int] = []
-        self._next = 0
-        self._places: Any = None
-        self._places_start = 0
+        self._content_limit = content_limit
+        self._block: list[tuple[int, int, Record]] = []
+        self._first = self._next = 0
         self.content_bytes = 0
-        self.refusals: list[tuple[int, str, int, int]] = []
-        self.unknown_topic: str | None = None
-        self.owner_counts: dict[object, int] = {}
+        self.unknown_topic: bytes | None = None
 
-    def add_topic(self, name: str, partition_count: int, lanes: object) -> int:
-        """Make a topic known, or its new number of partitions. Between two blocks.
+    def add_topic(self, name: bytes, partition_count: int, slots: TopicSlots | None) -> None:
+        """Add a topic, or change its number of partitions. Between two blocks.
 
         Args:
-            name: the only one where there is no topic column.
-            partition_count: -1: its rows are refused.
-            lanes: its ``TopicSlots``; ``None``: each of its records is handed out.
-
-        Returns:
-            Its number, from 0 on.
+            name: the first one is the topic of all rows where there is no topic column.
+            partition_count: -1: unknown; its rows are handed out.
+            slots: the topic's; ``None``: its rows are handed out.
         """
-        number = self._topics.get(name, (len(self._topics), 0))[0]
-        self._topics[name] = (number, partition_count)
-        return number
 
-    def start_chunk(self, places: object = None, first_place: int = 0) -> None:
-        """Read the source's chunk at hand.
+    def start_chunk(
+        self,
+        first_location: int,
+        owners: dict[Any, int],
+        runs: list[tuple[int, int, int, int]] | None = None,
+        owner_numbers: array[int] | None = None,
+        indexes: array[int] | None = None,
+        timestamps_ms: array[int] | None = None,
+        key_sizes: array[int] | None = None,
+        value_sizes: array[int] | None = None,
+    ) -> None:
+        """Read the source's current chunk, and note where its rows are written.
 
         Args:
-            places: an ``ArrowPlaces`` with a row for each of the chunk's; not to grow before ``end_chunk``.
-            first_place: that of the chunk's first row.
+            first_location: where the chunk's first row is in the columns below; they must not be resized
+                before ``end_chunk``.
+            owners: the number of each batch's result; new ones are added. Without ``runs`` and
+                ``owner_numbers``: how many rows each has got.
+            runs: gets (first row, number of rows, owner number, index of the first record) of rows that
+                follow each other in a batch.
+            owner_numbers, indexes: instead of ``runs``: of each row, its owner's number and its index in the
+                batch.
+            timestamps_ms, key_sizes, value_sizes: of each row, written or not; ``None``: not wanted.
 
         Raises:
-            InvalidArgumentError: the chunk contradicts itself or the schema.
+            ValueError: the chunk contradicts itself or the schema.
         """
-        self._places = places
-        self._places_start = first_place
-        self._records = []
 
     def end_chunk(self) -> None:
-        """Let go of the chunk and the places. Idempotent."""
-        self._places = None
-        self._records = []
-        self._order = []
+        """Release the chunk and the arguments of ``start_chunk``. Idempotent."""
+        self._block = []
+        self._next = 0
 
     def plan(self, first_row: int, timestamp_ms: int, partition: int) -> int:
-        """Plan a block of rows: at most ``BLOCK_ROWS``, fewer where a topic comes that is not known.
+        """Plan a block of rows: at most ``BLOCK_ROWS``, fewer if there is an unknown topic.
 
         Args:
             timestamp_ms: of rows without one.
@@ -233,155 +243,174 @@ class ArrowRows:
             The row behind the block.
 
         Raises:
-            InvalidArgumentError: cells lead outside of the data.
+            ValueError: a cell is outside of the data.
         """
-        rows = min(BLOCK_ROWS, self._source.chunk_rows - first_row)
-        self._first = first_row
-        self.unknown_topic = None
-        statuses = self._read(rows, timestamp_ms)
-        partitions = self._numbers(_PARTITION, rows)
-        topics = self._topic_names(rows)
-        self._targets = []
-        self._order = []
-        self._next = 0
-        by_target: dict[tuple[int, int], list[int]] = {}
-        self.refusals = []
-        for row in range(rows):
-            reason, detail = statuses[row]
-            number, count = next(iter(self._topics.values()), (0, 0))
-            if not reason and topics is not None:
-                name = topics[row]
-                if name is None:
-                    reason = "topic is null"
-                elif name not in self._topics:
-                    self.unknown_topic = name
-                    rows = row
-                    break
-                else:
-                    number, count = self._topics[name]
-            if not reason and count < 0:
-                reason = "topic failed"
-            target = -1
-            if not reason:
-                wanted = partitions[row]
-                target = partition if wanted is None else wanted
-                if wanted is None and target < 0:
-                    target = self._choose(row, count)
-                elif not 0 <= target < count:
-                    reason, detail = "partition", -1 if wanted is None else wanted
-            self._targets.append((number, target))
-            if reason:
-                told = number if reason in ("topic failed", "partition") or topics is None else -1
-                self.refusals.append((first_row + row, reason, told, detail))
-                continue
-            by_target.setdefault((number, target), []).append(row)
-            self._count(row)
-        del self._records[rows:]
-        self._note_sizes(rows)
-        self._order = [row for those in by_target.values() for row in those]
-        return first_row + rows
-
-    def _choose(self, row: int, count: int) -> int:
-        if not self._hashes_keys:
-            return -1
-        if count == 1:
-            # So that all rows of such a topic stay in order.
-            return 0
-        key = self._records[row][1]
-        if key is None:
-            return -1
-        return (murmur2(key) & 0x7FFFFFFF) % count
-
-    def _read(self, rows: int, default_timestamp_ms: int) -> list[tuple[str, int]]:
-        """Set ``_records``; return why rows cannot be sent, so far: (reason or nothing, detail)."""
-        values = bytes_list(self._column(_VALUE, rows))
-        keys = [None] * rows if self._columns[_KEY] < 0 else bytes_list(self._column(_KEY, rows))
-        times: Sequence[int | None] = [None] * rows
-        if self._columns[_TIMESTAMP] >= 0:
-            times = epoch_ms_list(self._column(_TIMESTAMP, rows))
-        headers: Sequence[_Headers | str | None] = [None] * rows
-        if self._columns[_HEADERS] >= 0:
-            headers = header_list(self._column(_HEADERS, rows))
-        nulls = self._source.null_rows(self._first, rows)
-        statuses: list[tuple[str, int]] = []
-        self._records = []
-        for value, key, time, pairs, is_null in zip(values, keys, times, headers, nulls, strict=True):
-            reason, detail = "", -1
-            if time is not None and time < 0:
-                reason = "timestamp"
-            elif isinstance(pairs, str):
-                reason = pairs
-            else:
-                size = _OVERHEAD + (len(encode_headers(pairs)) if pairs else 0)
-                size += len(value or b"") + len(key or b"")
-                if size > self._size_limit:
-                    reason, detail = "size", size
+        count = min(BLOCK_ROWS, self._source.chunk_rows - first_row)
+        self._block = []
+        self._first, self._next = first_row, 0
+        for is_null, topic, number, time, key, value, headers in self._source.rows(
+            self._columns, first_row, count
+        ):
+            size = len(key or b"") + len(value or b"")
+            refusal = _FINE
             if is_null:
-                reason, detail = "row is null", -1
-            assert reason in REASONS
-            statuses.append((reason, detail))
-            timestamp_ms = default_timestamp_ms if time is None else time
-            self._records.append(
-                (timestamp_ms, key, value, None if isinstance(pairs, str) else pairs or None)
-            )
-        return statuses
+                refusal = _ROW_IS_NULL
+            elif time is not None and time < 0:
+                refusal = _TIMESTAMP_WRONG
+            elif isinstance(headers, int):
+                refusal = headers
+            elif size + (len(encode_headers(headers)) if headers else 0) > self._content_limit:
+                refusal = _TOO_LARGE
+                size += len(encode_headers(headers)) if headers else 0
+            elif topic is None and self._columns[5] >= 0:
+                refusal = _TOPIC_IS_NULL
+            if not refusal:
+                self.content_bytes += size
+            record = (topic, value, key, headers or None, number, timestamp_ms if time is None else time)
+            self._block.append((refusal, size if refusal == _TOO_LARGE else 0, record))
+        return first_row + count
 
-    def _column(self, role: int, rows: int) -> Any:
-        return self._source.column(self._columns[role], self._first, rows)
+    def append_planned(self) -> int:
+        """Write the rows of the block into open batches, as far as possible.
 
-    def _numbers(self, role: int, rows: int) -> Sequence[int | None]:
-        if self._columns[role] < 0:
-            return [None] * rows
-        numbers: list[int | None] = self._column(role, rows).to_pylist()
-        return numbers
-
-    def _topic_names(self, rows: int) -> list[str | None] | None:
-        if self._columns[_TOPIC] < 0:
-            return None
-        names = bytes_list(self._column(_TOPIC, rows))
-        return [None if name is None else name.decode("utf-8", "replace") for name in names]
-
-    def _count(self, row: int) -> None:
-        _, key, value, _ = self._records[row]
-        self.content_bytes += len(key or b"") + len(value or b"")
-
-    def _note_sizes(self, rows: int) -> None:
-        places = self._places
-        if places is None:
-            return
-        place = self._places_start + self._first
-        for timestamp_ms, key, value, _ in islice(self._records, rows):
-            if places.timestamps_ms is not None:
-                places.timestamps_ms[place] = timestamp_ms
-            if places.key_sizes is not None:
-                places.key_sizes[place] = -1 if key is None else len(key)
-            places.value_sizes[place] = -1 if value is None else len(value)
-            place += 1
-
-    def append_planned(self, snapshot: object) -> int:
-        """Write the rows of the block into open batches, as far as that goes.
-
-        Args:
-            snapshot: what is known of the cluster; the topics are in it.
+        The rows of one partition keep their order; rows of different partitions, and rows that leave the
+        choice to the producer, may pass each other.
 
         Returns:
-            A row that has to be sent the usual way, after which this is called again; -1: the block is done.
+            A row that was not written, after which this is called again; -1: the block is done.
             (Here: each row in turn.)
         """
-        if self._next >= len(self._order):
+        if self._next >= len(self._block):
             return -1
         self._next += 1
-        return self._first + self._order[self._next - 1]
+        return self._first + self._next - 1
 
-    def destination(self, row: int) -> tuple[int, int]:
-        """The topic's number and the partition of a planned row; -1: the producer chooses the partition."""
-        return self._targets[self._planned(row)]
+    def refusal(self, row: int) -> tuple[int, int]:
+        """Why a planned row cannot be sent.
 
-    def record(self, row: int) -> tuple[int, bytes | None, bytes | None, _Headers | None]:
-        """Timestamp, key, value and headers of a planned row that was not refused."""
-        return self._records[self._planned(row)]
+        Returns:
+            The place in ``REFUSALS`` (0: it can), and the size of key, value and headers if that is too
+            large.
+        """
+        return self._block[row - self._first][:2]
 
-    def _planned(self, row: int) -> int:
-        if not self._first <= row < self._first + len(self._records):
-            raise IndexError(row)
-        return row - self._first
+    def record(self, row: int) -> Record:
+        """A planned row that was not refused; topic and partition are ``None`` where the row has none."""
+        return self._block[row - self._first][2]
+
+
+#: pyarrow's names of types as format texts.
+_PLAIN = {
+    "null": "n",
+    "bool": "b",
+    "int8": "c",
+    "uint8": "C",
+    "int16": "s",
+    "uint16": "S",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "l",
+    "uint64": "L",
+    "halffloat": "e",
+    "float": "f",
+    "double": "g",
+    "string": "u",
+    "large_string": "U",
+    "string_view": "vu",
+    "binary": "z",
+    "large_binary": "Z",
+    "binary_view": "vz",
+    "date32[day]": "tdD",
+    "date64[ms]": "tdm",
+}
+_UNITS = {"s": "s", "ms": "m", "us": "u", "ns": "n"}
+
+
+def _format_of(kind: Any) -> str:
+    """The type as text: Arrow's format, children in brackets; ``dictionary(i,u)`` for encoded ones."""
+    import pyarrow as pa
+
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return _format_of(kind.storage_type)
+    plain = _PLAIN.get(str(kind))
+    if plain is not None:
+        return plain
+    if types.is_dictionary(kind):
+        return f"dictionary({_format_of(kind.index_type)},{_format_of(kind.value_type)})"
+    if types.is_fixed_size_binary(kind):
+        return f"w:{kind.byte_width}"
+    if types.is_timestamp(kind):
+        return f"ts{_UNITS[kind.unit]}:{kind.tz or ''}"
+    children = [f"{kind.field(n).name}:{_format_of(kind.field(n).type)}" for n in range(kind.num_fields)]
+    inner = f"({','.join(children)})" if children else ""
+    for is_kind, text in (
+        (types.is_list, "+l"),
+        (types.is_large_list, "+L"),
+        (types.is_list_view, "+vl"),
+        (types.is_large_list_view, "+vL"),
+        (types.is_struct, "+s"),
+    ):
+        if is_kind(kind):
+            return text + inner
+    if types.is_map(kind):
+        return f"+m(entries:+s(key:{_format_of(kind.key_type)},value:{_format_of(kind.item_type)}))"
+    return str(kind)
+
+
+def _bytes_list(column: Any) -> list[bytes | None]:
+    """Strings (as UTF-8) or binary values; nulls are ``None``."""
+    import pyarrow as pa
+
+    column = getattr(column, "storage", column)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.binary())
+    elif pa.types.is_large_string(column.type):
+        column = column.cast(pa.large_binary())
+    return [value.encode() if isinstance(value, str) else value for value in column.to_pylist()]
+
+
+def _epoch_ms_list(column: Any) -> list[int | None]:
+    """Milliseconds since the epoch, rounded down; -1: before it, or more than 64 bits."""
+    import pyarrow as pa
+
+    if pa.types.is_floating(column.type):
+        return [None if seconds is None else _from_seconds(seconds) for seconds in column.to_pylist()]
+    unit = column.type.unit if pa.types.is_timestamp(column.type) else "ms"
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    return [None if ticks is None else _from_ticks(ticks, unit) for ticks in column.to_pylist()]
+
+
+def _from_seconds(seconds: float) -> int:
+    if not 0 <= seconds <= 9.2e15:
+        return -1
+    return int(seconds * 1000.0)
+
+
+def _from_ticks(ticks: int, unit: str) -> int:
+    ms = {"s": ticks * 1000, "ms": ticks, "us": ticks // 1000, "ns": ticks // 1000000}[unit]
+    return ms if ticks >= 0 and ms < 2**63 else -1
+
+
+def _header_list(column: Any) -> list[Headers | int | None]:
+    """Headers of each row; a number is the code of the refusal."""
+    return [_headers(column[row]) for row in range(len(column))]
+
+
+def _headers(cell: Any) -> Headers | int | None:
+    try:
+        headers = cell.as_py()
+    except UnicodeDecodeError:
+        return _HEADER_NAME_WRONG
+    pairs: Headers = []
+    for header in headers or ():
+        if header is None:
+            return _HEADER_IS_NULL
+        name, value = header.values() if isinstance(header, dict) else header
+        if name is None:
+            return _HEADER_NAME_WRONG
+        pairs.append((name, value.encode() if isinstance(value, str) else value))
+    return pairs

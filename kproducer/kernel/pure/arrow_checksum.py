@@ -1,30 +1,35 @@
-"""RowChecksum: what the rows of Arrow chunks say, as one number, whatever their order and their chunks.
+"""RowChecksum: one number for the contents of the rows of Arrow chunks, whatever their order and their
+chunks.
 
-The sum, modulo 2**64, of a hash of each row. Two writes of the same rows have the same sum, whatever types
-hold them (string or binary, view, dictionary) and however they were cut; of other rows, another one, but for
-one chance in 2**64. Not for keeping secrets: whoever wants to can make two sets of rows with one sum.
+The sum, modulo 2**64, of a hash of each row. Two writes of the same rows have the same sum, whatever the
+types that hold them (string or binary, view, dictionary) and the sizes of the chunks; different rows have
+different sums, except with a probability of 2**-64. Not for secrets: it is easy to construct two sets of rows
+with the same sum.
 
 A row's hash is a chain over topic, partition, timestamp, key, value, and the number, names and values of its
-headers. Each link multiplies two 64-bit numbers and puts the upper half of the product over the lower one
-(as wyhash does). Bytes go in behind their length plus one (null: 0), 16 at a time, as two little-endian
-words; the last 16 may overlap those before them; fewer than 16 overlap themselves. So nothing runs together.
-Where a column or its cell says nothing, what holds for all rows counts. What cannot be written (a null topic,
-a timestamp before 1970, a header without a name) counts the same for all such rows: no write has any.
+headers. Each link multiplies two 64-bit numbers and combines the halves of the product by exclusive or (as
+wyhash does). Bytes are hashed after their length plus one (null: 0), 16 at a time, as two little-endian
+words; the last 16 may overlap the previous ones; fewer than 16 overlap themselves. So no two sequences of
+fields hash the same bytes. Where a column is missing or its cell is null, the value for all rows counts. Rows
+that cannot be sent (a null topic, a timestamp before 1970, a header without a name) all count the same: no
+write contains such a row.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
-from kproducer.kernel.arrow_columns import BLOCK_ROWS, HASH_SECRETS
-from kproducer.kernel.pure.arrow import ArrowSource, check_columns
-from kproducer.kernel.pure.arrow_types import bytes_list, epoch_ms_list, header_list
+from kproducer.kernel.pure.arrow import BLOCK_ROWS, ArrowSource, ColumnNumbers, Headers, check_columns
 
 _MASK: Final = 2**64 - 1
-_VALUE, _KEY, _HEADERS, _PARTITION, _TIMESTAMP, _TOPIC = range(6)
-_LENGTH, _WORDS, _NUMBER, _ROW, _UNWRITABLE = HASH_SECRETS
+#: Mixed into the hash of lengths, words, numbers and the start of a row, and the hash of a row that cannot be
+#: sent. Hexadecimal digits of pi, those groups of 64 bits that are odd numbers.
+_LENGTH: Final = 0x243F6A8885A308D3
+_WORDS: Final = 0x082EFA98EC4E6C89
+_NUMBER: Final = 0x452821E638D01377
+_ROW: Final = 0xC0AC29B7C97C50DD
+_UNWRITABLE: Final = 0x3F84D5B5B5470917
 
 
 def _fold(first: int, second: int) -> int:
@@ -64,11 +69,11 @@ class RowChecksum:
     """For one thread.
 
     Args:
-        topic: of rows without a column that says theirs.
+        topic: of all rows, if there is no topic column.
         partition, timestamp_ms: of rows without one; -1: none.
 
     Attributes:
-        rows: how many were added.
+        rows: number of rows added.
         value: the sum of their hashes, modulo 2**64.
     """
 
@@ -81,44 +86,25 @@ class RowChecksum:
         self.rows = 0
         self.value = 0
 
-    def add_chunk(self, source: ArrowSource, columns: tuple[int, int, int, int, int, int]) -> None:
-        """Add the rows of the source's chunk at hand.
-
-        Args:
-            columns: numbers of value, key, headers, partition, timestamp and topic; -1: there is none.
+    def add_chunk(self, source: ArrowSource, columns: ColumnNumbers) -> None:
+        """Add the rows of the source's current chunk.
 
         Raises:
-            ValueError: there is no such column, or no value column.
-            InvalidArgumentError: the chunk contradicts itself or the schema; nothing was added.
+            ValueError: a column number is out of range, there is no value column, or the chunk contradicts
+                itself or the schema; nothing was added.
         """
         check_columns(columns, source)
         total = 0
         for first in range(0, source.chunk_rows, BLOCK_ROWS):
-            total += self._sum(source, columns, first, min(BLOCK_ROWS, source.chunk_rows - first))
+            for is_null, topic, *row in source.rows(
+                columns, first, min(BLOCK_ROWS, source.chunk_rows - first)
+            ):
+                if is_null or (columns[5] >= 0 and topic is None):
+                    total += _UNWRITABLE
+                else:
+                    total += self._hash(self._topic if columns[5] < 0 else topic, *row)
         self.value = (self.value + total) & _MASK
         self.rows += source.chunk_rows
-
-    def _sum(self, source: ArrowSource, columns: tuple[int, ...], first: int, rows: int) -> int:
-        def column(role: int, read: Callable[[Any], Sequence[Any]], default: object) -> Sequence[Any]:
-            if columns[role] < 0:
-                return [default] * rows
-            return read(source.column(columns[role], first, rows))
-
-        cells = zip(
-            source.null_rows(first, rows),
-            column(_TOPIC, bytes_list, self._topic),
-            column(_PARTITION, lambda cells: cells.to_pylist(), None),
-            column(_TIMESTAMP, epoch_ms_list, None),
-            column(_KEY, bytes_list, None),
-            column(_VALUE, bytes_list, None),
-            column(_HEADERS, header_list, None),
-            strict=True,
-        )
-        has_topics = columns[_TOPIC] >= 0
-        return sum(
-            _UNWRITABLE if is_null or (has_topics and row[0] is None) else self._hash(*row)
-            for is_null, *row in cells
-        )
 
     def _hash(
         self,
@@ -127,11 +113,11 @@ class RowChecksum:
         timestamp_ms: int | None,
         key: bytes | None,
         value: bytes | None,
-        headers: list[tuple[str, bytes | None]] | str | None,
+        headers: Headers | int | None,
     ) -> int:
         if (partition is not None and not 0 <= partition < 2**63) or (timestamp_ms or 0) < 0:
             return _UNWRITABLE
-        if isinstance(headers, str):
+        if isinstance(headers, int):
             return _UNWRITABLE
         state = _add_number(_add_bytes(_ROW, topic), self._partition if partition is None else partition)
         state = _add_number(state, self._timestamp_ms if timestamp_ms is None else timestamp_ms)

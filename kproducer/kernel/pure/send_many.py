@@ -1,51 +1,34 @@
-"""The rows of ``send_many`` in the reference kernel: none is plain, ``send`` does them all.
-
-``native/_send_many.pyx`` is the twin that is fast. What it does with a row is what ``send`` does with a
-record, and that stands in ``append.py``.
-"""
+"""RowSender: the fast path of ``send_many``, which the pure kernel does not have."""
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
-from kproducer.kernel.pure.append import SendPath
+from kproducer.kernel.pure.append import TopicSlots
 
 
 class RowSender:
-    """Sends the plain rows of one ``send_many``. For the calling thread.
-
-    Args:
-        path: the producer.
-        topic: where to.
-        places: where to note which batch each record went to.
-        is_serialized: keys and values have been through the serializers, if there are any.
-    """
+    """Leaves every row to the caller; see ``native/_send_many.pyx`` for the arguments."""
 
     __slots__ = ()
 
-    def __init__(self, path: SendPath, topic: str, places: Any, is_serialized: bool = False) -> None:
+    def __init__(self, owners: dict[Any, int], ignores_keys: bool, small_size: int) -> None:
         pass
 
     def send(
         self,
+        slots: TopicSlots,
+        partition_count: int,
         values: list[Any],
         keys: list[Any] | None,
         headers: list[Any] | None,
         partitions: list[Any] | None,
         timestamps_ms: list[Any] | None,
         start: int,
-        first_row: int,
         now_ms: int,
+        first_row: int,
+        *columns: array[int],
     ) -> int:
-        """Send rows in order, from ``start`` up to the first one that is not plain.
-
-        Args:
-            values, keys, headers, partitions, timestamps_ms: lists of one length that nobody else changes.
-            start: the first row.
-            first_row: the number of ``values[0]`` in the places.
-            now_ms: the time of rows without one, since the epoch.
-
-        Returns:
-            The row that has to be sent in another way; ``len(values)``: all were sent.
-        """
+        """Return the first row that the caller has to send: ``start``."""
         return start

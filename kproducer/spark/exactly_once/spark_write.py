@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from kproducer.bulk.arrow_checksum import ArrowChecksum
+from kproducer.bulk.send_arrow import ArrowChecksum
 from kproducer.runtime.clock import Clock, SystemClock
 from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol

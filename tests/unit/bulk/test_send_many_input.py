@@ -27,7 +27,7 @@ def read(rows: SendManyInput) -> list[Chunk]:
     chunks = []
     while True:
         chunks.append(rows.next_chunk())
-        if chunks[-1].is_last or chunks[-1].trouble is not None:
+        if chunks[-1].is_last or chunks[-1].error is not None:
             return chunks
 
 
@@ -35,8 +35,8 @@ def all_rows(chunks: list[Chunk]) -> list[tuple[Any, Any]]:
     return [pair for chunk in chunks for pair in zip(chunk.values, chunk.keys or [], strict=True)]
 
 
-def trouble(rows: SendManyInput) -> str:
-    last = read(rows)[-1].trouble
+def error_of(rows: SendManyInput) -> str:
+    last = read(rows)[-1].error
     assert isinstance(last, InvalidArgumentError)
     # Some records may have been accepted by now.
     assert last.outcome is None
@@ -125,12 +125,12 @@ def test_what_is_no_column_is_refused_before_anything_is_sent(arguments: Any, te
 
 
 def test_lengths_that_differ_are_named_when_they_are_noticed() -> None:
-    assert "values has 3 entries and keys ended after 2" in trouble(columns([1, 2, 3], iter("ab")))
-    assert "values has 3 entries and keys has more than 3" in trouble(columns([1, 2, 3], iter("abcd")))
-    assert "values has more than 1 entries and keys ended after 1" in trouble(columns(iter("ab"), iter("x")))
-    assert "values ended after 2 entries and keys has 3" in trouble(columns(iter("ab"), ["x", "y", "z"]))
-    assert "values has 5 entries and keys ended after 2" in trouble(columns(range(5), iter("xy")))
-    assert "values had 5 entries and ended after 2" in trouble(columns(Sized(5, "ab")))
+    assert "values has 3 entries and keys ended after 2" in error_of(columns([1, 2, 3], iter("ab")))
+    assert "values has 3 entries and keys has more than 3" in error_of(columns([1, 2, 3], iter("abcd")))
+    assert "values has more than 1 entries and keys ended after 1" in error_of(columns(iter("ab"), iter("x")))
+    assert "values ended after 2 entries and keys has 3" in error_of(columns(iter("ab"), ["x", "y", "z"]))
+    assert "values has 5 entries and keys ended after 2" in error_of(columns(range(5), iter("xy")))
+    assert "values had 5 entries and ended after 2" in error_of(columns(Sized(5, "ab")))
 
 
 def test_rows_before_the_wrong_length_are_there() -> None:
@@ -146,7 +146,7 @@ def test_rows_before_an_exception_are_there_and_it_comes_after_them() -> None:
     for rows in (columns(broken(), iter(range(10))), columns(range(10), broken())):
         chunks = read(rows)
         assert all_rows(chunks) == [(n, n) for n in range(5)]
-        assert isinstance(chunks[-1].trouble, OSError)
+        assert isinstance(chunks[-1].error, OSError)
         assert not chunks[-1].is_last
 
 
@@ -155,7 +155,7 @@ def test_a_list_that_shrinks_or_grows_meanwhile() -> None:
     rows = columns(values)
     rows.next_chunk()
     values.clear()
-    assert "values had 2058 entries and ended after 2048" in trouble(rows)
+    assert "values had 2058 entries and ended after 2048" in error_of(rows)
     values = list(range(CHUNK_ROWS + 10))
     rows = columns(values)
     first = rows.next_chunk()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import threading
 from array import array
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -143,16 +144,16 @@ def twin(name: str) -> Twin:
         checksum = module("pure.arrow_checksum").RowChecksum
         return Twin(arrow.ArrowRows, arrow.ArrowSource, module("pure").BatchWriter, None, checksum)
     return Twin(
-        module("native._arrow").ArrowRows,
-        module("native._arrow_source").ArrowSource,
+        module("native._arrow_rows").ArrowRows,
+        module("native._arrow_reader").ArrowSource,
         module("native.twin").BatchWriter,
         module("native.twin"),
         module("native._arrow_checksum").RowChecksum,
     )
 
 
-class Places:
-    """As much of a ``RecordPlaces`` as the loop fills."""
+class Locations:
+    """The columns of a ``RecordLocations``."""
 
     def __init__(self, size: int) -> None:
         self.owner_numbers = array("i", [-1] * size)
@@ -160,46 +161,77 @@ class Places:
         self.timestamps_ms = array("q", [-1] * size)
         self.key_sizes = array("i", [-1] * size)
         self.value_sizes = array("i", [-1] * size)
-        self.owners: list[Any] = []
-        #: None: rows are noted one by one, in the columns.
-        self.runs: list[tuple[int, int, int, int]] | None = None
+        self.owners: dict[Any, int] = {}
 
-    def number_of(self, owner: Any) -> int:
-        if owner not in self.owners:
-            self.owners.append(owner)
-        return self.owners.index(owner)
+    def start_chunk(self, reader: Any) -> None:
+        reader.start_chunk(
+            0,
+            self.owners,
+            None,
+            self.owner_numbers,
+            self.indexes,
+            self.timestamps_ms,
+            self.key_sizes,
+            self.value_sizes,
+        )
+
+    def put(self, row: int, owner: Any, index: int, record: tuple[Any, ...]) -> None:
+        self.owner_numbers[row] = self.owners.setdefault(owner, len(self.owners))
+        self.indexes[row] = index
+        timestamp_ms, key, value, _ = record
+        self.timestamps_ms[row] = timestamp_ms
+        self.key_sizes[row] = -1 if key is None else len(key)
+        self.value_sizes[row] = -1 if value is None else len(value)
+
+    def rows(self) -> list[Any]:
+        """What is noted of each row; ``None`` for rows without owner."""
+        owners = list(self.owners)
+        columns = zip(self.indexes, self.timestamps_ms, self.key_sizes, self.value_sizes, strict=True)
+        return [
+            None if number < 0 else (owners[number], *row)
+            for number, row in zip(self.owner_numbers, columns, strict=True)
+        ]
 
 
 class Batches:
-    """The batches of some partitions: a new one whenever a record does not fit; sticky rows go to 0."""
+    """The batches of some partitions, and of the sticky partition behind them: a new one when a record does
+    not fit."""
 
-    def __init__(self, kind: Twin, partition_count: int, buffer_bytes: int = BUFFER_BYTES) -> None:
+    def __init__(
+        self, kind: Twin, partition_count: int, buffer_bytes: int = BUFFER_BYTES, topic: str = "t"
+    ) -> None:
         self._kind = kind
         self._buffer_bytes = buffer_bytes
-        self.closed: dict[int, list[bytes]] = {number: [] for number in range(partition_count)}
+        self._topic = topic
+        self.sticky = partition_count
+        self.closed: dict[int, list[bytes]] = {number: [] for number in range(partition_count + 1)}
         self._writers: dict[int, Any] = {}
-        self.lanes: Any = None
+        self.slots: Any = None
         if kind.append is not None:
-            self.lanes = _lanes(kind.append, partition_count)
+            self.slots = kind.append.TopicSlots()
+            self.slots.slots = [kind.append.AppendSlot(threading.RLock()) for _ in range(partition_count + 1)]
+            self.slots.sticky = kind.append.StickyPartition(self.sticky, 2**60, 9)
 
-    def append(self, partition: int, record: tuple[Any, ...]) -> tuple[tuple[int, int], int]:
+    def append(self, partition: int, record: tuple[Any, ...]) -> tuple[tuple[str, int, int], int]:
         """What the accumulator does: append, or make a batch first. Returns its owner and the index."""
-        partition = max(partition, 0)
         writer = self._writers.get(partition)
         if writer is None or not writer.append(*record):
             if writer is not None:
                 self._close(partition)
             writer = self._writers[partition] = self._kind.writer(bytearray(self._buffer_bytes))
-            if self.lanes is not None:
-                owner = (partition, len(self.closed[partition]))
-                self.lanes.slots[partition].appender = self._kind.append.RecordAppender(
+            if self.slots is not None:
+                appender = self._kind.append.RecordAppender(
                     writer,
-                    owner,
+                    self._owner(partition),
                     self._kind.append.BatchOutcome(("t", partition), tuple),
                     self._kind.append.RecordFuture,
                 )
+                self.slots.slots[partition].appender = appender
             assert writer.append(*record)
-        return (partition, len(self.closed[partition])), writer.record_count - 1
+        return self._owner(partition), writer.record_count - 1
+
+    def _owner(self, partition: int) -> tuple[str, int, int]:
+        return self._topic, partition, len(self.closed[partition])
 
     def _close(self, partition: int) -> None:
         writer = self._writers[partition]
@@ -211,10 +243,7 @@ class Batches:
         return self.closed
 
 
-def _lanes(core: Any, partition_count: int) -> Any:
-    import threading
-
-    slots = core.TopicSlots()
-    slots.slots = [core.AppendSlot(threading.RLock()) for _ in range(partition_count)]
-    slots.sticky = core.StickyPartition(0, 2**60, 9)
-    return slots
+def parts(record: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What ``BatchWriter.append`` takes of what ``ArrowRows.record`` returns."""
+    _, value, key, headers, _, timestamp_ms = record
+    return timestamp_ms, key, value, headers

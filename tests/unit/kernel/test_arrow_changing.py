@@ -15,15 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kproducer.errors import InvalidArgumentError
 from kproducer.kernel.pure.batch_reader import decode_records
-from tests.unit.kernel.arrow_kit import Batches, Twin
+from tests.unit.kernel.arrow_kit import Batches, Twin, parts
 
 ROWS = 1000
 LONG = 60
 ROUNDS = 12
 #: A row that is read while offsets change may be as long as all the data.
-SIZE_LIMIT = 2000
+CONTENT_LIMIT = 2000
 SHORT_OFFSETS = struct.pack(f"<{ROWS + 1}i", *range(ROWS + 1))
 LONG_OFFSETS = struct.pack(f"<{ROWS + 1}i", *range(0, LONG * (ROWS + 1), LONG))
 BACKWARD_OFFSETS = struct.pack(f"<{ROWS + 1}i", *range(LONG * ROWS, -1, -LONG))
@@ -56,22 +55,24 @@ def texts(offsets: bytearray) -> Any:
 def read(native: Twin, batch: Any, columns: tuple[int, int, int, int, int, int]) -> list[Any]:
     """The records of all rows that were not refused, decoded; none if the data were seen to be wrong."""
     source = native.source(batch)
-    rows = native.arrow(source, columns, SIZE_LIMIT, True)
-    batches = Batches(native, 1, ROWS * SIZE_LIMIT)
+    rows = native.arrow(source, columns, CONTENT_LIMIT, True)
+    batches = Batches(native, 1, ROWS * CONTENT_LIMIT)
     if columns[5] < 0:
-        rows.add_topic("t", 1, batches.lanes)
+        rows.add_topic(b"t", 1, batches.slots)
     source.next_chunk()
-    rows.start_chunk()
+    rows.start_chunk(0, {})
     at = refused = 0
     try:
         while at < ROWS:
             at = rows.plan(at, 7, 0)
-            refused += len(rows.refusals)
-            while (alone := rows.append_planned(None)) >= 0:
-                batches.append(0, rows.record(alone))
+            while (alone := rows.append_planned()) >= 0:
+                if rows.refusal(alone)[0]:
+                    refused += 1
+                else:
+                    batches.append(0, parts(rows.record(alone)))
             if rows.unknown_topic is not None:
-                rows.add_topic(rows.unknown_topic, 1, batches.lanes)
-    except InvalidArgumentError:
+                rows.add_topic(rows.unknown_topic, 1, batches.slots)
+    except ValueError:
         return []
     written = batches.finish()[0]
     return decode_records(written[0], ROWS - refused, 7) if written else []

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import threading
 from array import array
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.bulk.record_places import NO_OWNER
+from kproducer.bulk.record_locations import NO_OWNER
 from kproducer.kernel import pure
 from kproducer.runtime.arguments import encode_headers
 from kproducer.serializers import serialize_function
@@ -30,26 +29,26 @@ class Owner:
     """Stands for the result of a batch."""
 
 
-class Places:
-    """The columns of RecordPlaces, without its knowledge of results."""
+class Locations:
+    """The columns of RecordLocations, without its knowledge of results."""
 
     def __init__(self, row_count: int) -> None:
-        self.owners: list[Any] = []
+        self.owners: dict[Any, int] = {}
         self.owner_numbers = array("i", [NO_OWNER] * row_count)
         self.indexes = array("i", bytes(4 * row_count))
         self.timestamps_ms = array("q", bytes(8 * row_count))
         self.key_sizes = array("i", bytes(4 * row_count))
         self.value_sizes = array("i", bytes(4 * row_count))
 
-    def __len__(self) -> int:
-        return len(self.owner_numbers)
+    def owner(self, row: int) -> Any:
+        return list(self.owners)[self.owner_numbers[row]]
 
-    def number_of(self, owner: Any) -> int:
-        if owner not in self.owners:
-            self.owners.append(owner)
-        # A moment at which the collector, and with it anybody's code, may run.
-        gc.collect(0)
-        return self.owners.index(owner)
+    def columns(self) -> tuple[Any, ...]:
+        return self.owner_numbers, self.indexes, self.timestamps_ms, self.key_sizes, self.value_sizes
+
+
+def appender(writer: Any, owner: Any) -> Any:
+    return native.RecordAppender(writer, owner, native.BatchOutcome(("t", 0), tuple), native.RecordFuture)
 
 
 class Stage:
@@ -59,38 +58,29 @@ class Stage:
         self.slots = native.TopicSlots()
         self.slots.slots = [native.AppendSlot(threading.RLock()) for _ in range(PARTITION_COUNT)]
         self.slots.sticky = native.StickyPartition(0, sticky_bytes, 9)
+        self.ignores_keys = ignores_keys
         for partition in range(PARTITION_COUNT):
             self.open_batch(partition, size)
-        snapshot = SimpleNamespace(topics={"t": SimpleNamespace(partitions=range(PARTITION_COUNT))})
-        self.path = native.SendPath()
-        self.path._configure_send(
-            usual=True,
-            wall_ms=None,
-            serializes_key=False,
-            serializes_value=False,
-            key_bytes=None,
-            value_bytes=None,
-            header_pairs=encode_headers,
-            ignores_keys=ignores_keys,
-            small_size=SMALL_SIZE,
-            future_type=native.RecordFuture,
-        )
-        self.path._open_send(SimpleNamespace(snapshot=snapshot), {"t": self.slots})
 
     def open_batch(self, partition: int, size: int) -> None:
         writer = native.BatchWriter(bytearray(size))
-        self.slots.slots[partition].appender = native.RecordAppender(
-            writer, Owner(), native.BatchOutcome(("t", partition), tuple), native.RecordFuture
-        )
+        self.slots.slots[partition].appender = appender(writer, Owner())
 
     def records(self) -> list[bytes]:
         writers = [slot.appender.writer for slot in self.slots.slots]
         return [bytes(writer.buffer[61 : writer.position]) for writer in writers]
 
-    def send(self, rows: list[Any], places: Places, start: int = 0, first_row: int = 0) -> int:
+    def send(self, rows: list[Any], locations: Locations, start: int = 0, first_row: int = 0) -> int:
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(5)]
-        sender = native.RowSender(self.path, "t", places)
-        stopped: int = sender.send(*columns, start, first_row, NOW_MS)
+        return self.send_columns(locations, *columns, start=start, first_row=first_row)
+
+    def send_columns(
+        self, locations: Locations, *columns: Any, start: int = 0, first_row: int = 0, sender: Any = None
+    ) -> int:
+        sender = sender or native.RowSender(locations.owners, self.ignores_keys, SMALL_SIZE)
+        stopped: int = sender.send(
+            self.slots, PARTITION_COUNT, *columns, start, NOW_MS, first_row, *locations.columns()
+        )
         return stopped
 
 
@@ -131,141 +121,146 @@ def test_the_bytes_are_those_of_the_pure_writer(
             rows[place] = tuple(fields.get(n, field) for n, field in enumerate(rows[place]))
     odd_rows = {place for place, _ in odd if place < len(rows)}
     stage = Stage(1 << 14)
-    places = Places(len(rows) + 2)
+    locations = Locations(len(rows) + 2)
     stopped = start = 0
     while stopped < len(rows):
-        stopped = stage.send(rows, places, start, 1)
+        stopped = stage.send(rows, locations, start, 1)
         if stopped < len(rows):
             assert stopped in odd_rows
         start = stopped + 1
         stopped = start
     writers = [pure.BatchWriter(bytearray(1 << 14)) for _ in range(PARTITION_COUNT)]
     for number, (value, key, headers, partition, time) in enumerate(rows):
-        noted = places.owner_numbers[number + 1]
+        noted = locations.owner_numbers[number + 1]
         if number in odd_rows:
             assert noted == NO_OWNER
             continue
         key_bytes, value_bytes = (None if d is None else _to_bytes("t", [], d) for d in (key, value))
         time = NOW_MS if time is None else time
         pairs_out = None if headers is None else encode_headers("t", headers)
-        assert places.owners[noted] is stage.slots.slots[partition].appender.owner
-        assert places.indexes[number + 1] == writers[partition].record_count
-        assert places.timestamps_ms[number + 1] == time
-        assert places.key_sizes[number + 1] == (-1 if key_bytes is None else len(key_bytes))
-        assert places.value_sizes[number + 1] == (-1 if value_bytes is None else len(value_bytes))
+        assert locations.owner(number + 1) is stage.slots.slots[partition].appender.owner
+        assert locations.indexes[number + 1] == writers[partition].record_count
+        assert locations.timestamps_ms[number + 1] == time
+        assert locations.key_sizes[number + 1] == (-1 if key_bytes is None else len(key_bytes))
+        assert locations.value_sizes[number + 1] == (-1 if value_bytes is None else len(value_bytes))
         assert writers[partition].append(time, key_bytes, value_bytes, pairs_out)
     assert stage.records() == [bytes(writer.buffer[61 : writer.position]) for writer in writers]
     # The rows around are somebody else's.
-    assert places.owner_numbers[0] == places.owner_numbers[len(rows) + 1] == NO_OWNER
+    assert locations.owner_numbers[0] == locations.owner_numbers[len(rows) + 1] == NO_OWNER
 
 
 @pytest.mark.parametrize("ignores_keys", [False, True])
 def test_keys_choose_the_partition_unless_they_are_ignored(ignores_keys: bool) -> None:
     stage = Stage(1 << 14, ignores_keys=ignores_keys)
     rows = [(b"v", b"key-%d" % n if n % 3 else None, None, None, None) for n in range(100)]
-    places = Places(100)
-    assert stage.send(rows, places) == 100
+    locations = Locations(100)
+    assert stage.send(rows, locations) == 100
     owners = [slot.appender.owner for slot in stage.slots.slots]
     for row, (_, key, *_) in enumerate(rows):
         partition = 0
         if key is not None and not ignores_keys:
             partition = (pure.murmur2(key) & 0x7FFFFFFF) % PARTITION_COUNT
-        assert places.owners[places.owner_numbers[row]] is owners[partition]
+        assert locations.owner(row) is owners[partition]
 
 
 def test_rows_for_the_sticky_partition_are_declined_once_it_should_be_switched() -> None:
     stage = Stage(1000, sticky_bytes=300)
-    places = Places(60)
+    locations = Locations(60)
     rows = [(b"x" * 21, None, None, None, None)] * 60
     # It declines at twice 300 bytes of 30 each, as no batch is full by then.
     for partition, stop in enumerate((20, 40)):
-        assert stage.send(rows, places, stop - 20) == stop
+        assert stage.send(rows, locations, stop - 20) == stop
         assert stage.slots.sticky.produced_bytes == 600
-        assert stage.send(rows, places, stop) == stop
+        assert stage.send(rows, locations, stop) == stop
         stage.slots.sticky = native.StickyPartition(partition + 1, 300, 9)
-    assert stage.send(rows, places, 40) == 60
+    assert stage.send(rows, locations, 40) == 60
     owners = [slot.appender.owner for slot in stage.slots.slots]
-    runs = [
-        (owners.index(places.owners[n]), len(list(run))) for n, run in itertools.groupby(places.owner_numbers)
-    ]
+    runs = [(owners.index(owner), len(list(run))) for owner, run in
+            itertools.groupby(range(60), locations.owner)]  # fmt: skip
     assert runs == [(0, 20), (1, 20), (2, 20)]
 
 
 def test_a_full_batch_ends_the_run_and_a_new_one_goes_on() -> None:
     stage = Stage(200)
     rows = [(b"x" * 20, None, None, 1, None)] * 20
-    places = Places(20)
-    first = stage.send(rows, places)
+    locations = Locations(20)
+    first = stage.send(rows, locations)
     assert 0 < first < 20
     stage.open_batch(1, 2000)
-    assert stage.send(rows, places, first) == 20
-    assert list(places.owner_numbers) == [0] * first + [1] * (20 - first)
-    assert list(places.indexes) == [*range(first), *range(20 - first)]
+    assert stage.send(rows, locations, first) == 20
+    assert list(locations.owner_numbers) == [0] * first + [1] * (20 - first)
+    assert list(locations.indexes) == [*range(first), *range(20 - first)]
 
 
-def test_without_a_way_in_nothing_is_sent() -> None:
+def test_without_an_open_batch_nothing_is_sent() -> None:
     rows = [(b"v", None, None, None, None)] * 3
     stage = Stage(1000)
     stage.slots.slots[0].appender = None
-    assert stage.send(rows, Places(3)) == 0
+    assert stage.send(rows, Locations(3)) == 0
     stage.slots.slots = [None, None, None]
-    assert stage.send(rows, Places(3)) == 0
+    assert stage.send(rows, Locations(3)) == 0
     stage.slots.slots = []
-    assert stage.send(rows, Places(3)) == 0
+    assert stage.send(rows, Locations(3)) == 0
     stage = Stage(1000)
     stage.slots.sticky = None
-    assert stage.send(rows, Places(3)) == 0
-    stage = Stage(1000)
-    stage.path._close_send()
-    assert stage.send(rows, Places(3)) == 0
+    assert stage.send(rows, Locations(3)) == 0
+    columns = Locations(3).columns()
+    sender = native.RowSender({}, False, SMALL_SIZE)
+    assert sender.send(Stage(1000).slots, 0, [b"v"], None, None, None, None, 0, NOW_MS, 0, *columns) == 0
 
 
 def test_owners_that_replace_each_other_keep_their_numbers_apart() -> None:
     """Each batch's owner may have the address of one that is gone, were it not kept alive."""
     stage = Stage(1 << 12)
-    places = Places(200)
-    sender = native.RowSender(stage.path, "t", places)
+    locations = Locations(200)
+    sender = native.RowSender(locations.owners, False, SMALL_SIZE)
     for row in range(200):
         stage.open_batch(0, 100)
         owner = stage.slots.slots[0].appender.owner
-        assert sender.send([b"v"], None, None, [0], None, 0, row, NOW_MS) == 1
-        assert places.owners[places.owner_numbers[row]] is owner
-    assert len(places.owners) == 200
+        row_of_one = ([b"v"], None, None, [0], None)
+        assert stage.send_columns(locations, *row_of_one, first_row=row, sender=sender) == 1
+        assert locations.owner(row) is owner
+    assert len(locations.owners) == 200
 
 
 def test_arguments_that_do_not_fit_each_other_are_refused() -> None:
     stage = Stage(1000)
-    sender = native.RowSender(stage.path, "t", Places(3))
+    two = ([b"a", b"b"], None, None, None, None)
     with pytest.raises(ValueError, match="columns of 2 and 1 rows"):
-        sender.send([b"a", b"b"], [b"k"], None, None, None, 0, 0, NOW_MS)
+        stage.send_columns(Locations(3), [b"a", b"b"], [b"k"], None, None, None)
     for start, first_row in ((-1, 0), (3, 0), (0, -1)):
-        with pytest.raises(ValueError, match="of 2, to be noted from"):
-            sender.send([b"a", b"b"], None, None, None, None, start, first_row, NOW_MS)
+        with pytest.raises(ValueError, match="of 2, to be noted in 5 columns from"):
+            stage.send_columns(Locations(3), *two, start=start, first_row=first_row)
     with pytest.raises(ValueError, match="a column of 12 bytes for 4 rows"):
-        sender.send([b"a", b"b"], None, None, None, None, 0, 2, NOW_MS)
+        stage.send_columns(Locations(3), *two, first_row=2)
     for name in ("indexes", "key_sizes", "value_sizes", "timestamps_ms"):
-        places = Places(3)
-        getattr(places, name).pop()
+        locations = Locations(3)
+        getattr(locations, name).pop()
         with pytest.raises(ValueError, match="bytes for 3 rows"):
-            native.RowSender(stage.path, "t", places).send([b"a"], None, None, None, None, 0, 2, NOW_MS)
+            stage.send_columns(locations, [b"a"], None, None, None, None, first_row=2)
     with pytest.raises(TypeError):
-        native.RowSender(None, "t", Places(3))
+        native.RowSender(None, False, SMALL_SIZE)
+    with pytest.raises(TypeError):
+        native.RowSender({}, False, SMALL_SIZE).send(None, 1, *two, 0, NOW_MS, 0, *Locations(3).columns())
     assert stage.records() == [b""] * PARTITION_COUNT
 
 
 def test_a_list_that_loses_its_rows_is_no_crash() -> None:
     values = [b"v"] * 10
 
-    class Emptying(Places):
-        def number_of(self, owner: Any) -> int:
+    class Emptying(Owner):
+        def __hash__(self) -> int:
             values.clear()
-            return super().number_of(owner)
+            return 0
 
     stage = Stage(1000)
+    writer = native.BatchWriter(bytearray(1000))
+    stage.slots.slots[0].appender = appender(writer, Emptying())
     with pytest.raises(ValueError, match="lost its row 1"):
-        native.RowSender(stage.path, "t", Emptying(10)).send(values, None, None, [0] * 10, None, 0, 0, NOW_MS)
+        stage.send_columns(Locations(10), values, None, None, [0] * 10, None)
 
 
 def test_the_reference_leaves_every_row_to_send() -> None:
-    sender = pure.RowSender(pure.SendPath(), "t", Places(3))
-    assert sender.send([b"a"] * 3, None, None, None, None, 1, 0, NOW_MS) == 1
+    sender = pure.RowSender({}, False, SMALL_SIZE)
+    slots = pure.TopicSlots()
+    assert sender.send(slots, 3, [b"a"] * 3, None, None, None, None, 1, NOW_MS, 0) == 1

@@ -1,1 +1,0 @@
-"""Reads the columns of Arrow chunks; for the compiled rooms beside it alone."""

@@ -1,3 +1,0 @@
-"""Encodes the headers of Arrow rows; for the compiled rooms beside it alone."""
-
-class HeaderBuffer: ...

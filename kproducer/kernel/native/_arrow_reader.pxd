@@ -1,0 +1,195 @@
+"""Arrow data through the C data interface and the PyCapsule interface; see the .pyx.
+
+``ArrowSchema``, ``ArrowArray`` and ``ArrowArrayStream`` are the structs of the C data and C stream interfaces.
+Source: https://arrow.apache.org/docs/format/CDataInterface.html and CStreamInterface.html.
+"""
+
+from libc.stdint cimport int64_t, uint8_t
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+
+    #ifndef ARROW_C_DATA_INTERFACE
+    #define ARROW_C_DATA_INTERFACE
+
+    struct ArrowSchema {
+      const char* format;
+      const char* name;
+      const char* metadata;
+      int64_t flags;
+      int64_t n_children;
+      struct ArrowSchema** children;
+      struct ArrowSchema* dictionary;
+      void (*release)(struct ArrowSchema*);
+      void* private_data;
+    };
+
+    struct ArrowArray {
+      int64_t length;
+      int64_t null_count;
+      int64_t offset;
+      int64_t n_buffers;
+      int64_t n_children;
+      const void** buffers;
+      struct ArrowArray** children;
+      struct ArrowArray* dictionary;
+      void (*release)(struct ArrowArray*);
+      void* private_data;
+    };
+
+    #endif
+
+    #ifndef ARROW_C_STREAM_INTERFACE
+    #define ARROW_C_STREAM_INTERFACE
+
+    struct ArrowArrayStream {
+      int (*get_schema)(struct ArrowArrayStream*, struct ArrowSchema* out);
+      int (*get_next)(struct ArrowArrayStream*, struct ArrowArray* out);
+      const char* (*get_last_error)(struct ArrowArrayStream*);
+      void (*release)(struct ArrowArrayStream*);
+      void* private_data;
+    };
+
+    #endif
+
+    /* Lengths and offsets up to here: sums of a few, and their products with small widths, do not overflow. */
+    #define KP_MOST_ROWS ((int64_t) 1 << 48)
+    /* No machine has as much memory: sums of sizes up to here, or of one and an address, do not overflow. */
+    #define KP_MOST_BYTES ((int64_t) 1 << 48)
+    """
+    const int64_t KP_MOST_ROWS
+    const int64_t KP_MOST_BYTES
+
+    struct ArrowSchema:
+        const char* format
+        const char* name
+        int64_t n_children
+        ArrowSchema** children
+        ArrowSchema* dictionary
+        void (*release)(ArrowSchema*) noexcept nogil
+
+    struct ArrowArray:
+        int64_t length
+        int64_t null_count
+        int64_t offset
+        int64_t n_buffers
+        int64_t n_children
+        const void** buffers
+        ArrowArray** children
+        ArrowArray* dictionary
+        void (*release)(ArrowArray*) noexcept nogil
+
+    struct ArrowArrayStream:
+        int (*get_schema)(ArrowArrayStream*, ArrowSchema*) noexcept nogil
+        int (*get_next)(ArrowArrayStream*, ArrowArray*) noexcept nogil
+        const char* (*get_last_error)(ArrowArrayStream*) noexcept nogil
+        void (*release)(ArrowArrayStream*) noexcept nogil
+
+
+cdef enum Layout:
+    NO_COLUMN      # the call names none
+    ALL_NULL       # n
+    BYTES_32       # u z
+    BYTES_64       # U Z
+    BYTES_VIEW     # vu vz
+    BYTES_FIXED    # w:width
+    INTEGER        # c C s S i I l L; also what timestamps are
+    SECONDS        # g
+    LIST_32        # +l +m
+    LIST_64        # +L
+    LIST_VIEW_32   # +vl
+    LIST_VIEW_64   # +vL
+    STRUCT         # +s
+
+
+cdef struct Column:
+    Layout layout
+    int width                   # bytes of a fixed size value or of an integer
+    bint is_signed
+    int64_t ticks_per_second    # timestamps; 0: not one
+    int64_t offset              # where row 0 is, the offsets of the parents included
+    int64_t length              # number of rows
+    const uint8_t* validity     # NULL: no nulls
+    const void* values          # offsets, views, or the values themselves
+    const void* sizes           # of list views
+    const char* data            # what offsets point into
+    const void** view_buffers
+    const int64_t* view_sizes
+    int64_t view_count
+    Column* dictionary          # NULL: values are here
+
+
+cdef struct Cell:
+    const char* data
+    Py_ssize_t size             # -1: null; else KP_MOST_BYTES at most
+
+
+cdef Py_ssize_t resolve(const Column* column, int64_t start, Py_ssize_t rows, Cell* cells) noexcept nogil
+cdef bint cell_at(const Column* column, int64_t row, Cell* cell) noexcept nogil
+cdef bint is_null(const Column* column, int64_t row) noexcept nogil
+cdef int64_t integer_at(const Column* column, int64_t row) noexcept nogil
+cdef int64_t epoch_ms_at(const Column* column, int64_t row) noexcept nogil
+cdef bint range_at(const Column* column, int64_t row, int64_t* start, int64_t* end) noexcept nogil
+cdef bint is_utf8(const uint8_t* data, Py_ssize_t size) noexcept nogil
+
+
+cdef class ArrowSource:
+    cdef ArrowSchema _schema
+    cdef ArrowArrayStream _stream
+    cdef ArrowArray _array
+    cdef bint _array_is_unread
+    cdef bint _is_struct
+    # Changes with every chunk: columns that were bound to an earlier chunk point to released memory.
+    cdef long long generation
+    # Set while rows are read without the interpreter lock.
+    cdef bint busy
+    cdef readonly tuple names
+    cdef readonly tuple formats
+    cdef readonly int64_t chunk_rows
+
+    cdef int check_idle(self) except -1
+    cdef ArrowSchema* child_schema(self, int number)
+    cdef ArrowArray* child(self, int number)
+    cdef int _take_stream(self, object capsule) except -1
+    cdef int _read_schema(self) except -1
+    cdef int64_t _checked_length(self) except -1
+    cdef object _stream_error(self, int code)
+    cdef void _release_chunk(self) noexcept
+    cdef void _release_stream(self) noexcept
+    cdef void _release(self) noexcept
+
+
+cdef enum:
+    # Places in ChunkColumns.columns; the dictionary of each is DICTIONARY places further on.
+    VALUE = 0
+    KEY
+    HEADERS
+    PARTITION
+    TIMESTAMP
+    TOPIC
+    HEADER
+    HEADER_NAME
+    HEADER_VALUE
+    ROOT
+    DICTIONARY = 10
+    COLUMN_COUNT = 20
+    # The first ones are columns of the source; HEADER and what follows belong to HEADERS and to the rows.
+    ROLE_COUNT = 6
+
+
+cdef class ChunkColumns:
+    cdef ArrowSource source
+    # Numbers of the source's columns; -1: not given.
+    cdef int[ROLE_COUNT] positions
+    cdef Column[COLUMN_COUNT] columns
+    # The source's generation at bind_chunk; -1: no chunk is bound.
+    cdef long long _generation
+
+    cdef int bind_chunk(self) except -1
+    cdef int check_chunk(self) except -1
+    cdef bint is_bound(self) noexcept
+    cdef int unbind(self) except -1
+    cdef bint has(self, int role) noexcept nogil
+    cdef int _bind_column(self, int role) except -1
+    cdef int _bind_headers(self) except -1

@@ -1,0 +1,3 @@
+"""The compiled ``ArrowSource``; described in ``kproducer.kernel.pure.arrow``."""
+
+from kproducer.kernel.pure.arrow import ArrowSource as ArrowSource

@@ -1,0 +1,694 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: auto_pickle=False
+"""Reads Arrow data: ``ArrowSource`` opens it, ``ChunkColumns`` binds its columns, C functions read their cells.
+
+Columns are bound once per chunk and read without the interpreter lock and without Python objects. Needs no
+pyarrow. Invalid data raise ``ValueError``.
+
+The C data interface does not say how long buffers are, apart from those of views; there the exporter has to be
+trusted. Everything else is checked (lengths, offsets of parents, the order of offsets, views, dictionary
+indexes): a cell that fails is an error, never a read outside of the data. Each number is read once, and the
+checked copy is used, because the application may change its buffers at any time.
+
+More than 400 lines, since the cell readers are only inlined into each other within one file.
+Source: the Arrow columnar format 1.4, its C data and C stream interfaces, and the PyCapsule interface.
+"""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+from libc.math cimport floor
+from libc.stdint cimport (
+    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, INT32_MAX, INT64_MAX,
+)
+from libc.string cimport memset, strcmp, strerror
+
+#: Seconds since the epoch that fit as milliseconds, with room.
+cdef double _MOST_SECONDS = 9.2e15
+#: Types that contain types are described up to this depth.
+cdef int _DEEPEST = 16
+
+#: Layout, width and signedness of the formats that are read here.
+cdef dict _FORMATS = {
+    b"n": (ALL_NULL, 0, False),
+    b"u": (BYTES_32, 0, False), b"z": (BYTES_32, 0, False),
+    b"U": (BYTES_64, 0, False), b"Z": (BYTES_64, 0, False),
+    b"vu": (BYTES_VIEW, 0, False), b"vz": (BYTES_VIEW, 0, False),
+    b"c": (INTEGER, 1, True), b"C": (INTEGER, 1, False),
+    b"s": (INTEGER, 2, True), b"S": (INTEGER, 2, False),
+    b"i": (INTEGER, 4, True), b"I": (INTEGER, 4, False),
+    b"l": (INTEGER, 8, True), b"L": (INTEGER, 8, False),
+    b"g": (SECONDS, 8, True),
+    b"+l": (LIST_32, 0, False), b"+m": (LIST_32, 0, False), b"+L": (LIST_64, 0, False),
+    b"+vl": (LIST_VIEW_32, 0, False), b"+vL": (LIST_VIEW_64, 0, False),
+    b"+s": (STRUCT, 0, False),
+}
+cdef dict _TICKS_PER_SECOND = {b"tss:": 1, b"tsm:": 1000, b"tsu:": 1000000, b"tsn:": 1000000000}
+
+
+cdef struct _View:
+    int32_t size
+    char prefix[4]
+    int32_t buffer
+    int32_t offset
+
+
+# -- binding a column ------------------------------------------------------------------------------------
+
+
+cdef str _format_text(ArrowSchema* schema, int depth):
+    """The type as text: Arrow's format, children in brackets; ``dictionary(i,u)`` for encoded ones."""
+    if schema.format == NULL or depth > _DEEPEST:
+        return "?"
+    text = schema.format.decode("utf-8", "replace")
+    if schema.dictionary != NULL:
+        return f"dictionary({text},{_format_text(schema.dictionary, depth + 1)})"
+    if schema.n_children <= 0 or schema.children == NULL:
+        return text
+    children = []
+    for number in range(schema.n_children):
+        if schema.children[number] == NULL:
+            return "?"
+        name = b"" if schema.children[number].name == NULL else <bytes> schema.children[number].name
+        children.append(
+            f"{name.decode('utf-8', 'replace')}:{_format_text(schema.children[number], depth + 1)}"
+        )
+    return f"{text}({','.join(children)})"
+
+
+cdef bint _parse_format(const char* given, Column* column) except -1:
+    """Set layout, width, signedness and unit. ``False``: this format is not read here."""
+    if given == NULL:
+        return False
+    text = <bytes> given
+    if text[:4] in _TICKS_PER_SECOND:
+        column.ticks_per_second = _TICKS_PER_SECOND[text[:4]]
+        text = b"l"
+    elif text[:2] == b"w:" and text[2:].isdigit() and int(text[2:]) <= INT32_MAX:
+        column.layout = BYTES_FIXED
+        column.width = int(text[2:])
+        return True
+    found = _FORMATS.get(text)
+    if found is None:
+        return False
+    column.layout = <Layout> <int> found[0]
+    column.width = found[1]
+    column.is_signed = found[2]
+    return True
+
+
+cdef int _buffer_count(Layout layout) noexcept:
+    if layout == STRUCT:
+        return 1
+    if layout in (BYTES_32, BYTES_64, BYTES_VIEW, LIST_VIEW_32, LIST_VIEW_64):
+        return 3
+    return 2
+
+
+cdef bint _has_sane_bounds(const ArrowArray* array) noexcept:
+    """Whether sums of length and offset cannot overflow."""
+    return 0 <= array.length <= KP_MOST_ROWS and 0 <= array.offset <= KP_MOST_ROWS
+
+
+cdef int _bind(ArrowSchema* schema, ArrowArray* array, int64_t base, int64_t rows, Column* column,
+               Column* dictionary) except -1:
+    """Make ``column`` read ``array``, whose rows 0 to ``rows`` are behind ``base`` elements.
+
+    Args:
+        base: the offset of the parent, which counts for its children as well; 0 or more.
+        rows: how many the parent has; 0 or more.
+        dictionary: where to put the dictionary's column; NULL: none is allowed.
+
+    Raises:
+        ValueError: this type is not read here, or the array contradicts itself.
+    """
+    memset(column, 0, sizeof(Column))
+    if array == NULL or schema == NULL:
+        raise _invalid("a child is missing")
+    if not _parse_format(schema.format, column):
+        raise _unreadable(schema)
+    if not _has_sane_bounds(array):
+        raise _invalid(f"length {array.length}, offset {array.offset}")
+    if array.length - base < rows:
+        raise _invalid(f"a child has {array.length} rows, its parent needs {<object> base + rows}")
+    column.offset = array.offset + base
+    column.length = rows
+    if column.layout == BYTES_FIXED and column.width > KP_MOST_BYTES // max(column.offset + rows, 1):
+        raise _invalid(f"{column.offset + rows} values of {column.width} bytes")
+    _bind_buffers(array, column)
+    if schema.dictionary != NULL:
+        if dictionary == NULL or column.layout != INTEGER or column.ticks_per_second:
+            raise _unreadable(schema)
+        if array.dictionary == NULL:
+            raise _invalid("its dictionary is missing")
+        _bind(schema.dictionary, array.dictionary, 0, array.dictionary.length, dictionary, NULL)
+        column.dictionary = dictionary
+    return 0
+
+
+cdef int _bind_buffers(ArrowArray* array, Column* column) except -1:
+    cdef int64_t expected = _buffer_count(column.layout)
+    if column.layout == ALL_NULL:
+        return 0
+    if array.buffers == NULL or array.n_buffers < expected or (
+        array.n_buffers > expected and column.layout != BYTES_VIEW
+    ):
+        raise _invalid(f"{array.n_buffers} buffers where the type has {expected}")
+    if array.null_count != 0:
+        column.validity = <const uint8_t*> array.buffers[0]
+        if column.validity == NULL and array.null_count > 0:
+            raise _invalid(f"{array.null_count} nulls, and no bitmap that marks them")
+    if column.layout == STRUCT:
+        return 0
+    column.values = array.buffers[1]
+    if column.values == NULL and column.length and not (column.layout == BYTES_FIXED and column.width == 0):
+        raise _invalid("a buffer of values, offsets or views is missing")
+    if column.layout in (BYTES_32, BYTES_64):
+        column.data = <const char*> array.buffers[2]
+    elif column.layout == BYTES_VIEW:
+        column.view_count = array.n_buffers - 3
+        if column.view_count > INT32_MAX:
+            raise _invalid(f"{array.n_buffers} buffers, more than views can number")
+        column.view_buffers = array.buffers + 2
+        column.view_sizes = <const int64_t*> array.buffers[array.n_buffers - 1]
+        if column.view_count and column.view_sizes == NULL:
+            raise _invalid("the sizes of its buffers are missing")
+    elif column.layout in (LIST_VIEW_32, LIST_VIEW_64):
+        column.sizes = array.buffers[2]
+        if column.sizes == NULL and column.length:
+            raise _invalid("the buffer of sizes is missing")
+    return 0
+
+
+cdef object _invalid(str what):
+    return ValueError(f"invalid Arrow data: {what}")
+
+
+cdef object _unreadable(ArrowSchema* schema):
+    return ValueError(f"the Arrow format {_format_text(schema, 0)!r} is not supported")
+
+
+# -- reading cells --------------------------------------------------------------------------------------
+
+
+cdef bint is_null(const Column* column, int64_t row) noexcept nogil:
+    """Whether the row has no value. A null in the dictionary does not count."""
+    cdef int64_t at = column.offset + row
+    if column.layout == ALL_NULL:
+        return True
+    return column.validity != NULL and not (column.validity[at >> 3] >> (at & 7)) & 1
+
+
+cdef int64_t integer_at(const Column* column, int64_t row) noexcept nogil:
+    """The number; -1 if it does not fit into an int64."""
+    cdef int64_t at = column.offset + row
+    if column.width == 4:
+        if column.is_signed:
+            return (<const int32_t*> column.values)[at]
+        return (<const uint32_t*> column.values)[at]
+    if column.width == 8:
+        if column.is_signed or (<const int64_t*> column.values)[at] >= 0:
+            return (<const int64_t*> column.values)[at]
+        return -1
+    if column.width == 2:
+        if column.is_signed:
+            return (<const int16_t*> column.values)[at]
+        return (<const uint16_t*> column.values)[at]
+    if column.is_signed:
+        return (<const int8_t*> column.values)[at]
+    return (<const uint8_t*> column.values)[at]
+
+
+cdef int64_t epoch_ms_at(const Column* column, int64_t row) noexcept nogil:
+    """Milliseconds since the epoch, rounded down; -1: before it, or too large for an int64."""
+    cdef double seconds
+    cdef int64_t ticks, unit
+    if column.layout == SECONDS:
+        seconds = (<const double*> column.values)[column.offset + row]
+        # Written so that NaN fails it.
+        if not (0 <= seconds <= _MOST_SECONDS):
+            return -1
+        return <int64_t> floor(seconds * 1000.0)
+    ticks = integer_at(column, row)
+    unit = column.ticks_per_second
+    if ticks < 0:
+        return -1
+    if unit > 1000:
+        return ticks // (unit // 1000)
+    if unit == 1:
+        return ticks * 1000 if ticks <= INT64_MAX // 1000 else -1
+    return ticks
+
+
+cdef bint range_at(const Column* column, int64_t row, int64_t* start, int64_t* end) noexcept nogil:
+    """The elements of a list. ``False``: offsets go backwards. The caller checks that the elements exist."""
+    cdef int64_t at = column.offset + row
+    if column.layout == LIST_32:
+        start[0] = (<const int32_t*> column.values)[at]
+        end[0] = (<const int32_t*> column.values)[at + 1]
+    elif column.layout == LIST_64:
+        start[0] = (<const int64_t*> column.values)[at]
+        end[0] = (<const int64_t*> column.values)[at + 1]
+    elif column.layout == LIST_VIEW_32:
+        start[0] = (<const int32_t*> column.values)[at]
+        end[0] = start[0] + (<const int32_t*> column.sizes)[at]
+    else:
+        start[0] = (<const int64_t*> column.values)[at]
+        # Added as unsigned numbers, which may overflow.
+        end[0] = <int64_t> (<uint64_t> start[0] + <uint64_t> (<const int64_t*> column.sizes)[at])
+    return 0 <= start[0] <= end[0]
+
+
+cdef inline bint _view_at(const Column* column, int64_t at, Cell* cell) noexcept nogil:
+    # A copy: the application may change the view between the check and the use.
+    cdef _View view = (<const _View*> column.values)[at]
+    if view.size < 0:
+        return False
+    cell.size = view.size
+    if view.size <= 12:
+        cell.data = <const char*> &(<const _View*> column.values)[at] + 4
+        return True
+    if not (0 <= view.buffer < column.view_count) or view.offset < 0:
+        return False
+    cell.data = <const char*> column.view_buffers[view.buffer]
+    if cell.data == NULL or <int64_t> view.offset + view.size > column.view_sizes[view.buffer]:
+        return False
+    cell.data += view.offset
+    return True
+
+
+cdef inline bint _plain_at(const Column* column, int64_t row, Cell* cell) noexcept nogil:
+    """``cell_at`` of a column without a dictionary."""
+    cdef int64_t at = column.offset + row
+    cdef int64_t start, end
+    if column.layout == ALL_NULL or (
+        column.validity != NULL and not (column.validity[at >> 3] >> (at & 7)) & 1
+    ):
+        cell.data = NULL
+        cell.size = -1
+        return True
+    if column.layout == BYTES_32:
+        start = (<const int32_t*> column.values)[at]
+        end = (<const int32_t*> column.values)[at + 1]
+    elif column.layout == BYTES_64:
+        start = (<const int64_t*> column.values)[at]
+        end = (<const int64_t*> column.values)[at + 1]
+        if end > KP_MOST_BYTES:
+            return False
+    elif column.layout == BYTES_VIEW:
+        return _view_at(column, at, cell)
+    else:
+        cell.data = <const char*> column.values + at * column.width
+        cell.size = column.width
+        return True
+    if not (0 <= start <= end) or (column.data == NULL and end > start):
+        return False
+    cell.data = column.data + start
+    cell.size = end - start
+    return True
+
+
+cdef bint cell_at(const Column* column, int64_t row, Cell* cell) noexcept nogil:
+    """The bytes of one row. ``False``: they are outside of the data."""
+    cdef int64_t index
+    if column.dictionary == NULL:
+        return _plain_at(column, row, cell)
+    if is_null(column, row):
+        cell.data = NULL
+        cell.size = -1
+        return True
+    index = integer_at(column, row)
+    if not (0 <= index < column.dictionary.length):
+        return False
+    return _plain_at(column.dictionary, index, cell)
+
+
+cdef Py_ssize_t resolve(const Column* column, int64_t start, Py_ssize_t rows, Cell* cells) noexcept nogil:
+    """Fill ``cells`` with the bytes of ``rows`` rows. Returns -1, or the first row outside of the data."""
+    cdef Py_ssize_t row, offset, end
+    cdef const int32_t* offsets
+    if column.layout == BYTES_32 and column.validity == NULL and column.dictionary == NULL:
+        # By far the most common case.
+        offsets = (<const int32_t*> column.values) + column.offset + start
+        end = offsets[0]
+        for row in range(rows):
+            # Each offset is read once: the application may change it between the check and the use.
+            offset = end
+            end = offsets[row + 1]
+            if not (0 <= offset <= end) or (column.data == NULL and end > offset):
+                return row
+            cells[row].data = column.data + offset
+            cells[row].size = end - offset
+        return -1
+    for row in range(rows):
+        if not cell_at(column, start + row, &cells[row]):
+            return row
+    return -1
+
+
+cdef bint is_utf8(const uint8_t* data, Py_ssize_t size) noexcept nogil:
+    """Whether Python can decode it: no overlong forms, no surrogates, nothing above U+10FFFF."""
+    cdef Py_ssize_t at = 0
+    cdef Py_ssize_t more
+    cdef uint32_t code
+    while at < size:
+        if data[at] < 0x80:
+            at += 1
+            continue
+        if 0xC2 <= data[at] < 0xE0:
+            more = 1
+            code = data[at] & 0x1F
+        elif 0xE0 <= data[at] < 0xF0:
+            more = 2
+            code = data[at] & 0x0F
+        elif 0xF0 <= data[at] < 0xF5:
+            more = 3
+            code = data[at] & 0x07
+        else:
+            return False
+        if at + more >= size:
+            return False
+        for at in range(at + 1, at + 1 + more):
+            if data[at] & 0xC0 != 0x80:
+                return False
+            code = (code << 6) | (data[at] & 0x3F)
+        at += 1
+        if (more == 2 and (code < 0x800 or 0xD800 <= code < 0xE000)) or (
+            more == 3 and not 0x10000 <= code < 0x110000
+        ):
+            return False
+    return True
+
+
+# -- opening a source ------------------------------------------------------------------------------------
+
+
+cdef class ArrowSource:
+    """One table, record batch, array or stream. For one thread.
+
+    Moves the structs out of the capsules and releases each of them once.
+
+    Args:
+        data: has ``__arrow_c_array__`` or ``__arrow_c_stream__``.
+
+    Attributes:
+        names, formats: of the columns; formats as in the C data interface, children in brackets. Data that is
+            not a struct is one column without a name.
+        chunk_rows: rows of the current chunk.
+
+    Raises:
+        ValueError: it has neither, or what it exports is not valid.
+    """
+
+    def __cinit__(self):
+        memset(&self._schema, 0, sizeof(ArrowSchema))
+        memset(&self._stream, 0, sizeof(ArrowArrayStream))
+        memset(&self._array, 0, sizeof(ArrowArray))
+
+    def __init__(self, data: object) -> None:
+        cdef ArrowSchema* schema
+        cdef ArrowArray* array
+        if self._schema.release != NULL:
+            raise TypeError("an ArrowSource is opened once")
+        if hasattr(data, "__arrow_c_array__"):
+            exported = data.__arrow_c_array__()
+            if not isinstance(exported, tuple) or len(exported) != 2:
+                raise ValueError("__arrow_c_array__ did not return two capsules")
+            schema = <ArrowSchema*> _pointer(exported[0], b"arrow_schema")
+            array = <ArrowArray*> _pointer(exported[1], b"arrow_array")
+            if schema.release == NULL or array.release == NULL:
+                raise ValueError("the Arrow array was released before it could be read")
+            self._schema = schema[0]
+            schema.release = NULL
+            self._array = array[0]
+            array.release = NULL
+            self._array_is_unread = True
+        elif hasattr(data, "__arrow_c_stream__"):
+            self._take_stream(data.__arrow_c_stream__())
+        else:
+            raise ValueError(
+                f"{type(data).__name__} has no Arrow interface (__arrow_c_stream__ or __arrow_c_array__)"
+            )
+        self._read_schema()
+
+    def __dealloc__(self):
+        self._release()
+
+    def close(self) -> None:
+        """Release everything; there are no more chunks. Idempotent."""
+        self.check_idle()
+        self._release()
+
+    def next_chunk(self) -> int:
+        """Release the current chunk and go to the next one.
+
+        Returns:
+            The number of its rows; -1: there are no more chunks.
+
+        Raises:
+            ValueError: the source failed; has its own message.
+        """
+        cdef int code
+        self.check_idle()
+        if self._array_is_unread:
+            self._array_is_unread = False
+            self.chunk_rows = self._checked_length()
+            return self.chunk_rows
+        self._release_chunk()
+        if self._stream.release == NULL:
+            return -1
+        self.busy = True
+        with nogil:
+            # This may run a query or a generator.
+            code = self._stream.get_next(&self._stream, &self._array)
+        self.busy = False
+        if code:
+            self._array.release = NULL
+            raise self._stream_error(code)
+        if self._array.release == NULL:
+            self._release_stream()
+            return -1
+        self.chunk_rows = self._checked_length()
+        return self.chunk_rows
+
+    cdef int check_idle(self) except -1:
+        """Refuse to change what another thread, or the caller of a callback, is reading."""
+        if self.busy:
+            raise RuntimeError("the Arrow data are being read")
+        return 0
+
+    cdef ArrowSchema* child_schema(self, int number):
+        return self._schema.children[number] if self._is_struct else &self._schema
+
+    cdef ArrowArray* child(self, int number):
+        return self._array.children[number] if self._is_struct else &self._array
+
+    cdef int _take_stream(self, object capsule) except -1:
+        cdef int code
+        cdef ArrowArrayStream* given = <ArrowArrayStream*> _pointer(capsule, b"arrow_array_stream")
+        if given.release == NULL or given.get_schema == NULL or given.get_next == NULL:
+            raise ValueError("the Arrow stream was read before")
+        self._stream = given[0]
+        given.release = NULL
+        with nogil:
+            code = self._stream.get_schema(&self._stream, &self._schema)
+        if code:
+            self._schema.release = NULL
+            raise self._stream_error(code)
+        if self._schema.release == NULL:
+            raise ValueError("the Arrow stream gave no schema")
+        return 0
+
+    cdef int _read_schema(self) except -1:
+        cdef int64_t number
+        cdef ArrowSchema* child
+        if self._schema.format == NULL:
+            raise _invalid("the schema has no format")
+        self._is_struct = strcmp(self._schema.format, b"+s") == 0
+        if not self._is_struct:
+            self.names = ("",)
+            self.formats = (_format_text(&self._schema, 0),)
+            return 0
+        if self._schema.n_children < 0 or (self._schema.n_children and self._schema.children == NULL):
+            raise _invalid("the schema has fewer columns than it says")
+        names = []
+        formats = []
+        for number in range(self._schema.n_children):
+            child = self._schema.children[number]
+            if child == NULL:
+                raise _invalid("the schema has fewer columns than it says")
+            names.append("" if child.name == NULL else (<bytes> child.name).decode("utf-8", "replace"))
+            formats.append(_format_text(child, 0))
+        self.names = tuple(names)
+        self.formats = tuple(formats)
+        return 0
+
+    cdef int64_t _checked_length(self) except -1:
+        cdef bint fits = _has_sane_bounds(&self._array)
+        if self._is_struct and fits:
+            fits = self._array.n_children == self._schema.n_children and (
+                self._array.n_children == 0 or self._array.children != NULL
+            )
+        if not fits:
+            raise _invalid(
+                f"length {self._array.length}, offset {self._array.offset}, "
+                f"{self._array.n_children} columns where the schema has {self._schema.n_children}"
+            )
+        return self._array.length
+
+    cdef object _stream_error(self, int code):
+        cdef const char* text = NULL
+        if self._stream.get_last_error != NULL:
+            text = self._stream.get_last_error(&self._stream)
+        if text == NULL:
+            text = strerror(code)
+        return ValueError(f"the Arrow stream failed: {(<bytes> text).decode('utf-8', 'replace')}")
+
+    cdef void _release_chunk(self) noexcept:
+        self._array_is_unread = False
+        self.generation += 1
+        self.chunk_rows = 0
+        if self._array.release != NULL:
+            self._array.release(&self._array)
+            self._array.release = NULL
+
+    cdef void _release_stream(self) noexcept:
+        if self._stream.release != NULL:
+            self._stream.release(&self._stream)
+            self._stream.release = NULL
+
+    cdef void _release(self) noexcept:
+        self._release_chunk()
+        self._release_stream()
+        if self._schema.release != NULL:
+            self._schema.release(&self._schema)
+            self._schema.release = NULL
+
+
+cdef void* _pointer(object capsule, const char* name) except NULL:
+    if not PyCapsule_IsValid(capsule, name):
+        raise ValueError(f"not a capsule named {name.decode()}: {capsule!r:.100}")
+    return PyCapsule_GetPointer(capsule, name)
+
+
+# -- the columns of records ------------------------------------------------------------------------------
+
+
+cdef class ChunkColumns:
+    """The columns of one source that records are made of, bound to its current chunk. For one thread.
+
+    Args:
+        source: read by the caller, chunk by chunk.
+        columns: numbers of the columns value, key, headers, partition, timestamp, topic; -1: not given.
+
+    Raises:
+        ValueError: a number is out of range, or there is no value column.
+    """
+
+    def __cinit__(self, ArrowSource source not None, columns: tuple[int, int, int, int, int, int]):
+        self.source = source
+        self._generation = -1
+        memset(&self.columns, 0, sizeof(self.columns))
+        for role in range(ROLE_COUNT):
+            if not -1 <= columns[role] < len(source.names):
+                raise ValueError(f"there is no column {columns[role]}")
+            self.positions[role] = columns[role]
+        if self.positions[VALUE] < 0:
+            raise ValueError("there is no value column")
+
+    cdef int bind_chunk(self) except -1:
+        """Make the columns read the current chunk.
+
+        Raises:
+            ValueError: the chunk contradicts itself or the schema.
+        """
+        cdef int role
+        cdef Column* root = &self.columns[ROOT]
+        cdef ArrowSource source = self.source
+        source.check_idle()
+        self._generation = -1
+        memset(root, 0, sizeof(Column))
+        if source._is_struct:
+            _bind(&source._schema, &source._array, 0, source.chunk_rows, root, NULL)
+        for role in range(ROLE_COUNT):
+            if self.positions[role] >= 0:
+                self._bind_column(role)
+        if self.has(HEADERS):
+            self._bind_headers()
+        self._generation = source.generation
+        return 0
+
+    cdef int unbind(self) except -1:
+        """Read nothing more of the chunk."""
+        self.source.check_idle()
+        self._generation = -1
+        return 0
+
+    cdef bint is_bound(self) noexcept:
+        """Whether the chunk that was bound is still the current one."""
+        return self._generation == self.source.generation
+
+    cdef int check_chunk(self) except -1:
+        self.source.check_idle()
+        if not self.is_bound():
+            raise ValueError("the current chunk was not started")
+        return 0
+
+    cdef bint has(self, int role) noexcept nogil:
+        """Whether the column is given, and not of type null."""
+        return self.positions[role] >= 0 and self.columns[role].layout != ALL_NULL
+
+    cdef int _bind_column(self, int role) except -1:
+        """The caller has checked types; a source whose data contradict its schema is refused here."""
+        cdef int position = self.positions[role]
+        cdef Column* column = &self.columns[role]
+        cdef int64_t base = self.source._array.offset if self.source._is_struct else 0
+        cdef bint fits
+        try:
+            _bind(self.source.child_schema(position), self.source.child(position), base,
+                  self.source.chunk_rows, column, &self.columns[role + DICTIONARY])
+        except ValueError as error:
+            raise ValueError(f"column {self.source.names[position]!r}: {error}") from error
+        if role == HEADERS:
+            fits = column.layout in (ALL_NULL, LIST_32, LIST_64, LIST_VIEW_32, LIST_VIEW_64)
+        elif role == PARTITION or role == TIMESTAMP:
+            fits = column.dictionary == NULL and (
+                column.layout in (ALL_NULL, INTEGER) or (role == TIMESTAMP and column.layout == SECONDS)
+            )
+        else:
+            fits = _has_bytes(column)
+        if not fits:
+            raise ValueError(
+                f"column {self.source.names[position]!r} cannot be of Arrow format "
+                f"{self.source.formats[position]!r}"
+            )
+        return 0
+
+    cdef int _bind_headers(self) except -1:
+        cdef int position = self.positions[HEADERS]
+        cdef ArrowSchema* schema = self.source.child_schema(position)
+        cdef ArrowArray* array = self.source.child(position)
+        cdef int number, role
+        if (
+            schema.n_children != 1 or array.n_children != 1 or schema.children == NULL
+            or array.children == NULL or schema.children[0] == NULL or array.children[0] == NULL
+        ):
+            raise _invalid("a list without values")
+        schema = schema.children[0]
+        array = array.children[0]
+        _bind(schema, array, 0, array.length, &self.columns[HEADER], NULL)
+        if (
+            self.columns[HEADER].layout != STRUCT or schema.n_children != 2 or array.n_children != 2
+            or schema.children == NULL or array.children == NULL
+        ):
+            raise ValueError("headers must be structs of a name and a value")
+        for number in range(2):
+            role = HEADER_NAME + number
+            _bind(schema.children[number], array.children[number], array.offset, array.length,
+                  &self.columns[role], &self.columns[role + DICTIONARY])
+            if not _has_bytes(&self.columns[role]):
+                raise ValueError("names and values of headers must be strings or binary")
+        return 0
+
+
+cdef bint _has_bytes(const Column* column) noexcept:
+    cdef Layout layout = column.layout if column.dictionary == NULL else column.dictionary.layout
+    return layout in (ALL_NULL, BYTES_32, BYTES_64, BYTES_VIEW, BYTES_FIXED)

@@ -1,9 +1,0 @@
-"""The compiled ``ArrowSource``; described in ``kproducer.kernel.pure.arrow``."""
-
-class ArrowSource:
-    names: tuple[str, ...]
-    formats: tuple[str, ...]
-    chunk_rows: int
-    def __init__(self, data: object) -> None: ...
-    def close(self) -> None: ...
-    def next_chunk(self) -> int: ...

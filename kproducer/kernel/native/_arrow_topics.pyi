@@ -1,3 +1,0 @@
-"""The topics that rows of Arrow data go to; for the compiled rooms beside it alone."""
-
-class TopicTable: ...
