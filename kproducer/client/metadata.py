@@ -46,13 +46,11 @@ class MetadataRequestAndVersion:
         topics: names; ``None`` requests all topics, an empty tuple only the brokers.
         request_version: passed to ``Metadata.update`` with the response.
         is_partial: only new topics are requested; passed to ``Metadata.update`` too.
-        allow_auto_topic_creation: whether the request may create the topics.
     """
 
     topics: tuple[str, ...] | None
     request_version: int
     is_partial: bool
-    allow_auto_topic_creation: bool = True
 
 
 class Metadata:

@@ -20,7 +20,7 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.network.selector import IdleDisconnectError
-from kproducer.protocol.registry import ApiKey, api_name, supported_versions
+from kproducer.protocol.registry import ApiKey, supported_versions
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import Node
@@ -32,9 +32,6 @@ _log = GuardedLogger(__name__)
 
 #: KIP-1102: the broker asks the client to return to its bootstrap addresses.
 _REBOOTSTRAP_REQUIRED = 129
-
-#: Before this version a request always created missing topics if the broker creates topics automatically.
-_FIRST_VERSION_WITH_AUTO_CREATION_FLAG = 4
 
 
 class MetadataRequestBuilder:
@@ -54,17 +51,12 @@ class MetadataRequestBuilder:
 
     def build(self, version: int) -> MetadataRequest:
         wanted = self.wanted
-        if not wanted.allow_auto_topic_creation and version < _FIRST_VERSION_WITH_AUTO_CREATION_FLAG:
-            raise UnsupportedVersionError(
-                f"{api_name(ApiKey.METADATA)} version {version} cannot request topics without creating them"
-                f" (version {_FIRST_VERSION_WITH_AUTO_CREATION_FLAG} can)"
-            )
         topics: list[MetadataRequestTopic] | None = None
         if wanted.topics is not None:
             topics = [MetadataRequestTopic(name=name) for name in wanted.topics]
         elif version == 0:
             topics = []  # version 0 has no null; an empty list requests all topics
-        return MetadataRequest(topics=topics, allow_auto_topic_creation=wanted.allow_auto_topic_creation)
+        return MetadataRequest(topics=topics)
 
 
 class MetadataUpdater:
@@ -201,7 +193,3 @@ class MetadataUpdater:
         self._metadata.update(
             wanted.request_version, response, wanted.is_partial, now_ms, api_version=api_version
         )
-
-    def close(self) -> None:
-        """The client was closed: no update is in progress."""
-        self._in_progress = None

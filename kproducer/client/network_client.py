@@ -315,7 +315,6 @@ class NetworkClient:
         self.active = False
         self._resolver.close()
         self._selector.close()
-        self._updater.close()
         now_ms = self._clock.monotonic_ms()
         error = DisconnectedError("the client was closed")
         for node_id in self._in_flight.node_ids():

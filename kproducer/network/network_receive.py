@@ -41,11 +41,6 @@ class FrameAssembler:
         self._body = bytearray()
         self._body_size = -1  # -1: between frames, or inside a size prefix
 
-    @property
-    def is_mid_frame(self) -> bool:
-        """Whether the stream stands inside a frame."""
-        return self._body_size >= 0 or bool(self._prefix)
-
     def describe_position(self) -> str:
         """The position in the stream, for the error message if the stream ends there."""
         if self._body_size >= 0:

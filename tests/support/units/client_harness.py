@@ -34,7 +34,6 @@ class NoteTakingUpdater:
         self.disconnects: list[tuple[str, KafkaError]] = []
         self.failures: list[KafkaError | None] = []
         self.successes: list[Any] = []
-        self.closed = False
 
     def attach(self, client: NetworkClient) -> None:
         self.client = client
@@ -58,9 +57,6 @@ class NoteTakingUpdater:
         self, request: ClientRequest, api_version: int, now_ms: int, response: Any
     ) -> None:
         self.successes.append(response)
-
-    def close(self) -> None:
-        self.closed = True
 
 
 class Builder:

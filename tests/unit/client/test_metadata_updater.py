@@ -314,13 +314,6 @@ def test_every_version_of_the_request_can_be_built(
     assert names == expected
 
 
-def test_a_request_that_must_not_create_topics_needs_a_version_that_can_say_so() -> None:
-    builder = MetadataRequestBuilder(MetadataRequestAndVersion(("a",), 1, False, False))
-    with pytest.raises(UnsupportedVersionError):
-        builder.build(3)
-    assert not builder.build(4).allow_auto_topic_creation
-
-
 def test_nodes_are_those_of_the_snapshot() -> None:
     world = World(("boot1:9092",))
     assert world.updater.fetch_nodes() == [Node(-1, "boot1", 9092)]

@@ -38,7 +38,7 @@ def test_byte_by_byte() -> None:
     stream = b"".join(map(frame, PAYLOADS))
     got = [payload for i in range(len(stream)) for payload in feed(assembler, stream[i : i + 1])]
     assert got == PAYLOADS
-    assert not assembler.is_mid_frame
+    assert assembler.describe_position() == "between responses"
 
 
 def test_every_split_point() -> None:
@@ -93,7 +93,8 @@ class Fragmentation(RuleBasedStateMachine):
             whole += 1
         assert self.got == self.written[:whole]
         boundary = sum(4 + len(payload) for payload in self.written[:whole])
-        assert self.assembler.is_mid_frame == (self.delivered > boundary)
+        is_between = self.assembler.describe_position() == "between responses"
+        assert is_between == (self.delivered == boundary)
 
 
 TestFragmentation = Fragmentation.TestCase
