@@ -17,14 +17,6 @@ _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\b|c?import\s+([\w., ]+)
 #: Violations that are still there: (file, imported module). Remove each entry together with its import.
 STILL_IMPORTED = {
     ("_append.pyx", "kproducer.errors"),
-    ("_arrow.pyx", "kproducer.errors"),
-    ("_arrow.pyx", "kproducer.kernel.arrow_columns"),
-    ("_arrow_checksum.pyx", "kproducer.errors"),
-    ("_arrow_checksum.pyx", "kproducer.kernel.arrow_columns"),
-    ("_arrow_chunk.pyx", "kproducer.errors"),
-    ("_arrow_columns.pyx", "kproducer.errors"),
-    ("_arrow_plan.pyx", "kproducer.kernel.arrow_columns"),
-    ("_arrow_source.pyx", "kproducer.errors"),
     ("_batch.pyx", "kproducer.kernel.layout"),
     ("_batch.pyx", "kproducer.kernel.pure.batch_v2"),
     ("_batch.pyx", "kproducer.kernel.record_arguments"),
