@@ -6,6 +6,8 @@ While an application thread is busy, every system call that releases the lock ma
 Linux only (epoll). It handles sockets and buffers and returns errno values; frames, handshakes and the meaning
 of errors belong to the selector. It is a leaf: it imports nothing of kproducer and reads no clock.
 ``channel_io.PortableChannelIo`` makes the same calls one by one and is its reference. Source: ours.
+
+Longer than 400 lines: one socket and the poll of all sockets share C structs, which one module keeps private.
 """
 
 cimport cython
