@@ -37,7 +37,7 @@ __all__ = [
     "fast_done",
     "fast_exception",
     "fast_result",
-    "murmur2",
+    "partition_for_key",
     "record_size_upper_bound",
     "write_batch_header",
 ]
@@ -88,7 +88,7 @@ if TYPE_CHECKING or IMPLEMENTATION == "pure":
         fast_result,
         record_size_upper_bound,
     )
-    from kproducer.kernel.pure.murmur2 import murmur2
+    from kproducer.kernel.pure.murmur2 import partition_for_key
 else:
     from kproducer.kernel.native.twin import (
         AppendSlot,
@@ -104,6 +104,6 @@ else:
         fast_done,
         fast_exception,
         fast_result,
-        murmur2,
+        partition_for_key,
         record_size_upper_bound,
     )

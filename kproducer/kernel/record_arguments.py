@@ -39,7 +39,7 @@ def refuse_buffer(size: int, wanted: int) -> NoReturn:
 
 
 def check_weights(weight: float, earlier_bytes: int, wire_limit: int) -> None:
-    """Refuse what ``BatchWriter.weigh`` cannot reckon with.
+    """Refuse what ``BatchWriter.set_compression_estimate`` cannot reckon with.
 
     Raises:
         ValueError: an argument is out of range.

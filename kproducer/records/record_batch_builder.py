@@ -359,7 +359,7 @@ class RecordBatchBuilder:
             return
         if self._factor < 1.0:
             # Behind the limit the writer works out itself what the estimate says of each record.
-            self._writer.weigh(self._factor, self._flushed_bytes, self._write_limit)
+            self._writer.set_compression_estimate(self._factor, self._flushed_bytes, self._write_limit)
         run = int((self._room_bytes() - 1) / max(self._factor, 1.0))
         self._writer.limit = min(self._writer.position + max(run, 0), len(self._writer.buffer))
 
@@ -380,7 +380,7 @@ class RecordBatchBuilder:
             self._compressed_pieces.append(compressed)
         self._flushed_bytes += writer.position - RECORD_BATCH_OVERHEAD
         writer.rewind()
-        writer.weigh(0.0, 0, 0)
+        writer.set_compression_estimate(0.0, 0, 0)
 
     def _plain_bytes(self) -> int:
         if self._record_bytes:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import ConfigError
-from kproducer.kernel import murmur2
+from kproducer.kernel import partition_for_key
 from kproducer.types import UNKNOWN_PARTITION
 
 
@@ -41,11 +41,6 @@ class Partitioner(Protocol):
         value_bytes: bytes | None,
         snapshot: MetadataSnapshot,
     ) -> int: ...
-
-
-def partition_for_key(key_bytes: bytes, partition_count: int) -> int:
-    """Where Java's producer sends this key: murmur2 without its sign bit, modulo the number of partitions."""
-    return (murmur2(key_bytes) & 0x7FFFFFFF) % partition_count
 
 
 def _count(topic: str, snapshot: MetadataSnapshot) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.engine.producer_engine import ProducerEngine
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome, RecordTooLargeError
-from kproducer.kernel import murmur2, record_size_upper_bound
+from kproducer.kernel import partition_for_key, record_size_upper_bound
 from kproducer.runtime.arguments import (
     HeadersInput,
     checked_partition,
@@ -261,7 +261,7 @@ class RecordCalls(ProducerLifecycle):
                 partition = UNKNOWN_PARTITION
             else:
                 # As DefaultPartitioner does, without the call.
-                partition = (murmur2(key_bytes) & 0x7FFFFFFF) % len(snapshot.topics[topic].partitions)
+                partition = partition_for_key(key_bytes, len(snapshot.topics[topic].partitions))
 
         future, wake_sender = engine.accumulator.append(
             topic,

@@ -31,7 +31,7 @@ cdef class BatchWriter:
     cdef public long long record_count
     cdef readonly long long base_timestamp_ms
     cdef readonly long long max_timestamp_ms
-    # See weigh().
+    # See set_compression_estimate().
     cdef double _weight
     cdef long long _earlier_bytes
     cdef long long _wire_limit
@@ -106,7 +106,7 @@ cdef inline long long weighed_size(BatchWriter writer, Py_ssize_t position) noex
 
 
 cdef inline bint fits_by_weight(BatchWriter writer, Py_ssize_t end) noexcept nogil:
-    """Whether a record may end there, which is behind ``limit``. See ``weigh``."""
+    """Whether a record may end there, which is behind ``limit``. See ``set_compression_estimate``."""
     return (
         writer._weight > 0
         and writer.limit > 0

@@ -94,8 +94,8 @@ cdef class BatchWriter:
             headers: (name, value) pairs in order; names may repeat, values may be ``None``.
 
         Returns:
-            Whether it was taken; ``False``: it would end behind ``limit`` and is too heavy (``weigh``), and
-            nothing has changed.
+            Whether it was taken. ``False``: it would end beyond ``limit``, and the compression estimate (see
+            ``set_compression_estimate``) does not allow it either; nothing has changed.
 
         Raises:
             SerializationError: an argument is of the wrong type or out of range; nothing has changed.
@@ -171,7 +171,7 @@ cdef class BatchWriter:
         self.limit = export.len
         self.buffer = buffer
 
-    def weigh(self, weight, earlier_bytes, wire_limit):
+    def set_compression_estimate(self, weight, earlier_bytes, wire_limit):
         """Take records behind ``limit`` too, as far as the buffer goes, while the batch is light enough.
 
         Kafka's rule: the size of the batch on the wire is its header and ``weight`` for each byte of records
@@ -305,25 +305,21 @@ cdef inline bint value_of(object value, bint text_values, const char** data, Py_
     return text_values and text_of(value, data, size)
 
 
-# -- murmur2 ---------------------------------------------------------------------------------------------------
+# -- the partition of a key ------------------------------------------------------------------------------------
 
-def murmur2(data):
-    """Hash ``data`` with Murmur2, 32 bit, and the seed of Kafka's default partitioner.
+def partition_for_key(bytes key not None, Py_ssize_t partition_count):
+    """Return the partition to which Kafka's default partitioner sends records with this key.
 
     Args:
-        data: the serialized key; any bytes-like object of single bytes.
+        key: the serialized key.
+        partition_count: number of partitions of the topic, at least 1.
 
-    Returns:
-        An unsigned 32-bit hash.
+    Raises:
+        ValueError: ``partition_count`` is less than 1.
     """
-    cdef Py_buffer view
-    cdef uint32_t result
-    if PyBytes_CheckExact(data):
-        return murmur2_raw(<const unsigned char*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    result = murmur2_raw(<const unsigned char*>view.buf, view.len)
-    PyBuffer_Release(&view)
-    return result
+    if partition_count < 1:
+        raise ValueError(f"partition_count is {partition_count}; it must be at least 1")
+    return partition_of_key(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key), partition_count)
 
 
 cdef uint32_t murmur2_raw(const unsigned char* data, Py_ssize_t size) noexcept nogil:

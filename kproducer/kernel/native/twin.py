@@ -25,7 +25,7 @@ RowSender = _send_many.RowSender
 SendPath = _append.SendPath
 StickyPartition = _append.StickyPartition
 TopicSlots = _append.TopicSlots
-murmur2 = _batch.murmur2
+partition_for_key = _batch.partition_for_key
 record_size_upper_bound = _batch.record_size_upper_bound
 
 # help() shows it; it is written where editors and type checkers find it.
@@ -59,7 +59,7 @@ __all__ = [
     "fast_done",
     "fast_exception",
     "fast_result",
-    "murmur2",
+    "partition_for_key",
     "record_size_upper_bound",
     "write_batch_header",
 ]

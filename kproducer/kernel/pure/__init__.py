@@ -23,7 +23,7 @@ from kproducer.kernel.pure.completion import (
     fast_result,
 )
 from kproducer.kernel.pure.crc32c import crc32c
-from kproducer.kernel.pure.murmur2 import murmur2
+from kproducer.kernel.pure.murmur2 import partition_for_key
 from kproducer.kernel.pure.send_many import RowSender
 
 __all__ = [
@@ -44,7 +44,7 @@ __all__ = [
     "fast_done",
     "fast_exception",
     "fast_result",
-    "murmur2",
+    "partition_for_key",
     "record_size_upper_bound",
     "write_batch_header",
 ]

@@ -107,8 +107,8 @@ class BatchWriter:
             headers: (name, value) pairs in order; names may repeat, values may be ``None``.
 
         Returns:
-            Whether it was taken; ``False``: it would end behind ``limit`` and is too heavy (``weigh``), and
-            nothing has changed.
+            Whether it was taken. ``False``: it would end beyond ``limit``, and the compression estimate (see
+            ``set_compression_estimate``) does not allow it either; nothing has changed.
 
         Raises:
             SerializationError: an argument is of the wrong type or out of range; nothing has changed.
@@ -186,7 +186,7 @@ class BatchWriter:
         self._view, self.buffer = view, buffer
         self.limit = len(buffer)
 
-    def weigh(self, weight: float, earlier_bytes: int, wire_limit: int) -> None:
+    def set_compression_estimate(self, weight: float, earlier_bytes: int, wire_limit: int) -> None:
         """Take records behind ``limit`` too, as far as the buffer goes, while the batch is light enough.
 
         Kafka's rule: the size of the batch on the wire is its header and ``weight`` for each byte of records
@@ -213,7 +213,7 @@ class BatchWriter:
         )
 
     def _fits_by_weight(self, end: int) -> bool:
-        """Whether a record may end there, which is behind ``limit``. See ``weigh``."""
+        """Whether a record may end there, which is behind ``limit``. See ``set_compression_estimate``."""
         position = self.position
         return (
             self._weight > 0

@@ -1,8 +1,7 @@
-"""Murmur2, 32 bit, with the seed of Kafka's default partitioner: all clients agree where a key belongs.
+"""The partition of a key: Murmur2, 32 bits with Kafka's seed, modulo the number of partitions.
 
-Shape: bytes in, unsigned 32-bit int out. Java's result is the same bits read as a signed int; a partitioner
-masks with 0x7fffffff, which makes the two equal.
-Source: Kafka's ``Utils.murmur2``.
+Java's result is the same 32 bits read as a signed int; the sign bit is masked, which makes the two equal.
+Source: Kafka's ``Utils.murmur2``, ``BuiltInPartitioner.partitionForKey``.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ _WORDS: Final = tuple(struct.Struct(f"<{count}I") for count in range(64))
 def murmur2(data: bytes) -> int:
     """Hash ``data``.
 
-    Only the low 32 bits matter and nothing flows down into them from above, so a product may stay uncut
-    until it is combined: fewer maskings a word.
+    Only the low 32 bits matter, and higher bits never flow down into them, so a product is masked only after
+    it is combined: fewer operations per word.
 
     Args:
-        data: the serialized key; any bytes-like object of single bytes.
+        data: the serialized key.
 
     Returns:
         An unsigned 32-bit hash.
@@ -44,3 +43,18 @@ def murmur2(data: bytes) -> int:
     h ^= h >> 13
     h = (h * _M) & _MASK
     return h ^ (h >> 15)
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """Return the partition to which Kafka's default partitioner sends records with this key.
+
+    Args:
+        key: the serialized key.
+        partition_count: number of partitions of the topic, at least 1.
+
+    Raises:
+        ValueError: ``partition_count`` is less than 1.
+    """
+    if partition_count < 1:
+        raise ValueError(f"partition_count is {partition_count}; it must be at least 1")
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count

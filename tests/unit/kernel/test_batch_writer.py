@@ -117,7 +117,7 @@ def test_a_record_that_ends_at_the_limit_fits_and_one_byte_less_does_not(kernel:
 
 def test_nothing_fits_below_a_limit_of_zero(kernel: ModuleType) -> None:
     writer = kernel.BatchWriter(bytearray(500))
-    writer.weigh(0.5, 0, 10_000)
+    writer.set_compression_estimate(0.5, 0, 10_000)
     writer.limit = 0
     assert not writer.append(TS, None, None, None)
 
@@ -133,7 +133,7 @@ def test_behind_the_limit_a_record_is_taken_while_the_batch_is_light_enough(
 ) -> None:
     writer = kernel.BatchWriter(bytearray(2000))
     probe = kernel.BatchWriter(bytearray(20_000))
-    writer.weigh(weight, earlier_bytes, wire_limit)
+    writer.set_compression_estimate(weight, earlier_bytes, wire_limit)
     writer.limit = 1
     for size in sizes:
         probe.record_count, start = writer.record_count, probe.position
@@ -154,7 +154,7 @@ def test_behind_the_limit_a_record_is_taken_while_the_batch_is_light_enough(
 )
 def test_weights_that_cannot_be_are_refused(kernel: ModuleType, arguments: tuple[float, int, int]) -> None:
     with pytest.raises(ValueError, match=r"weighs 0 to 1|no sizes of a batch"):
-        kernel.BatchWriter(bytearray(500)).weigh(*arguments)
+        kernel.BatchWriter(bytearray(500)).set_compression_estimate(*arguments)
 
 
 def test_the_buffer_is_never_resized(kernel: ModuleType) -> None:

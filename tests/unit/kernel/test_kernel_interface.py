@@ -14,7 +14,7 @@ import kproducer.kernel
 
 FUNCTIONS = {
     "crc32c": "(data, crc=0)",
-    "murmur2": "(data)",
+    "partition_for_key": "(key, partition_count)",
     "record_size_upper_bound": "(key, value, headers)",
     "decode_records": "(data, record_count, base_timestamp_ms)",
     "write_batch_header": (
@@ -26,7 +26,7 @@ WRITER_METHODS = {
     "append": "(self, timestamp_ms, key, value, headers)",
     "move_to": "(self, buffer)",
     "rewind": "(self)",
-    "weigh": "(self, weight, earlier_bytes, wire_limit)",
+    "set_compression_estimate": "(self, weight, earlier_bytes, wire_limit)",
 }
 WRITER_ATTRIBUTES = {
     "buffer",

@@ -10,12 +10,12 @@ import pytest
 
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import ConfigError
+from kproducer.kernel import partition_for_key
 from kproducer.sending.partitioners import (
     PARTITIONER_NAMES,
     UNKNOWN_PARTITION,
     Partitioner,
     make_partitioner,
-    partition_for_key,
 )
 from tests.support.units.accumulator_kit import TOPIC, make_snapshot
 
