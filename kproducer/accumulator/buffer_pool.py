@@ -14,7 +14,7 @@ from collections.abc import Callable
 from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
-from kproducer.records.record_batch_builder import buffer_sizes, largest_buffer_bytes
+from kproducer.records.batch_sizing import buffer_sizes, largest_buffer_bytes
 from kproducer.runtime.clock import Clock
 
 

@@ -21,8 +21,8 @@ from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.client.metadata_snapshot import NO_LEADER_EPOCH
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.kernel import AppendSlot, TopicSlots
+from kproducer.records.batch_sizing import TopicCompressionRatio
 from kproducer.records.compression import Compression, CompressionType
-from kproducer.records.compression_ratio_estimator import CompressionRatioEstimator, TopicCompressionRatio
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Headers, TopicPartition
 
@@ -340,7 +340,6 @@ class PartitionQueues:
         "_lock",
         "_pool",
         "_random",
-        "_ratios",
         "active",
         "changed",
         "delivery_timeout_ms",
@@ -368,7 +367,6 @@ class PartitionQueues:
         self._compression_type = compression.type
         # One for all topics: its state takes 2.5 KB, and topics are never forgotten.
         self._random = random if random is not None else random_module.Random()
-        self._ratios = CompressionRatioEstimator()
         self._lock = OwnedLock()
         # Guarded by _lock for writing.
         self.topics: dict[str, TopicQueues] = {}
@@ -388,7 +386,7 @@ class PartitionQueues:
                 if found is None:
                     ratio = None
                     if self._compression_type is not CompressionType.NONE:
-                        ratio = self._ratios.topic_ratio(topic, self._compression_type)
+                        ratio = TopicCompressionRatio()
                     found = TopicQueues(topic, self._config, ratio, self._random)
                     self.topics[topic] = found
                     self.slots[topic] = found.slots

@@ -18,7 +18,6 @@ from kproducer.accumulator.future_record_metadata import (
 from kproducer.client.metadata_snapshot import NO_LEADER_EPOCH
 from kproducer.errors import DeliveryTimeoutError, IllegalStateError, KafkaError, Outcome
 from kproducer.kernel import Deliveries, RecordAppender, record_size_upper_bound
-from kproducer.records.record_batch_builder import BuilderState
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.transactions.delivery_knowledge import Knowledge
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP, Headers, TopicPartition
@@ -208,7 +207,7 @@ class ProducerBatch:
     @property
     def max_timestamp_ms(self) -> int:
         """Newest timestamp of its records; -1 once the memory was given back."""
-        return -1 if self.builder is None else self.builder.max_timestamp_ms
+        return -1 if self.builder is None else self.builder.writer.max_timestamp_ms
 
     @property
     def estimated_size_bytes(self) -> int:
@@ -236,18 +235,11 @@ class ProducerBatch:
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
     ) -> None:
         """Number it, or number it anew; the records stay as they are. Not while it is in flight."""
-        builder = self.builder
-        if builder is None:
-            # It has ended; only its numbers are still of interest.
-            pass
-        elif builder.state in (BuilderState.OPEN, BuilderState.SEALED):
-            builder.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
-        else:
-            # Closed, or reopened and not closed since: the numbers may change twice between two sendings.
+        if (
+            self.builder is not None
+        ):  # otherwise the batch has ended, and only its numbers are still of interest
             self._records = None
-            builder.reopen_and_rewrite_producer_state(
-                producer_id, producer_epoch, base_sequence, is_transactional
-            )
+            self.builder.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
@@ -394,7 +386,7 @@ class ProducerBatch:
             return []
         parts: list[ProducerBatch] = []
         first_indexes: list[int] = []
-        for index, (_, timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
+        for index, (timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
             if parts and parts[-1]._take(timestamp_ms, key, value, headers):
                 continue
             size = max(split_batch_size, record_size_upper_bound(key, value, headers))

@@ -29,9 +29,9 @@ from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaError, ProducerClosedError
 from kproducer.kernel import TopicSlots, record_size_upper_bound
+from kproducer.records.batch_sizing import TopicCompressionRatio, expected_plain_bytes
 from kproducer.records.compression import Compression, CompressionType
-from kproducer.records.compression_ratio_estimator import TopicCompressionRatio
-from kproducer.records.record_batch_builder import RecordBatchBuilder, expected_plain_bytes
+from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import UNKNOWN_PARTITION, Headers, Node, TopicPartition

@@ -14,9 +14,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kproducer.errors import ConfigError
-from kproducer.kernel.pure.batch_reader import RawRecord, RecordFormatError, decode_records
-from kproducer.kernel.pure.batch_v2 import write_batch_header
-from kproducer.kernel.pure.crc32c import crc32c
+from kproducer.kernel.pure.batch_v2 import record_size_upper_bound, write_batch_header
 
 __all__ = [
     "IMPLEMENTATION",
@@ -24,16 +22,12 @@ __all__ = [
     "BatchOutcome",
     "BatchWriter",
     "Deliveries",
-    "RawRecord",
     "RecordAppender",
-    "RecordFormatError",
     "RecordFuture",
     "RowSender",
     "SendPath",
     "StickyPartition",
     "TopicSlots",
-    "crc32c",
-    "decode_records",
     "fast_done",
     "fast_exception",
     "fast_result",
@@ -86,7 +80,6 @@ if TYPE_CHECKING or IMPLEMENTATION == "pure":
         fast_done,
         fast_exception,
         fast_result,
-        record_size_upper_bound,
     )
     from kproducer.kernel.pure.murmur2 import partition_for_key
 else:
@@ -105,5 +98,4 @@ else:
         fast_exception,
         fast_result,
         partition_for_key,
-        record_size_upper_bound,
     )

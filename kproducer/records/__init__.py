@@ -1,5 +1,5 @@
-"""Record batches: built in pooled buffers, compressed, closed, read back.
+"""Record batches: built in pooled buffers, compressed, closed, and read back to be split.
 
-Stands on ``kproducer.kernel`` (which does the byte work) and decides what the kernel may not: when to
-compress, when a batch is full, what a batch's states are. Knows nothing of brokers, requests or partitions.
+The kernel encodes the bytes; this package decides when to compress, when a batch is full and when it is
+closed. It does not know brokers, requests or partitions.
 """

@@ -1,11 +1,12 @@
 """The codecs of record batches: none, gzip, snappy, lz4, zstd, each with its level.
 
-A ``Compression`` is a codec with a level. It compresses at once, or makes a stream for data that comes in
-chunks; ``decompression.py`` is the other direction. The attribute bits of a batch name the codec only.
+A ``Compression`` is a codec with a level. It compresses data in one call, or makes a stream for data that
+comes in chunks. The attribute bits of a batch hold the codec only.
 
 - gzip: one member, RFC 1952.
 - snappy: raw Snappy blocks of at most 32 KiB in the framing of the Java library snappy-java ("xerial").
-- lz4: frame format, independent blocks of 64 KiB, no content checksum: all that Kafka's own reader accepts.
+- lz4: frame format, independent blocks of 64 KiB, no content checksum: Kafka's own reader accepts nothing
+  else.
 - zstd: one frame.
 
 Source: Kafka's ``CompressionType``, ``Lz4BlockOutputStream``, ``SnappyCompression``; KIP-110, KIP-390.
@@ -45,14 +46,13 @@ _LEVELS: Final[dict[CompressionType, tuple[int, int, int]]] = {
     CompressionType.ZSTD: (-131072, 22, 3),
 }
 
-XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 #: Magic, version, lowest version that can read it.
-XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
-#: Kafka's readers hold one block in memory; this is the size the Java library writes.
+XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+#: Kafka's readers hold one block in memory; this is the block size of the Java library.
 SNAPPY_BLOCK_BYTES: Final = 32 * 1024
 _LZ4_BLOCK_64_KIB: Final = 4
 #: Streams size their zstd tables and window for this much input: a stream of unknown length would take
-#: several megabytes for every open batch.
+#: several megabytes per open batch.
 _ZSTD_STREAM_HINT_BYTES: Final = 256 * 1024
 
 _per_thread = threading.local()
@@ -69,7 +69,7 @@ class CompressionStream(Protocol):
 
 
 def load_codec(package: str, codec: str) -> Any:
-    """Import a codec's package, or say what is missing.
+    """Import a codec's package.
 
     Raises:
         ConfigError: the package cannot be imported.
@@ -78,17 +78,17 @@ def load_codec(package: str, codec: str) -> Any:
         return importlib.import_module(package)
     except ImportError as error:
         distribution = package.partition(".")[0]
-        raise ConfigError(f"compression type {codec} needs the package {distribution}: {error}") from error
+        raise ConfigError(f"compression_type={codec} needs the package {distribution}: {error}") from error
 
 
 @attrs.frozen(slots=True)
 class Compression:
-    """A codec and its level. Immutable; any thread may use it.
+    """A codec and its level. Immutable and thread-safe.
 
     Attributes:
         type: the codec.
         level: its level in Kafka's numbers: gzip 1-9 or -1 (zlib's own default), lz4 1-17, zstd -131072 to
-            22. 0 where the codec has none. As in the Java client, lz4's default level 9 means the fast
+            22. 0 if the codec has no levels. As in the Java client, lz4's default level 9 means the fast
             compressor and every other level the high-compression one.
     """
 
@@ -97,10 +97,10 @@ class Compression:
 
     @classmethod
     def of(cls, name: str, level: int | None = None) -> Compression:
-        """Return the compression called ``name`` (``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd``).
+        """Return the compression for the setting ``compression_type``.
 
         Args:
-            name: Kafka's name of the codec.
+            name: ``none``, ``gzip``, ``snappy``, ``lz4`` or ``zstd``.
             level: ``None`` is the codec's default. Ignored for codecs without levels.
 
         Raises:
@@ -110,7 +110,7 @@ class Compression:
             kind = CompressionType[name.upper()]
         except (KeyError, AttributeError):
             known = ", ".join(member.name.lower() for member in CompressionType)
-            raise ConfigError(f"compression_type={name!r} is none of {known}") from None
+            raise ConfigError(f"compression_type={name!r} must be one of {known}") from None
         bounds = _LEVELS.get(kind)
         if bounds is None:
             compression = cls(kind)
@@ -120,11 +120,11 @@ class Compression:
             if chosen != default and not low <= chosen <= high:
                 raise ConfigError(f"compression_{name}_level={chosen} must be {low} to {high}, or {default}")
             compression = cls(kind, chosen)
-        compression.compress(b"")  # a missing package shows here, not at the first batch
+        compression.compress(b"")  # so that a missing package is reported here and not by the first batch
         return compression
 
     def compress(self, data: Buffer) -> bytes:
-        """Compress ``data`` at once; faster than a stream of one chunk."""
+        """Compress ``data`` in one call; faster than a stream of one chunk."""
         if self.type is CompressionType.LZ4:
             frame = load_codec("lz4.frame", "lz4")
             result: bytes = frame.compress(
@@ -143,11 +143,28 @@ class Compression:
         stream = self.stream()
         return stream.compress(data) + stream.flush()
 
+    def decompress(self, data: Buffer) -> bytes:
+        """Return the plain form of what ``compress`` or a stream of this codec has returned.
+
+        Only for data of this process: the size of the result is not limited.
+        """
+        if self.type is CompressionType.GZIP:
+            return zlib.decompress(data, 16 + zlib.MAX_WBITS)
+        if self.type is CompressionType.SNAPPY:
+            return _decompress_snappy(data)
+        if self.type is CompressionType.LZ4:
+            plain: bytes = load_codec("lz4.frame", "lz4").decompress(data)
+            return plain
+        if self.type is CompressionType.ZSTD:
+            plain = load_codec("zstandard", "zstd").ZstdDecompressor().decompressobj().decompress(data)
+            return plain
+        return bytes(data)
+
     def stream(self) -> CompressionStream:
         """Make a stream for data that comes in chunks.
 
         Raises:
-            ValueError: this is no compression at all.
+            ValueError: the codec is ``NONE``.
         """
         if self.type is CompressionType.GZIP:
             return zlib.compressobj(self.level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
@@ -160,26 +177,24 @@ class Compression:
             parameters = zstandard.ZstdCompressionParameters.from_level(
                 self.level, source_size=_ZSTD_STREAM_HINT_BYTES
             )
-            # A compressor serves one stream at a time, so each stream has one of its own.
+            # A compressor serves one stream at a time, so each stream has its own.
             stream: CompressionStream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
             return stream
         raise ValueError("there is no stream for uncompressed data")
 
 
 class _SnappyStream:
-    """Snappy in xerial framing: the header, then (length, raw Snappy block) for each block."""
+    """Snappy in xerial framing: the header, then for each block its length and the raw Snappy block."""
 
-    __slots__ = ("_compress_raw", "_is_started")
+    __slots__ = ("_compress_raw", "_header")
 
     def __init__(self) -> None:
         self._compress_raw = load_codec("cramjam", "snappy").snappy.compress_raw
-        self._is_started = False
+        self._header = XERIAL_HEADER
 
     def compress(self, chunk: Buffer) -> bytes:
-        pieces: list[Buffer] = []
-        if not self._is_started:
-            self._is_started = True
-            pieces.append(XERIAL_HEADER)
+        pieces: list[Buffer] = [self._header]
+        self._header = b""
         with memoryview(chunk) as view:
             for start in range(0, len(view), SNAPPY_BLOCK_BYTES):
                 block = bytes(self._compress_raw(view[start : start + SNAPPY_BLOCK_BYTES]))
@@ -188,39 +203,44 @@ class _SnappyStream:
         return b"".join(pieces)
 
     def flush(self) -> bytes:
-        return b""
+        return self._header
+
+
+def _decompress_snappy(data: Buffer) -> bytes:
+    decompress_raw = load_codec("cramjam", "snappy").snappy.decompress_raw
+    pieces: list[Buffer] = []
+    position = len(XERIAL_HEADER)
+    with memoryview(data) as view:
+        while position < len(view):
+            start = position + 4
+            position = start + int.from_bytes(view[position:start], "big")
+            pieces.append(decompress_raw(view[start:position]))
+    return b"".join(pieces)
 
 
 class _Lz4Stream:
-    """LZ4 frame format as Kafka's reader wants it."""
+    """LZ4 frame format as Kafka's reader requires it."""
 
-    __slots__ = ("_compressor", "_is_started")
+    __slots__ = ("_compressor", "_header")
 
     def __init__(self, level: int) -> None:
-        frame = load_codec("lz4.frame", "lz4")
-        self._compressor = frame.LZ4FrameCompressor(
+        self._compressor = load_codec("lz4.frame", "lz4").LZ4FrameCompressor(
             compression_level=_lz4_level(level), block_size=_LZ4_BLOCK_64_KIB, block_linked=False
         )
-        self._is_started = False
+        self._header: bytes = self._compressor.begin()
 
     def compress(self, chunk: Buffer) -> bytes:
-        compressed: bytes = self._compressor.compress(chunk) if self._is_started else self._start(chunk)
+        header, self._header = self._header, b""
+        compressed: bytes = header + self._compressor.compress(chunk)
         return compressed
 
-    def _start(self, chunk: Buffer) -> bytes:
-        self._is_started = True
-        started: bytes = self._compressor.begin() + self._compressor.compress(chunk)
-        return started
-
     def flush(self) -> bytes:
-        rest: bytes = (
-            self._compressor.flush() if self._is_started else self._start(b"") + self._compressor.flush()
-        )
+        rest: bytes = self._header + self._compressor.flush()
         return rest
 
 
 def _lz4_level(level: int) -> int:
-    """Translate Kafka's level: 9 is the fast compressor, others high compression (liblz4: 3 to 12)."""
+    """liblz4's level for Kafka's: 9 is the fast compressor (0), others are high compression (3 to 12)."""
     return 0 if level == _LEVELS[CompressionType.LZ4][2] else max(3, min(level, 12))
 
 

@@ -251,6 +251,8 @@ class RecordCalls(ProducerLifecycle):
             timestamp_ms = checked_timestamp(timestamp_ms)
         size = (0 if key_bytes is None else len(key_bytes)) + (0 if value_bytes is None else len(value_bytes))
         if headers:
+            if self._serializes_key or self._serializes_value:
+                headers = encode_headers(topic, headers)  # serializers may have appended anything
             size += headers_size_upper_bound(headers)
         if size > self._small_size:
             self._check_size(topic, key_bytes, value_bytes, headers)

@@ -61,7 +61,7 @@ class ReadBatch(NamedTuple):
     records: tuple[ReadRecord, ...]
 
 
-def read_batch(data: bytes | memoryview, produce_version: int) -> ReadBatch:
+def read_batch(data: bytes | memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> ReadBatch:
     """Check and read the one batch that ``data`` must be.
 
     Args:
@@ -90,7 +90,7 @@ def read_batch(data: bytes | memoryview, produce_version: int) -> ReadBatch:
         raise BatchRefusedError(INVALID_RECORD, f"{count} records, last offset delta {last_delta}")
     codec = _check_attributes(attributes, produce_version)
     payload = raw[HEADER_BYTES:] if codec == 0 else _decompress(codec, raw[HEADER_BYTES:])
-    records = _read_records(payload, count, base_ts)
+    records = read_records(payload, count, base_ts)
     newest = max(record.timestamp_ms for record in records)
     if max_ts != newest:
         raise BatchRefusedError(INVALID_TIMESTAMP, f"max timestamp {max_ts}, newest record {newest}")
@@ -156,7 +156,12 @@ def _unsnappy(data: bytes) -> bytes:
     return bytes(out)
 
 
-def _read_records(payload: bytes, count: int, base_timestamp_ms: int) -> tuple[ReadRecord, ...]:
+def read_records(payload: bytes, count: int, base_timestamp_ms: int) -> tuple[ReadRecord, ...]:
+    """Check and read uncompressed records.
+
+    Raises:
+        BatchRefusedError: they break a rule of the format.
+    """
     records = []
     position = 0
     try:

@@ -17,9 +17,6 @@ _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\b|c?import\s+([\w., ]+)
 #: Violations that are still there: (file, imported module). Remove each entry together with its import.
 STILL_IMPORTED = {
     ("_append.pyx", "kproducer.errors"),
-    ("_batch.pyx", "kproducer.kernel.layout"),
-    ("_batch.pyx", "kproducer.kernel.pure.batch_v2"),
-    ("_batch.pyx", "kproducer.kernel.record_arguments"),
 }
 
 

@@ -253,6 +253,21 @@ def test_the_headers_given_are_not_changed(make: MakeProducer) -> None:
     assert given == [("a", b"b")]
 
 
+@pytest.mark.parametrize("header", [("schema", 7), (b"schema", b"1"), ("schema",), "ab", ("\ud800", b"1")])
+def test_a_header_that_a_serializer_appends_is_checked(make: MakeProducer, header: Any) -> None:
+    class Tagging:
+        def serialize(self, topic: str, headers: list[Any], value: Any) -> bytes:
+            if value != b"first":
+                headers.append(header)
+            return bytes(value)
+
+    producer = make(value_serializer=Tagging())
+    producer.send("t", b"first").get(PATIENCE_S)
+    with pytest.raises(SerializationError) as caught:
+        producer.send("t", b"v")
+    assert caught.value.outcome is Outcome.NOT_SENT
+
+
 def test_a_record_up_to_the_limit_is_accepted(make: MakeProducer) -> None:
     producer = make(max_request_size=2000)
     assert producer.send("t", b"x" * 1900).get(PATIENCE_S).offset == 0

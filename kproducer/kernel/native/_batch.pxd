@@ -1,4 +1,4 @@
-# Records of batch v2 for the other compiled rooms. Who writes records: see the rules in _append.pxd.
+# Records of batch v2, for the other compiled modules. See _append.pxd for the rules of writing records.
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -14,9 +14,10 @@ cdef extern from *:
 
 cdef enum:
     MAX_INT32 = 0x7FFFFFFF
-    # Of a batch: its header.
-    OVERHEAD = 61
-    # Room below which a batch may be full; more costs a question, no more.
+    # As in layout.py.
+    RECORD_BATCH_OVERHEAD = 61
+    MAX_RECORD_OVERHEAD = 36
+    # With less room than this a batch may be full. Too high a value only costs calls that check it exactly.
     NEARLY_FULL_BYTES = 64
 
 
@@ -32,11 +33,11 @@ cdef class BatchWriter:
     cdef readonly long long base_timestamp_ms
     cdef readonly long long max_timestamp_ms
     # See set_compression_estimate().
-    cdef double _weight
+    cdef double _ratio
     cdef long long _earlier_bytes
     cdef long long _wire_limit
 
-    # put_record(), for those who write one record at a time.
+    # put_record() as a call, for callers that write one record at a time.
     cdef int append_raw(self, long long timestamp_ms, const char* key, Py_ssize_t key_size,
                         const char* value, Py_ssize_t value_size,
                         const char* headers, Py_ssize_t headers_size) noexcept nogil
@@ -80,7 +81,7 @@ cdef inline char* put_bytes(char* place, const char* data, Py_ssize_t size) noex
 # -- records ------------------------------------------------------------------------------------------------
 
 cdef inline uint64_t timestamp_delta(BatchWriter writer, long long timestamp_ms) noexcept nogil:
-    """The difference to the first record, zigzag. Unsigned: that no input overflows is C's word for it."""
+    """The difference to the first record, zigzag. Unsigned, because signed differences could overflow."""
     if writer.record_count == 0:
         return 0
     cdef uint64_t delta = <uint64_t>timestamp_ms - <uint64_t>writer.base_timestamp_ms
@@ -89,7 +90,7 @@ cdef inline uint64_t timestamp_delta(BatchWriter writer, long long timestamp_ms)
 
 cdef inline Py_ssize_t body_size(BatchWriter writer, long long timestamp_ms, Py_ssize_t key_size,
                                  Py_ssize_t value_size, Py_ssize_t headers_size) noexcept nogil:
-    """Bytes of a record behind its length."""
+    """Bytes of a record after its length."""
     return (
         1
         + varint_size(timestamp_delta(writer, timestamp_ms))
@@ -100,26 +101,26 @@ cdef inline Py_ssize_t body_size(BatchWriter writer, long long timestamp_ms, Py_
     )
 
 
-cdef inline long long weighed_size(BatchWriter writer, Py_ssize_t position) noexcept nogil:
-    """Size of the batch on the wire, going by its weight, if its records ended there."""
-    return OVERHEAD + <long long>((writer._earlier_bytes + position - OVERHEAD) * writer._weight)
+cdef inline long long expected_size(BatchWriter writer, Py_ssize_t position) noexcept nogil:
+    """Expected size of the batch on the wire if its records ended at ``position``."""
+    return RECORD_BATCH_OVERHEAD + <long long>((writer._earlier_bytes + position - RECORD_BATCH_OVERHEAD) * writer._ratio)
 
 
-cdef inline bint fits_by_weight(BatchWriter writer, Py_ssize_t end) noexcept nogil:
-    """Whether a record may end there, which is behind ``limit``. See ``set_compression_estimate``."""
+cdef inline bint fits_by_estimate(BatchWriter writer, Py_ssize_t end) noexcept nogil:
+    """Whether a record may end at ``end``, beyond ``limit``. See ``set_compression_estimate``."""
     return (
-        writer._weight > 0
+        writer._ratio > 0
         and writer.limit > 0
         and end <= writer._size
-        and weighed_size(writer, writer.position) + end - writer.position <= writer._wire_limit
-        and weighed_size(writer, end) < writer._wire_limit
+        and expected_size(writer, writer.position) + end - writer.position <= writer._wire_limit
+        and expected_size(writer, end) < writer._wire_limit
     )
 
 
 cdef inline bint is_nearly_full(BatchWriter writer) noexcept nogil:
-    """Whether there is hardly room for another record, or it is not known."""
+    """Whether there may be no room for another record. ``False`` is certain."""
     cdef Py_ssize_t end = writer.position + NEARLY_FULL_BYTES
-    return end > writer.limit and not fits_by_weight(writer, end)
+    return end > writer.limit and not fits_by_estimate(writer, end)
 
 
 cdef inline int put_record(BatchWriter writer, long long timestamp_ms, const char* key, Py_ssize_t key_size,
@@ -133,7 +134,8 @@ cdef inline int put_record(BatchWriter writer, long long timestamp_ms, const cha
         headers: encoded with their count; ``NULL``: none.
 
     Returns:
-        1: taken; 0: it would end behind the limit, also by weight, and nothing has changed.
+        1: taken. 0: it would end beyond the limit, and the compression estimate does not allow it either;
+        nothing has changed.
     """
     cdef Py_ssize_t size
     cdef Py_ssize_t end
@@ -144,7 +146,7 @@ cdef inline int put_record(BatchWriter writer, long long timestamp_ms, const cha
     if size > MAX_INT32:
         return 0
     end = writer.position + varint_size(<uint64_t>size << 1) + size
-    if end > writer._size or (end > writer.limit and not fits_by_weight(writer, end)):
+    if end > writer._size or (end > writer.limit and not fits_by_estimate(writer, end)):
         return 0
     place = put_varint(writer._data + writer.position, <uint64_t>size << 1)
     place[0] = 0
@@ -165,10 +167,11 @@ cdef inline int put_record(BatchWriter writer, long long timestamp_ms, const cha
     return 1
 
 
-# The headers of one record with their count; `text_values` lets values be str, as `send` does. None: these
-# need the slower way, which knows every shape and every error.
+# The headers of one record with their count, or None if they are not a list or tuple of (str, bytes or None) tuples.
+# `text_values` lets values be str, as `send` does.
 cdef bytes regular_headers(object headers, bint text_values)
 
+# The same; raises TypeError instead.
 cdef bytes encoded_headers(object headers)
 
 cdef uint32_t murmur2_raw(const unsigned char* data, Py_ssize_t size) noexcept nogil

@@ -1,59 +1,46 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: auto_pickle=False
-"""Writes record batch v2: the compiled twin of ``pure/batch_v2.py`` and ``pure/murmur2.py``.
+"""Writes record batch v2 and hashes keys: the compiled form of ``pure/batch_v2.py`` and ``pure/murmur2.py``.
 
-The format is described there. What is rare (other shapes of headers, whatever has to be refused) is left to
-the same Python code that the pure twin uses, so that both say the same.
+``pure/batch_v2.py`` describes the format. Arguments of other types than those that the methods name raise TypeError.
 
-Sizes are measured before anything is written, and the buffer is exported for as long as the writer lives, so
-that nobody can resize it: no input makes this write outside of it.
+Sizes are measured before anything is written, and the buffer stays exported while the writer lives, so that it
+cannot be resized: no input makes the writer write outside of it.
 """
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_Check
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
-from cpython.unicode cimport PyUnicode_CheckExact
+from cpython.unicode cimport PyUnicode_Check
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memmove
 
-from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
-from kproducer.kernel.pure.batch_v2 import encode_headers
-from kproducer.kernel.record_arguments import (
-    as_bytes,
-    check_buffer,
-    check_weights,
-    refuse_buffer,
-    refuse_length,
-    refuse_timestamp,
-)
-
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
-    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
-cdef enum:
-    # Length, attributes, timestamp delta, offset delta, and the lengths of key, value and headers.
-    LONGEST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 3 * 5
-
-assert OVERHEAD == RECORD_BATCH_OVERHEAD
+# Larger than any batch, and small enough that sums of such sizes do not overflow 64 bits.
+cdef long long MAX_SIZE_BYTES = (<long long>1) << 40
 
 
 # -- records ---------------------------------------------------------------------------------------------------
 
-# Or the collector lets go of an exported buffer without giving the export back. Cycles are broken elsewhere.
+# The garbage collector must not clear the reference to an exported buffer: the export would never be released. A
+# cycle through the buffer is broken at another object.
 @cython.no_gc_clear
 cdef class BatchWriter:
-    """Encodes the records of one batch into ``buffer``, behind room for the header. Not thread-safe.
+    """Encodes the records of one batch into ``buffer``, after the space for the header. Not thread-safe.
 
-    The buffer is never resized. While a writer exists the buffer cannot be resized by others either.
+    The writer never resizes the buffer, and nothing else can while the writer exists. Arguments must have
+    exactly the types given here: callers convert and check what applications pass in.
 
     Attributes:
         buffer: what was passed in, or to ``move_to`` since.
-        limit: no record may end behind this position; the owner may move it between 0 (nothing more is taken)
-            and ``len(buffer)``, which it is at first.
+        limit: no record may end beyond this position. The owner may move it between 0 (no more records are
+            taken) and ``len(buffer)``, its initial value.
         position: where the next record starts.
         record_count: records taken so far; also the offset delta of the next one.
         base_timestamp_ms: timestamp of the first record; -1 before it.
@@ -61,19 +48,16 @@ cdef class BatchWriter:
     """
 
     def __cinit__(self, buffer):
-        check_buffer(buffer)
-        PyObject_GetBuffer(buffer, &self._export, PyBUF_SIMPLE | PyBUF_WRITABLE)
+        export_buffer(buffer, RECORD_BATCH_OVERHEAD, &self._export)
         self._exported = True
         self._data = <char*>self._export.buf
         self._size = self._export.len
-        if self._size < OVERHEAD:  # a subclass may have lied about its length
-            raise ValueError(f"a buffer of {self._size} bytes cannot hold a header of {OVERHEAD}")
         self.buffer = buffer
         self.limit = self._size
-        self._weight = 0
+        self._ratio = 0
         self._earlier_bytes = 0
         self._wire_limit = 0
-        self.position = OVERHEAD
+        self.position = RECORD_BATCH_OVERHEAD
         self.record_count = 0
         self.base_timestamp_ms = -1
         self.max_timestamp_ms = -1
@@ -90,7 +74,7 @@ cdef class BatchWriter:
 
         Args:
             timestamp_ms: milliseconds since the epoch, 0 to 2**63 - 1. It may be before the first record's.
-            key, value: bytes, or a bytearray or memoryview (copied first); ``None`` is null.
+            key, value: ``None`` is null.
             headers: (name, value) pairs in order; names may repeat, values may be ``None``.
 
         Returns:
@@ -98,47 +82,29 @@ cdef class BatchWriter:
             ``set_compression_estimate``) does not allow it either; nothing has changed.
 
         Raises:
-            SerializationError: an argument is of the wrong type or out of range; nothing has changed.
+            TypeError: an argument has another type; nothing has changed.
+            ValueError, OverflowError: an argument is out of range, or a header's name cannot be encoded as
+                UTF-8; nothing has changed.
         """
-        cdef int overflow = 0
         cdef long long timestamp
-        cdef Py_ssize_t key_size = -1
-        cdef Py_ssize_t value_size = -1
-        cdef Py_ssize_t headers_size = 1
-        cdef const char* key_data = NULL
-        cdef const char* value_data = NULL
+        cdef Py_ssize_t key_size
+        cdef Py_ssize_t value_size
+        cdef const char* key_data
+        cdef const char* value_data
         cdef const char* headers_data = NULL
-        cdef bytes tail = None
-        if value is not None:
-            if not PyBytes_CheckExact(value):
-                value = as_bytes(value, "value")
-            value_data = PyBytes_AS_STRING(value)
-            value_size = PyBytes_GET_SIZE(value)
-        if key is not None:
-            if not PyBytes_CheckExact(key):
-                key = as_bytes(key, "key")
-            key_data = PyBytes_AS_STRING(key)
-            key_size = PyBytes_GET_SIZE(key)
+        cdef Py_ssize_t headers_size = 0
+        cdef bytes tail
+        point_to_bytes(value, &value_data, &value_size)
+        point_to_bytes(key, &key_data, &key_size)
         if not PyLong_CheckExact(timestamp_ms):
-            refuse_timestamp(timestamp_ms)
-        timestamp = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
-        if overflow < 0 or (timestamp < 0 and not overflow):
-            refuse_timestamp(timestamp_ms)
+            raise TypeError(f"timestamp_ms must be an int, not {type(timestamp_ms).__name__}")
+        timestamp = timestamp_ms
+        if timestamp < 0:
+            raise ValueError(f"timestamp_ms is {timestamp}; it must not be negative")
         if headers is not None and headers:
             tail = encoded_headers(headers)
             headers_data = PyBytes_AS_STRING(tail)
             headers_size = PyBytes_GET_SIZE(tail)
-        if overflow:
-            refuse_timestamp(timestamp_ms)
-        # From here on no other Python code runs: what is looked at stays as it is.
-        if self.record_count > MAX_INT32:
-            return False
-        if value_size > MAX_INT32:
-            refuse_length(value_size, "value")
-        if key_size > MAX_INT32:
-            refuse_length(key_size, "key")
-        if key_size + value_size + headers_size > MAX_INT32 - LONGEST_RECORD_OVERHEAD:
-            check_record_size(self, timestamp, key_size, value_size, headers_size)
         return self.append_raw(
             timestamp, key_data, key_size, value_data, value_size, headers_data, headers_size
         ) != 0
@@ -151,18 +117,14 @@ cdef class BatchWriter:
         )
 
     def move_to(self, buffer):
-        """Go on in another buffer, with a copy of what was written so far; ``limit`` is its size now.
+        """Continue in another buffer, with a copy of what was written so far; ``limit`` becomes its size.
 
         Raises:
-            TypeError, ValueError: as the constructor does, or it is too small for the copy; nothing changed.
+            TypeError: ``buffer`` is not a bytearray.
+            ValueError: it is too small for the copy; nothing has changed.
         """
         cdef Py_buffer export
-        check_buffer(buffer)
-        PyObject_GetBuffer(buffer, &export, PyBUF_SIMPLE | PyBUF_WRITABLE)
-        if export.len < self.position:
-            size = export.len
-            PyBuffer_Release(&export)
-            refuse_buffer(size, self.position)
+        export_buffer(buffer, self.position, &export)
         memmove(<char*>export.buf, self._data, self.position)  # it may be the same buffer
         PyBuffer_Release(&self._export)
         self._export = export
@@ -171,79 +133,81 @@ cdef class BatchWriter:
         self.limit = export.len
         self.buffer = buffer
 
-    def set_compression_estimate(self, weight, earlier_bytes, wire_limit):
-        """Take records behind ``limit`` too, as far as the buffer goes, while the batch is light enough.
+    def set_compression_estimate(self, double ratio, long long earlier_bytes, long long wire_limit):
+        """Take records beyond ``limit``, up to the end of the buffer, while the estimate allows it.
 
-        Kafka's rule: the size of the batch on the wire is its header and ``weight`` for each byte of records
-        so far; a record counts in full as long as it is not in. One that would make the batch weigh
-        ``wire_limit`` is not taken, and none is while ``limit`` is 0.
+        Kafka's rule: the expected size of the batch on the wire is its header and ``ratio`` times the bytes of
+        its records; the record to be added counts in full. A record that would make the expected size
+        ``wire_limit`` is not taken. While ``limit`` is 0, none is.
 
         Args:
-            weight: expected bytes on the wire for each byte of records, 0 (nothing is weighed) to 1.
-            earlier_bytes: of records that are no longer in the buffer, 0 to 2**40.
+            ratio: expected bytes on the wire per byte of records, 0 (there is no estimate) to 1.
+            earlier_bytes: bytes of records that are no longer in the buffer, 0 to 2**40.
             wire_limit: bytes, 0 to 2**40.
 
         Raises:
-            ValueError: an argument is out of range.
+            ValueError, OverflowError: an argument is out of range.
         """
-        cdef double checked_weight = weight
-        check_weights(checked_weight, earlier_bytes, wire_limit)
+        if not 0 <= ratio <= 1:
+            raise ValueError(f"ratio is {ratio}; it must be 0 to 1")
+        if not (0 <= earlier_bytes <= MAX_SIZE_BYTES and 0 <= wire_limit <= MAX_SIZE_BYTES):
+            raise ValueError(
+                f"earlier_bytes is {earlier_bytes} and wire_limit is {wire_limit}; they must be 0 to 2**40"
+            )
         self._earlier_bytes = earlier_bytes
         self._wire_limit = wire_limit
-        self._weight = checked_weight
+        self._ratio = ratio
 
     def rewind(self):
-        """Start again behind the header; the records so far still count, their bytes are the caller's."""
-        self.position = OVERHEAD
+        """Continue after the header, over records that the caller has compressed; they still count."""
+        self.position = RECORD_BATCH_OVERHEAD
 
 
-cdef int check_record_size(BatchWriter writer, long long timestamp_ms, Py_ssize_t key_size,
-                           Py_ssize_t value_size, Py_ssize_t headers_size) except -1:
-    """Refuse what does not fit the format; worth the exact size only near its limit."""
-    cdef Py_ssize_t size = body_size(writer, timestamp_ms, key_size, value_size, headers_size)
-    if size > MAX_INT32:
-        refuse_length(size, "record")
+cdef int export_buffer(object buffer, Py_ssize_t content_bytes, Py_buffer* export) except -1:
+    """Export a bytearray that has room for ``content_bytes``."""
+    if not PyByteArray_Check(buffer):
+        raise TypeError(f"a batch is written into a bytearray, not {type(buffer).__name__}")
+    PyObject_GetBuffer(buffer, export, PyBUF_SIMPLE | PyBUF_WRITABLE)
+    cdef Py_ssize_t size = export.len
+    if size < content_bytes:
+        PyBuffer_Release(export)
+        raise ValueError(f"a buffer of {size} bytes cannot hold the {content_bytes} bytes of a batch")
     return 0
 
 
-def record_size_upper_bound(key, value, headers):
-    """Return the most bytes that a batch with this one record can need, the batch's header included.
-
-    A buffer of this size takes the record with certainty, as the first one of a batch.
-
-    Raises:
-        SerializationError: key, value or headers are of the wrong type.
-    """
-    cdef Py_ssize_t size = OVERHEAD + LONGEST_RECORD_OVERHEAD
-    if value is not None:
-        if not PyBytes_CheckExact(value):
-            value = as_bytes(value, "value")
-        size += PyBytes_GET_SIZE(value)
-    if key is not None:
-        if not PyBytes_CheckExact(key):
-            key = as_bytes(key, "key")
-        size += PyBytes_GET_SIZE(key)
-    if headers is not None and headers:
-        size += PyBytes_GET_SIZE(encoded_headers(headers))
-    return size
+cdef int point_to_bytes(object data, const char** start, Py_ssize_t* size) except -1:
+    """The memory of a key or value. A null has the size -1."""
+    if data is None:
+        start[0] = NULL
+        size[0] = -1
+        return 0
+    if not PyBytes_CheckExact(data):
+        raise TypeError(f"key and value must be bytes or None, not {type(data).__name__}")
+    start[0] = PyBytes_AS_STRING(data)
+    size[0] = PyBytes_GET_SIZE(data)
+    if size[0] > MAX_INT32:
+        raise ValueError(f"a key or value has {size[0]} bytes; the record format allows {MAX_INT32}")
+    return 0
 
 
 # -- headers ---------------------------------------------------------------------------------------------------
 
 cdef bytes encoded_headers(object headers):
-    """The headers of one record, their count included; whatever they look like.
+    """The headers of one record, their count included.
 
     Raises:
-        SerializationError: as the pure twin does.
+        TypeError: not a list or tuple of (str, bytes or None) tuples, or not encodable as UTF-8.
     """
     cdef bytes encoded = regular_headers(headers, False)
-    return encode_headers(headers) if encoded is None else encoded
+    if encoded is None:
+        raise TypeError("headers must be a list or tuple of (name, value) tuples of str and bytes or None")
+    return encoded
 
 
 cdef bytes regular_headers(object headers, bint text_values):
-    """As ``encoded_headers``, for a list or tuple of pairs of exactly the usual types; else ``None``.
+    """As ``encoded_headers``, but ``None`` for headers that it would refuse.
 
-    No Python code runs in here: nobody can change the list between the measuring and the writing.
+    No Python code runs in here: no other thread can change the list between measuring and writing.
     """
     cdef Py_ssize_t count
     cdef Py_ssize_t index
@@ -284,8 +248,8 @@ cdef bytes regular_headers(object headers, bint text_values):
 
 
 cdef inline bint text_of(object text, const char** data, Py_ssize_t* size):
-    """UTF-8 of an exact ``str``, which keeps it; false: it is none, or has lone surrogates."""
-    if not PyUnicode_CheckExact(text):
+    """The UTF-8 form of a ``str``, which owns it; false: not a ``str``, or it has lone surrogates."""
+    if not PyUnicode_Check(text):
         return False
     try:
         data[0] = PyUnicode_AsUTF8AndSize(text, size)

@@ -10,8 +10,8 @@ from functools import update_wrapper
 from typing import Any, TypeVar, cast
 
 from kproducer.kernel.native import _append, _batch, _completion, _send_many
-from kproducer.kernel.pure import RawRecord, RecordFormatError, crc32c, decode_records, write_batch_header
 from kproducer.kernel.pure import SendPath as PureSendPath
+from kproducer.kernel.pure import record_size_upper_bound, write_batch_header
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -26,7 +26,6 @@ SendPath = _append.SendPath
 StickyPartition = _append.StickyPartition
 TopicSlots = _append.TopicSlots
 partition_for_key = _batch.partition_for_key
-record_size_upper_bound = _batch.record_size_upper_bound
 
 # help() shows it; it is written where editors and type checkers find it.
 SendPath.send.__doc__ = PureSendPath.send.__doc__
@@ -46,16 +45,12 @@ __all__ = [
     "BatchOutcome",
     "BatchWriter",
     "Deliveries",
-    "RawRecord",
     "RecordAppender",
-    "RecordFormatError",
     "RecordFuture",
     "RowSender",
     "SendPath",
     "StickyPartition",
     "TopicSlots",
-    "crc32c",
-    "decode_records",
     "fast_done",
     "fast_exception",
     "fast_result",

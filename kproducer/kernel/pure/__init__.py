@@ -12,7 +12,6 @@ from kproducer.kernel.pure.append import (
     StickyPartition,
     TopicSlots,
 )
-from kproducer.kernel.pure.batch_reader import RawRecord, RecordFormatError, decode_records
 from kproducer.kernel.pure.batch_v2 import BatchWriter, record_size_upper_bound, write_batch_header
 from kproducer.kernel.pure.completion import (
     BatchOutcome,
@@ -22,7 +21,6 @@ from kproducer.kernel.pure.completion import (
     fast_exception,
     fast_result,
 )
-from kproducer.kernel.pure.crc32c import crc32c
 from kproducer.kernel.pure.murmur2 import partition_for_key
 from kproducer.kernel.pure.send_many import RowSender
 
@@ -31,16 +29,12 @@ __all__ = [
     "BatchOutcome",
     "BatchWriter",
     "Deliveries",
-    "RawRecord",
     "RecordAppender",
-    "RecordFormatError",
     "RecordFuture",
     "RowSender",
     "SendPath",
     "StickyPartition",
     "TopicSlots",
-    "crc32c",
-    "decode_records",
     "fast_done",
     "fast_exception",
     "fast_result",

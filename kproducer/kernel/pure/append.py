@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproducer.kernel.pure.batch_v2 import BatchWriter
 from kproducer.kernel.pure.completion import BatchOutcome, Deliveries
-from kproducer.kernel.record_arguments import Headers
+from kproducer.types import Headers
 
 if TYPE_CHECKING:
     from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata

@@ -1,8 +1,8 @@
 """CRC-32C (Castagnoli), the checksum of record batches.
 
-The work is done by the ``crc32c`` wheel (processor instructions, tens of GB/s), and by ``crcmod`` where no
-such wheel can be installed (its C extension makes 0.5 GB/s; without the extension it is unusably slow, which
-is said once on the log). All of them take bytes, bytearray and memoryview without copying.
+Computed by the ``crc32c`` wheel (processor instructions, tens of GB/s), or by ``crcmod`` on platforms
+without such a wheel: its C extension reaches 0.5 GB/s; without the extension it is too slow to use, and the
+log says so once. Both take bytes, bytearray and memoryview without copying.
 Source: RFC 3720 appendix B.4; Kafka's ``Crc32C``.
 """
 
@@ -24,8 +24,8 @@ _logger = logging.getLogger(__name__)
 
 def _accelerated() -> Update:
     module = importlib.import_module("crc32c")
-    # Mode 0 keeps the interpreter lock: a batch takes microseconds, taking the lock back from a busy
-    # application thread up to five milliseconds.
+    # Mode 0 keeps the interpreter lock: a batch takes microseconds, while taking the lock back from a busy
+    # application thread can take five milliseconds.
     update: Update = partial(module.crc32c, gil_release_mode=0)
     update(b"", 0)
     return update
@@ -37,7 +37,7 @@ def _table_driven() -> Update:
         importlib.import_module("crcmod._crcfunext")
     except ImportError:
         _logger.warning(
-            "CRC-32C is computed by crcmod without its C extension, hundreds of times slower than needed: "
+            "CRC-32C is computed by crcmod without its C extension, hundreds of times slower than with it: "
             "install the crc32c package, or reinstall crcmod where a C compiler is present"
         )
     update: Update = predefined.mkPredefinedCrcFun("crc-32c")
@@ -48,7 +48,7 @@ def load_update(providers: tuple[Callable[[], Update], ...] = (_accelerated, _ta
     """Return the first checksum function that can be loaded.
 
     Raises:
-        ImportError: none can.
+        ImportError: none can be loaded.
     """
     failures: list[str] = []
     for provider in providers:
@@ -62,10 +62,6 @@ def load_update(providers: tuple[Callable[[], Update], ...] = (_accelerated, _ta
 _update = load_update()
 
 
-def crc32c(data: Buffer, crc: int = 0) -> int:
-    """Checksum ``data``, going on from ``crc`` (the checksum of what came before it; 0 at the start).
-
-    Returns:
-        An unsigned 32-bit int.
-    """
-    return _update(data, crc)
+def crc32c(data: Buffer) -> int:
+    """Return the checksum of ``data``, an unsigned 32-bit int."""
+    return _update(data, 0)

@@ -10,8 +10,8 @@ import pytest
 from kproducer.accumulator.built_in_partitioner import BuiltInPartitioner
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import TopicSlots
-from kproducer.records.record_batch import RecordBatch
 from kproducer.types import Node
+from tests.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
 
 
@@ -108,7 +108,7 @@ def sticky_runs(kit: Kit, count: int, size: int) -> list[list[int]]:
         kit.append(-1, b"%06d" % number + b"x" * (size - 6))
     while batches := kit.drain():
         for batch in batches:
-            for record in RecordBatch.parse(batch.records()).records():
+            for record in read_batch(batch.records()).records:
                 assert record.value is not None
                 where[int(record.value[:6])] = partition_of(batch)
             kit.finish(batch)

@@ -12,10 +12,11 @@ from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.record_accumulator import MOST_LEFT
 from kproducer.errors import DeliveryTimeoutError
+from kproducer.records.batch_sizing import FIRST_BUFFER_BYTES
 from kproducer.records.compression import Compression
-from kproducer.records.record_batch import RecordBatch
-from kproducer.records.record_batch_builder import FIRST_BUFFER_BYTES, WHOLE_BUFFER_BYTES, RecordBatchBuilder
+from kproducer.records.record_batch_builder import WHOLE_BUFFER_BYTES, RecordBatchBuilder
 from kproducer.types import UNKNOWN_PARTITION
+from tests.fakebroker.batch_check import ReadBatch, read_batch
 from tests.support.manual_clock import ManualClock
 from tests.support.units.accumulator_kit import Kit, make_snapshot
 
@@ -47,7 +48,7 @@ def append_until(kit: Kit, over: Callable[[], bool]) -> list[FutureRecordMetadat
     return futures
 
 
-def end(kit: Kit) -> list[RecordBatch]:
+def end(kit: Kit) -> list[ReadBatch]:
     """Drain everything and acknowledge it; what was in the batches."""
     parsed = []
     while kit.accumulator.has_undrained:
@@ -55,7 +56,7 @@ def end(kit: Kit) -> list[RecordBatch]:
             kit.snapshot, kit.snapshot.nodes.values(), 1 << 30, kit.now_ms
         ).values():
             for batch in batches:
-                parsed.append(RecordBatch.parse(bytes(batch.records())))
+                parsed.append(read_batch(bytes(batch.records())))
                 kit.accumulator.request_done(batch)
                 batch.complete(0, -1)
                 kit.accumulator.deallocate(batch)
@@ -69,7 +70,7 @@ def test_a_batch_takes_what_it_needs_and_no_more() -> None:
     futures = [kit.append(value=bytes(900)) for _ in range(20)]
     assert taken_bytes(kit) == 64 * KIB
     (batch,) = end(kit)
-    assert len(batch.records()) == 21
+    assert len(batch.records) == 21
     assert [future.result(0).offset for future in futures] == list(range(1, 21))
     kit.assert_all_memory_is_back()
 
@@ -83,7 +84,7 @@ def test_a_batch_grows_to_batch_size_and_is_full_then(codec: str) -> None:
         values.append(noise.randbytes(900))
         kit.append(value=values[-1])
     batches = end(kit)
-    sent = [record.value for batch in batches for record in batch.records()]
+    sent = [record.value for batch in batches for record in batch.records]
     assert sent == values
     assert len(batches) == 2
     assert 180 * KIB < sum(map(len, values[:-1])) < 200 * KIB
@@ -152,7 +153,7 @@ def test_a_large_first_record_gets_a_buffer_of_its_size_and_the_batch_grows_on()
     kit.append(value=bytes(100 * KIB))
     assert taken_bytes(kit) == 256 * KIB
     (batch,) = end(kit)
-    assert [len(record.value or b"") for record in batch.records()] == [20 * KIB, 20 * KIB, 100 * KIB]
+    assert [len(record.value or b"") for record in batch.records] == [20 * KIB, 20 * KIB, 100 * KIB]
     kit.assert_all_memory_is_back()
 
 
@@ -180,7 +181,7 @@ def test_a_compressed_batch_goes_on_growing_while_the_estimate_has_room() -> Non
         count += 1
     assert [len(buffer) for buffer in buffers.out] == [64 * KIB]
     assert builder.buffer is buffers.out[0]
-    assert len(RecordBatch.parse(builder.close()).records()) == count
+    assert len(read_batch(builder.close()).records) == count
 
 
 def test_a_sticky_stay_lasts_until_its_batch_ends() -> None:
@@ -233,7 +234,7 @@ def test_a_batch_that_will_be_compressed_takes_twice_its_size_and_is_compressed_
     # The next one begins with as much.
     assert len(following.builder.buffer) == 2 * 64 * KIB
     sent = end(kit)
-    assert [len(batch.records()) for batch in sent] == [kit.count - 2, 1]
+    assert [len(batch.records) for batch in sent] == [kit.count - 2, 1]
     kit.assert_all_memory_is_back()
 
 
@@ -254,7 +255,7 @@ def test_without_memory_to_spare_records_are_compressed_in_parts() -> None:
     assert full.builder.uncompressed_size_bytes > 100 * KIB
     kit.pool.deallocate(held)
     sent = end(kit)
-    assert sum(len(batch.records()) for batch in sent) == kit.count - 1
+    assert sum(len(batch.records) for batch in sent) == kit.count - 1
     kit.assert_all_memory_is_back()
 
 
@@ -270,7 +271,7 @@ def test_senders_compress_what_they_fill_once_the_io_thread_has_enough_of_it(kee
     assert [batch.is_full for batch in batches] == [True] * (MOST_LEFT + 1)
     assert [batch.awaits_compression for batch in batches] == [not keeps_up] * MOST_LEFT + [keeps_up]
     sent = end(kit)
-    assert sum(len(batch.records()) for batch in sent) == kit.count - 1
+    assert sum(len(batch.records) for batch in sent) == kit.count - 1
     kit.assert_all_memory_is_back()
 
 
@@ -290,7 +291,7 @@ def test_a_large_buffer_of_plain_records_is_a_batch_of_its_own() -> None:
     full = first_batch(kit, 0)
     assert full.awaits_compression
     assert WHOLE_BUFFER_BYTES - KIB < full.builder.uncompressed_size_bytes <= WHOLE_BUFFER_BYTES
-    assert sum(len(batch.records()) for batch in end(kit)) == kit.count - 1
+    assert sum(len(batch.records) for batch in end(kit)) == kit.count - 1
     kit.assert_all_memory_is_back()
 
 

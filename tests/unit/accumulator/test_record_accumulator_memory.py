@@ -10,7 +10,7 @@ import pytest
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.errors import IllegalStateError, KafkaError, Outcome, SerializationError
+from kproducer.errors import IllegalStateError, KafkaError, Outcome
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
 from tests.support.units.sender_bench import Bench
@@ -31,7 +31,7 @@ def test_buffer_of_a_refused_first_record_goes_back_once(
         kit.append(1)
     record = {"timestamp_ms": 1, "key": None, "value": b"v", "headers": None, **wrong}
     before = kit.pool.available_bytes
-    with pytest.raises((SerializationError, ValueError)):
+    with pytest.raises((TypeError, ValueError)):
         kit.accumulator.append(
             topic=TOPIC,
             partition=0,
@@ -161,7 +161,7 @@ def test_a_batch_that_cannot_be_compressed_expires_all_the_same(monkeypatch: pyt
     future = kit.append()
     (batch,) = kit.accumulator._incomplete.copy()
     assert batch.builder is not None
-    batch.builder._flush_chunk()
+    batch.builder._compress_chunk()
     monkeypatch.setattr(RecordBatchBuilder, "_finish_records", no_memory)
     kit.clock.advance(kit.config.delivery_timeout_ms)
     assert kit.accumulator.expired_batches(kit.now_ms) == [batch]

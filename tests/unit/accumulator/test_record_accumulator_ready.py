@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kproducer.errors.broker_errors import NotLeaderOrFollowerError
-from kproducer.records.record_batch import RecordBatch
 from kproducer.runtime.clock import NEVER_MS
+from tests.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of, tp
 
 
 def values(view: memoryview) -> list[bytes | None]:
-    return [r.value for r in RecordBatch.parse(view).records()]
+    return [r.value for r in read_batch(view).records]
 
 
 def test_full_batch_is_ready_despite_linger_and_wakes_once_per_batch() -> None:

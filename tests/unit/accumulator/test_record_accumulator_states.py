@@ -10,9 +10,9 @@ from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.errors import BufferExhaustedError, KafkaError, ProducerClosedError
 from kproducer.errors.broker_errors import NotLeaderOrFollowerError
-from kproducer.records.record_batch import RecordBatch
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import RecordMetadata
+from tests.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import Kit, make_snapshot, partition_of
 
 DELIVERY_TIMEOUT_MS = 1000
@@ -112,7 +112,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def answer(self, data: st.DataObject, answer: str) -> None:
         batch = self.in_flight.pop(data.draw(st.integers(0, len(self.in_flight) - 1)))
         accumulator = self.kit.accumulator
-        numbers = [int((r.value or b"")[:8]) for r in RecordBatch.parse(batch.records()).records()]
+        numbers = [int((r.value or b"")[:8]) for r in read_batch(batch.records()).records]
         accumulator.request_done(batch)
         if not batch.is_done:
             log = self.logs[partition_of(batch)]

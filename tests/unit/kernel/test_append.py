@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kproducer.kernel import decode_records
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
+from tests.fakebroker.batch_check import read_records
 
 TS = 1_700_000_000_000
 
@@ -71,8 +71,8 @@ def test_threads_fill_batches_that_are_closed_meanwhile(kernel: ModuleType) -> N
     for appender, count, wire in closed:
         assert (appender.writer.record_count, bytes(appender.writer.buffer)) == (count, wire)
         plain = wire[RECORD_BATCH_OVERHEAD : appender.writer.position]
-        for record in decode_records(plain, count, TS):
-            sent[appender.owner, record.offset_delta] = record.value
+        for record in read_records(plain, count, TS):
+            sent[appender.owner, record.position] = record.value
     assert sent == by_place
     assert sum(len(mine) for mine in futures) == len(sent)
     for mine in futures:

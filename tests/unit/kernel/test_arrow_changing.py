@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kproducer.kernel.pure.batch_reader import decode_records
+from tests.fakebroker.batch_check import read_records
 from tests.unit.kernel.arrow_kit import Batches, Twin, parts
 
 ROWS = 1000
@@ -75,7 +75,7 @@ def read(native: Twin, batch: Any, columns: tuple[int, int, int, int, int, int])
     except ValueError:
         return []
     written = batches.finish()[0]
-    return decode_records(written[0], ROWS - refused, 7) if written else []
+    return read_records(written[0], ROWS - refused, 7) if written else []
 
 
 def headers(names: Any, values: Any) -> Any:

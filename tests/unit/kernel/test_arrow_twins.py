@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproducer.bulk.record_locations import RecordLocations
-from kproducer.kernel import murmur2
+from kproducer.kernel import partition_for_key
 from kproducer.kernel.pure.arrow import BLOCK_ROWS, REFUSALS
 from tests.unit.kernel.arrow_kit import (
     BUFFER_BYTES,
@@ -64,7 +64,7 @@ def drain(
         if number is None:
             number = batches.sticky
             if hashes_keys and key is not None:
-                number = (murmur2(key) & 0x7FFFFFFF) % PARTITIONS
+                number = partition_for_key(key, PARTITIONS)
         elif not 0 <= number < PARTITIONS:
             return row, "partition", number
         locations.put(row, *batches.append(number, parts(record)), parts(record))
@@ -283,4 +283,4 @@ def test_a_topic_whose_number_of_partitions_changes(native: Twin) -> None:
 
 
 def partition_of(key: str, count: int) -> int:
-    return (murmur2(key.encode()) & 0x7FFFFFFF) % count
+    return partition_for_key(key.encode(), count)

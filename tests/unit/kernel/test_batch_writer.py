@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from types import ModuleType
 from typing import Any
 
@@ -11,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.errors import SerializationError
-from kproducer.kernel import BatchWriter, decode_records, record_size_upper_bound, write_batch_header
+from kproducer.kernel import BatchWriter, record_size_upper_bound, write_batch_header
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.types import INT32_MAX, INT64_MAX
+from tests.fakebroker.batch_check import read_records
 from tests.support.units.foreign_records import kafka_python_records
 
 TS = 1_700_000_000_000
@@ -152,8 +151,8 @@ def test_behind_the_limit_a_record_is_taken_while_the_batch_is_light_enough(
     "arguments",
     [(-0.1, 0, 100), (1.1, 0, 100), (math.nan, 0, 100), (0.5, -1, 100), (0.5, 0, -1), (0.5, 0, 2**50)],
 )
-def test_weights_that_cannot_be_are_refused(kernel: ModuleType, arguments: tuple[float, int, int]) -> None:
-    with pytest.raises(ValueError, match=r"weighs 0 to 1|no sizes of a batch"):
+def test_estimates_out_of_range_are_refused(kernel: ModuleType, arguments: tuple[float, int, int]) -> None:
+    with pytest.raises(ValueError, match="must be 0 to"):
         kernel.BatchWriter(bytearray(500)).set_compression_estimate(*arguments)
 
 
@@ -167,7 +166,7 @@ def test_the_buffer_is_never_resized(kernel: ModuleType) -> None:
 
 
 def test_a_buffer_smaller_than_a_header_is_refused(kernel: ModuleType) -> None:
-    with pytest.raises(ValueError, match="a header of 61"):
+    with pytest.raises(ValueError, match="cannot hold the 61 bytes"):
         kernel.BatchWriter(bytearray(60))
 
 
@@ -191,39 +190,43 @@ def test_offset_deltas_end_with_int32(kernel: ModuleType) -> None:
     assert state(writer) == before
 
 
+REFUSALS = (TypeError, ValueError, OverflowError)
 BAD_RECORDS = [
-    ((TS, "key", b"v", None), "the key must be bytes, bytearray, memoryview or None, not str"),
-    ((TS, b"k", "value", None), "the value must be bytes, bytearray, memoryview or None, not str"),
-    ((TS, 5, b"v", None), "the key must be .*, not int"),
-    ((TS, b"k", {"a": 1}, None), "the value must be .*, not dict"),
-    ((TS, b"k", [1, 2], None), "the value must be .*, not list"),
-    ((-1, b"k", b"v", None), "timestamp_ms is -1; it must be 0 to"),
-    ((2**63, b"k", b"v", None), "timestamp_ms is 9223372036854775808"),
-    ((1.5, b"k", b"v", None), "timestamp_ms must be an int, not float"),
-    ((None, b"k", b"v", None), "timestamp_ms must be an int, not NoneType"),
-    (("0", b"k", b"v", None), "timestamp_ms must be an int, not str"),
-    ((TS, b"k", b"v", [(b"name", b"v")]), "the name of header 0 must be a str, not bytes"),
-    ((TS, b"k", b"v", [("a", b"v"), (None, b"v")]), "the name of header 1 must be a str, not NoneType"),
-    ((TS, b"k", b"v", [("\ud800", b"v")]), "the name of header 0 cannot be encoded as UTF-8"),
-    ((TS, b"k", b"v", [("name", "text")]), r"the value of header 0 \('name'\) must be bytes.*, not str"),
-    ((TS, b"k", b"v", [("name",)]), "header 0 must be a .name, value. pair"),
-    ((TS, b"k", b"v", ["ab"]), "header 0 must be a .name, value. pair, not 'ab'"),
-    ((TS, b"k", b"v", {"name": b"v"}), "headers must be a sequence .*, not dict"),
-    ((TS, b"k", b"v", "headers"), "headers must be a sequence .*, not str"),
-    ((TS, b"k", b"v", iter([("a", b"v")])), "headers must be a sequence .*, not list_iterator"),
+    (TS, "key", b"v", None),
+    (TS, b"k", "value", None),
+    (TS, bytearray(b"k"), b"v", None),
+    (TS, b"k", memoryview(b"v"), None),
+    (TS, b"k", {"a": 1}, None),
+    (-1, b"k", b"v", None),
+    (2**63, b"k", b"v", None),
+    (-(2**70), b"k", b"v", None),
+    (1.5, b"k", b"v", None),
+    (None, b"k", b"v", None),
+    (True, b"k", b"v", None),
+    (TS, b"k", b"v", [(b"name", b"v")]),
+    (TS, b"k", b"v", [("a", b"v"), (None, b"v")]),
+    (TS, b"k", b"v", [("\ud800", b"v")]),
+    (TS, b"k", b"v", [("name", "text")]),
+    (TS, b"k", b"v", [("name", bytearray(b"v"))]),
+    (TS, b"k", b"v", [("name",)]),
+    (TS, b"k", b"v", [["name", b"v"]]),
+    (TS, b"k", b"v", ["ab"]),
+    (TS, b"k", b"v", {"name": b"v"}),
+    (TS, b"k", b"v", "headers"),
+    (TS, b"k", b"v", iter([("a", b"v")])),
 ]
 
 
-@pytest.mark.parametrize(("record", "message"), BAD_RECORDS)
+@pytest.mark.parametrize("record", BAD_RECORDS)
 @pytest.mark.parametrize("earlier", [0, 1])
-def test_a_bad_record_is_refused_by_name_and_changes_nothing(
-    kernel: ModuleType, record: tuple[Any, Any, Any, Any], message: str, earlier: int
+def test_a_bad_record_is_refused_and_changes_nothing(
+    kernel: ModuleType, record: tuple[Any, Any, Any, Any], earlier: int
 ) -> None:
     writer = kernel.BatchWriter(bytearray(300))
     for _ in range(earlier):
         writer.append(TS, None, b"v", None)
     before = state(writer)
-    with pytest.raises(SerializationError, match=message):
+    with pytest.raises(REFUSALS):
         writer.append(*record)
     assert state(writer) == before
 
@@ -234,47 +237,16 @@ def test_lengths_beyond_int32_are_refused_before_anything_is_copied(kernel: Modu
     writer = kernel.BatchWriter(bytearray(300))
     before = state(writer)
     record = (huge, b"v") if field == "key" else (b"k", huge)
-    with pytest.raises(SerializationError, match=f"the {field} has 2147483648 bytes"):
+    with pytest.raises(ValueError, match="2147483648"):
         writer.append(TS, *record, None)
     assert state(writer) == before
 
 
-@pytest.mark.parametrize("convert", [bytearray, memoryview, lambda data: memoryview(data * 2)[: len(data)]])
-def test_every_kind_of_bytes_gives_the_same_record(kernel: ModuleType, convert: Any) -> None:
-    plain = kernel.BatchWriter(bytearray(300))
-    plain.append(TS, b"key", b"value", [("h", b"x")])
-    other = kernel.BatchWriter(bytearray(300))
-    other.append(TS, convert(b"key"), convert(b"value"), (["h", convert(b"x")],))
-    assert record_bytes(other) == record_bytes(plain)
-    assert kernel.record_size_upper_bound(convert(b"key"), convert(b"value"), [("h", convert(b"x"))]) == (
-        kernel.record_size_upper_bound(b"key", b"value", [("h", b"x")])
-    )
-
-
-def test_a_view_of_wider_items_is_taken_as_its_bytes(kernel: ModuleType) -> None:
-    wide = memoryview(struct.pack("<3I", 1, 2, 3)).cast("I")
-    writer = kernel.BatchWriter(bytearray(300))
-    writer.append(TS, None, wide, None)
-    assert decode_records(record_bytes(writer), 1, TS)[0].value == struct.pack("<3I", 1, 2, 3)
-    assert kernel.record_size_upper_bound(None, wide, None) == kernel.record_size_upper_bound(
-        None, bytes(12), None
-    )
-
-
-def test_a_released_view_is_refused(kernel: ModuleType) -> None:
-    view = memoryview(b"gone")
-    view.release()
-    with pytest.raises(SerializationError, match="the value cannot be read"):
-        kernel.BatchWriter(bytearray(300)).append(TS, None, view, None)
-
-
-def test_the_upper_bound_refuses_what_cannot_be_encoded(kernel: ModuleType) -> None:
-    with pytest.raises(SerializationError, match="the key must be"):
-        kernel.record_size_upper_bound("k", b"v", None)
-    with pytest.raises(SerializationError, match="the value must be"):
-        kernel.record_size_upper_bound(b"k", 3, None)
-    with pytest.raises(SerializationError, match="headers must be"):
-        kernel.record_size_upper_bound(b"k", b"v", "abc")
+def test_headers_in_a_tuple_give_the_same_record(kernel: ModuleType) -> None:
+    one, other = kernel.BatchWriter(bytearray(300)), kernel.BatchWriter(bytearray(300))
+    one.append(TS, None, None, [("h", b"x"), ("i", None)])
+    other.append(TS, None, None, (("h", b"x"), ("i", None)))
+    assert record_bytes(one) == record_bytes(other)
 
 
 @given(record_lists)
@@ -297,9 +269,9 @@ def test_every_batch_is_read_back_by_us_and_by_another_client(
         -1,
     )
     assert writer.max_timestamp_ms == max(record[0] for record in records)
-    ours = decode_records(record_bytes(writer), len(records), writer.base_timestamp_ms)
+    ours = read_records(record_bytes(writer), len(records), writer.base_timestamp_ms)
     assert [(r.timestamp_ms, r.key, r.value, list(r.headers)) for r in ours] == records
-    assert [r.offset_delta for r in ours] == list(range(len(records)))
+    assert [r.position for r in ours] == list(range(len(records)))
     foreign = kafka_python_records.DefaultRecordBatch(bytes(buffer[: writer.position]))
     assert foreign.validate_crc()
     assert [(r.timestamp, r.key, r.value, list(r.headers)) for r in foreign] == records

@@ -159,7 +159,7 @@ def test_keys_choose_the_partition_unless_they_are_ignored(ignores_keys: bool) -
     for row, (_, key, *_) in enumerate(rows):
         partition = 0
         if key is not None and not ignores_keys:
-            partition = (pure.murmur2(key) & 0x7FFFFFFF) % PARTITION_COUNT
+            partition = pure.partition_for_key(key, PARTITION_COUNT)
         assert locations.owner(row) is owners[partition]
 
 

@@ -9,9 +9,6 @@ from hypothesis import strategies as st
 from kproducer.kernel.pure.varint import (
     TABLE,
     TABLE_SIZE,
-    VarintError,
-    decode_varint,
-    decode_varlong,
     encode_varint,
     encode_varlong,
 )
@@ -58,13 +55,11 @@ EDGES_64 = [
 @pytest.mark.parametrize(("value", "encoded"), EDGES_32)
 def test_int32_edges(value: int, encoded: str) -> None:
     assert encode_varint(value).hex() == encoded
-    assert decode_varint(bytes.fromhex(encoded), 0) == (value, len(encoded) // 2)
 
 
 @pytest.mark.parametrize(("value", "encoded"), EDGES_64)
 def test_int64_edges(value: int, encoded: str) -> None:
     assert encode_varlong(value).hex() == encoded
-    assert decode_varlong(bytes.fromhex(encoded), 0) == (value, len(encoded) // 2)
 
 
 @pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**63])
@@ -79,35 +74,6 @@ def test_values_beyond_int64_are_refused(value: int) -> None:
         encode_varlong(value)
 
 
-@pytest.mark.parametrize("encoded", ["", "80", "8080", "80808080", "ffffffff"])
-def test_a_varint_that_is_cut_off_is_refused(encoded: str) -> None:
-    with pytest.raises(VarintError, match="runs past the end"):
-        decode_varint(bytes.fromhex(encoded), 0)
-
-
-@pytest.mark.parametrize("encoded", ["808080808001", "808080808000", "ffffffffffff01", "8080808080"])
-def test_an_int32_of_more_than_five_bytes_is_refused(encoded: str) -> None:
-    with pytest.raises(VarintError, match="longer than 32 bits"):
-        decode_varint(bytes.fromhex(encoded), 0)
-
-
-@pytest.mark.parametrize("encoded", ["8080808080808080808001", "ffffffffffffffffffff01"])
-def test_an_int64_of_more_than_ten_bytes_is_refused(encoded: str) -> None:
-    with pytest.raises(VarintError, match="longer than 64 bits"):
-        decode_varlong(bytes.fromhex(encoded), 0)
-
-
-@pytest.mark.parametrize("encoded", ["ffffffff10", "ffffffff7f"])
-def test_bits_beyond_the_32nd_are_refused(encoded: str) -> None:
-    with pytest.raises(VarintError, match="does not fit 32 bits"):
-        decode_varint(bytes.fromhex(encoded), 0)
-
-
-def test_bits_beyond_the_64th_are_refused() -> None:
-    with pytest.raises(VarintError, match="does not fit 64 bits"):
-        decode_varlong(bytes.fromhex("ffffffffffffffffff02"), 0)
-
-
 def test_the_table_holds_what_the_long_way_gives() -> None:
     assert len(TABLE) == TABLE_SIZE
     for value in (0, 1, 63, 64, 8191):
@@ -116,17 +82,15 @@ def test_the_table_holds_what_the_long_way_gives() -> None:
         assert TABLE[value] == bytes(out)
 
 
-@given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=3))
-def test_agrees_with_another_implementation(value: int, prefix: bytes) -> None:
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_agrees_with_another_implementation(value: int) -> None:
     encoded = encode_varlong(value)
     out = bytearray()
     foreign_encode(value, out.append)
     assert encoded == bytes(out)
-    assert decode_varlong(prefix + encoded + b"\xff", len(prefix)) == (value, len(prefix) + len(encoded))
     assert foreign_decode(bytearray(encoded), 0) == (value, len(encoded))
 
 
 @given(st.integers(-(2**31), 2**31 - 1))
 def test_int32_and_int64_share_their_encoding(value: int) -> None:
     assert encode_varint(value) == encode_varlong(value)
-    assert decode_varint(encode_varint(value), 0)[0] == value

@@ -1,11 +1,10 @@
-"""Codecs and levels: what the bytes look like, what is refused, and that hostile data stays bounded."""
+"""Codecs and levels: what the bytes look like, and what is refused."""
 
 from __future__ import annotations
 
 import gzip
 import importlib
 import random
-import tracemalloc
 from types import ModuleType
 
 import cramjam
@@ -17,17 +16,11 @@ from hypothesis import strategies as st
 
 from kproducer.errors import ConfigError
 from kproducer.records import compression as compression_module
-from kproducer.records.compression import XERIAL_HEADER, Compression, CompressionType
-from kproducer.records.decompression import decompress
-from kproducer.records.errors import CorruptRecordBatchError
+from kproducer.records.compression import Compression, CompressionType
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 TEXT = b"".join(b'{"id": %d, "name": "user-%d"}\n' % (i, i * 7919 % 1000) for i in range(6000))
 NOISE = random.Random(5).randbytes(100_000)
-
-
-def plain_of(compression: Compression, data: bytes, max_bytes: int = 1 << 24) -> bytes:
-    return decompress(compression.type, memoryview(data), max_bytes)
 
 
 def in_chunks(compression: Compression, chunks: list[bytes]) -> bytes:
@@ -39,7 +32,7 @@ def in_chunks(compression: Compression, chunks: list[bytes]) -> bytes:
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, NOISE], ids=["empty", "one", "text", "noise"])
 def test_compressed_at_once_and_read_back(name: str, data: bytes) -> None:
     compression = Compression.of(name)
-    assert plain_of(compression, compression.compress(memoryview(bytearray(data)))) == data
+    assert compression.decompress(compression.compress(memoryview(bytearray(data)))) == data
 
 
 @pytest.mark.parametrize("name", CODECS)
@@ -49,7 +42,7 @@ def test_compressed_in_chunks_and_read_back(name: str, chunks: list[bytes], repe
     compression = Compression.of(name)
     compressed = in_chunks(compression, chunks)
     if chunks:
-        assert plain_of(compression, compressed) == b"".join(chunks)
+        assert compression.decompress(compressed) == b"".join(chunks)
 
 
 @pytest.mark.parametrize("name", CODECS)
@@ -117,7 +110,7 @@ def test_a_higher_level_compresses_better(name: str, low: int, high: int, is_str
     def size(level: int) -> int:
         compression = Compression.of(name, level)
         compressed = in_chunks(compression, [TEXT]) if is_stream else compression.compress(TEXT)
-        assert plain_of(compression, compressed) == TEXT
+        assert compression.decompress(compressed) == TEXT
         return len(compressed)
 
     assert size(high) < size(low)
@@ -143,8 +136,8 @@ def test_levels(name: str, default: int, allowed: list[int], refused: list[int])
     for level in allowed:
         compression = Compression.of(name, level)
         assert compression.level == level
-        assert plain_of(compression, compression.compress(b"abc")) == b"abc"
-        assert plain_of(compression, in_chunks(compression, [b"abc"])) == b"abc"
+        assert compression.decompress(compression.compress(b"abc")) == b"abc"
+        assert compression.decompress(in_chunks(compression, [b"abc"])) == b"abc"
     for level in refused:
         with pytest.raises(ConfigError, match=f"compression_{name}_level={level} must be"):
             Compression.of(name, level)
@@ -168,93 +161,5 @@ def test_a_missing_package_is_named_at_once(monkeypatch: pytest.MonkeyPatch, nam
 
     monkeypatch.setattr(importlib, "import_module", nothing_installed)
     monkeypatch.setattr(compression_module._per_thread, "zstd_compressors", {}, raising=False)
-    with pytest.raises(ConfigError, match=f"compression type {name} needs the package {package}"):
+    with pytest.raises(ConfigError, match=f"compression_type={name} needs the package {package}"):
         Compression.of(name)
-
-
-# -- reading what others made ----------------------------------------------------------------------------
-
-
-def test_raw_snappy_without_framing_is_read() -> None:
-    assert plain_of(Compression.of("snappy"), bytes(cramjam.snappy.compress_raw(TEXT))) == TEXT
-
-
-def test_zstd_frames_in_a_row_are_read() -> None:
-    frame = zstandard.ZstdCompressor().compress(b"abc")
-    assert plain_of(Compression.of("zstd"), frame + frame) == b"abcabc"
-
-
-@pytest.mark.parametrize("name", CODECS)
-def test_the_bound_is_inclusive(name: str) -> None:
-    compression = Compression.of(name)
-    compressed = compression.compress(TEXT)
-    assert plain_of(compression, compressed, len(TEXT)) == TEXT
-    with pytest.raises(CorruptRecordBatchError, match=f"longer than {len(TEXT) - 1} bytes"):
-        plain_of(compression, compressed, len(TEXT) - 1)
-
-
-@pytest.mark.parametrize("name", CODECS)
-def test_a_decompression_bomb_takes_little_memory(name: str) -> None:
-    compression = Compression.of(name)
-    bomb = compression.compress(bytes(64 << 20))
-    tracemalloc.start()
-    try:
-        with pytest.raises(CorruptRecordBatchError, match="longer than 1000 bytes"):
-            plain_of(compression, bomb, 1000)
-        assert tracemalloc.get_traced_memory()[1] < 8 << 20
-    finally:
-        tracemalloc.stop()
-
-
-def test_a_snappy_block_that_promises_the_impossible_is_refused_before_allocating() -> None:
-    promise = bytes.fromhex("ffffffff07") + b"\x00a"  # 2 GiB from two bytes
-    with pytest.raises(CorruptRecordBatchError, match="cannot hold"):
-        plain_of(Compression.of("snappy"), promise, 1 << 40)
-
-
-@pytest.mark.parametrize("name", ["gzip", "lz4"])
-def test_bytes_behind_the_end_are_refused(name: str) -> None:
-    compression = Compression.of(name)
-    with pytest.raises(CorruptRecordBatchError, match="bytes follow"):
-        plain_of(compression, compression.compress(TEXT) + b"more")
-
-
-@pytest.mark.parametrize("name", ["gzip", "lz4"])
-@pytest.mark.parametrize("kept", [0, 1, 8, 100, -1])
-def test_data_that_ends_too_early_is_refused(name: str, kept: int) -> None:
-    compression = Compression.of(name)
-    with pytest.raises(CorruptRecordBatchError, match="early"):
-        plain_of(compression, compression.compress(TEXT)[:kept])
-
-
-@pytest.mark.parametrize("kept", [0, 9, 17, 18, 30, -1])
-def test_snappy_data_that_ends_too_early_is_refused(kept: int) -> None:
-    compressed = Compression.of("snappy").compress(TEXT)
-    with pytest.raises(CorruptRecordBatchError, match="snappy"):
-        plain_of(Compression.of("snappy"), compressed[:kept])
-
-
-def test_a_snappy_block_of_negative_size_is_refused() -> None:
-    with pytest.raises(CorruptRecordBatchError, match="runs past the end"):
-        plain_of(Compression.of("snappy"), XERIAL_HEADER + b"\xff\xff\xff\xff" + b"abc")
-
-
-@pytest.mark.parametrize("name", CODECS)
-@given(data=st.binary(min_size=1, max_size=200))
-def test_arbitrary_data_gives_bytes_or_the_one_error(name: str, data: bytes) -> None:
-    try:
-        assert len(plain_of(Compression.of(name), data, 1000)) <= 1000
-    except CorruptRecordBatchError:
-        return
-
-
-@pytest.mark.parametrize("name", CODECS)
-@given(position=st.integers(0, 100_000), byte=st.integers(0, 255))
-def test_a_changed_byte_gives_bytes_or_the_one_error(name: str, position: int, byte: int) -> None:
-    compression = Compression.of(name)
-    data = bytearray(compression.compress(TEXT[:2000]))
-    data[position % len(data)] = byte
-    try:
-        plain_of(compression, bytes(data), 1 << 20)
-    except CorruptRecordBatchError:
-        return

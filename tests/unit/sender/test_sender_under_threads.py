@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from kproducer.errors import KafkaError, Outcome, ProducerClosedError
-from kproducer.records.record_batch import RecordBatch
 from kproducer.types import RecordMetadata
+from tests.fakebroker.batch_check import read_batch
 from tests.support.units.scripted_client import SentRequest, result
 from tests.support.units.sender_bench import Bench
 
@@ -68,9 +68,7 @@ class Cluster:
         fate = 1.0 if self.is_calm else self.random.random()
         for topic in sent.message.topic_data:
             for data in topic.partition_data:
-                values = [
-                    bytes(record[3] or b"") for record in RecordBatch.parse(data.records or b"").records()
-                ]
+                values = [bytes(record[3] or b"") for record in read_batch(data.records or b"").records]
                 log = self.logs[data.index]
                 base = len(log)
                 if fate < 0.1:

@@ -1,11 +1,10 @@
-"""The estimate goes up fast and down slowly, apart for each topic and codec."""
+"""The estimate of a topic's compression ratio goes up fast and down slowly."""
 
 from __future__ import annotations
 
 import pytest
 
-from kproducer.records.compression import CompressionType
-from kproducer.records.compression_ratio_estimator import CompressionRatioEstimator, TopicCompressionRatio
+from kproducer.records.batch_sizing import TopicCompressionRatio
 
 
 def test_a_topic_starts_with_no_compression_expected() -> None:
@@ -43,12 +42,3 @@ def test_a_split_starts_over(observed: float, expected: float) -> None:
     estimate.observe(0.2)
     estimate.reset_after_split(observed)
     assert estimate.ratio == expected
-
-
-def test_topics_and_codecs_are_apart_and_keep_their_object() -> None:
-    estimator = CompressionRatioEstimator()
-    first = estimator.topic_ratio("a", CompressionType.LZ4)
-    first.observe(0.1)
-    assert estimator.topic_ratio("a", CompressionType.LZ4) is first
-    assert estimator.topic_ratio("a", CompressionType.ZSTD).ratio == 1.0
-    assert estimator.topic_ratio("b", CompressionType.LZ4).ratio == 1.0
