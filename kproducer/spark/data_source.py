@@ -1,7 +1,7 @@
-"""KafkaProducerDataSource: what Spark finds under the format name ``kproducer``.
+"""KafkaProducerDataSource: the class that Spark finds under the format name ``kproducer``.
 
-Checks options and schema where ``writer`` or ``streamWriter`` is called, which is on the driver before any
-task starts. Uses the Python Data Source API alone, so classic and Spark Connect sessions are the same to it.
+It checks options and schema in ``writer`` and ``streamWriter``, which Spark calls on the driver before any
+task starts. It uses the Python Data Source API only, so classic and Spark Connect sessions work alike.
 Source: ``pyspark.sql.datasource`` (Spark 4.0 and later).
 """
 
@@ -27,12 +27,13 @@ _READING = (
 class KafkaProducerDataSource(DataSource):
     """A DataFrame sink for Kafka: ``df.write.format("kproducer")``, ``df.writeStream.format("kproducer")``.
 
-    Options and columns are described in docs/spark.md. An installed package is found by Spark without
-    registration; ``spark.dataSource.register(KafkaProducerDataSource)`` does it by hand.
+    docs/spark.md describes options and columns. Spark finds an installed package without registration;
+    otherwise call ``spark.dataSource.register(KafkaProducerDataSource)``.
     """
 
     #: Whether this is the process that plans a write. Spark pickles a source only for the process that
-    #: commits a micro-batch: its rows are written by then, and a check that fails would only repeat them.
+    #: commits a micro-batch. Then the rows are already written, and a failed check would only cause them to
+    #: be repeated.
     _is_planning = True
 
     @classmethod
@@ -41,7 +42,7 @@ class KafkaProducerDataSource(DataSource):
         return "kproducer"
 
     def __repr__(self) -> str:
-        # Options may hold credentials.
+        # Options may contain credentials.
         return f"{type(self).__name__}()"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -52,12 +53,12 @@ class KafkaProducerDataSource(DataSource):
         raise SparkOptionError(_READING)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Check everything and make the writer of a DataFrame.
+        """Check options and schema, and make the writer of a DataFrame.
 
         Raises:
             SparkOptionError: wrong options, or ``mode("overwrite")``.
             SparkSchemaError: wrong columns.
-            SparkWriteError: no broker answers, or the topic does not exist.
+            SparkWriteError: no broker answers, or a topic does not exist.
         """
         if overwrite:
             raise SparkOptionError(
@@ -69,10 +70,10 @@ class KafkaProducerDataSource(DataSource):
     def streamWriter(  # noqa: N802 (Spark's name)
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
-        """Check everything and make the writer of a micro-batch.
+        """Check options and schema, and make the writer of a micro-batch.
 
-        ``overwrite`` is set for the output mode "complete": then each micro-batch writes the whole result, as
-        with Spark's own sink.
+        ``overwrite`` is set for the output mode "complete": then each micro-batch writes the whole result,
+        as with Spark's own sink.
 
         Raises:
             SparkOptionError, SparkSchemaError, SparkWriteError: as above.
@@ -81,11 +82,11 @@ class KafkaProducerDataSource(DataSource):
         return writer
 
     def batch_writer_class(self) -> type[Any]:
-        """Which writer DataFrames get; a subclass of it, in a subclass of this."""
+        """The writer of DataFrames. Subclasses may return a subclass of it."""
         return batch_writer_class()
 
     def stream_writer_class(self) -> type[Any]:
-        """Which writer micro-batches get; as above."""
+        """The writer of micro-batches. Subclasses may return a subclass of it."""
         return stream_writer_class()
 
     def _make(self, writer_class: type[Any], schema: StructType) -> Any:

@@ -1,9 +1,10 @@
 """ProducerCache: producers that outlive a task, shared by the tasks of one Python worker.
 
-A connection, its metadata and its batches in the making are worth keeping between micro-batches; a producer
-that somebody uses must never be closed. So producers are kept by configuration, counted, and closed only when
-nobody has held one for a while. Transactional ones serve one user at a time, from a cache that is told so. A
-forked child starts with an empty cache: the parent's producers are the parent's. Knows nothing of Spark.
+Connections, metadata and compression estimates are worth keeping between micro-batches, but a producer must
+not be closed while a task uses it. So producers are kept by configuration, their users are counted, and a
+producer is closed when it has had no user for a while. Transactional producers serve one user at a time
+(``exclusive``). A forked child starts with an empty cache: the parent's producers belong to the parent.
+Independent of Spark.
 Source: the pool of Spark's own sink (``InternalKafkaProducerPool``).
 """
 
@@ -23,7 +24,7 @@ logger = logging.getLogger("kproducer.spark")
 #: What identifies a producer: its settings as sorted (dotted name, text). May hold secrets: never shown.
 SettingsKey = tuple[tuple[str, str], ...]
 
-#: An idle producer has nothing to deliver, so closing it needs no patience.
+#: An idle producer has nothing to deliver, so this is ample.
 _CLOSE_TIMEOUT_S = 5.0
 
 
@@ -31,30 +32,33 @@ class Producer(Protocol):
     """The part of ``KafkaProducer`` that the sink uses."""
 
     def arrow_sink(self, topic: str | None, columns: ArrowColumns) -> ArrowSink:
-        """What takes RecordBatches."""
+        """Return an object that takes RecordBatches."""
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait for everything that was handed over."""
+        """Wait until all records are delivered."""
 
     def metrics(self) -> Mapping[str, Any]:
         """Counters."""
 
     def close(self, timeout: float | None = None) -> None:
-        """End it."""
+        """Close it."""
 
 
 class Closable(Protocol):
-    """All that the cache knows of what it keeps."""
+    """What the cache keeps."""
 
     def close(self, timeout: float | None = None) -> None:
-        """End it, within so many seconds."""
+        """Close it, within so many seconds."""
 
 
 P = TypeVar("P", bound=Closable)
 
 
 class Lease(Generic[P]):
-    """One task's use of a producer; ``release`` ends it, once. For the task's thread."""
+    """One task's use of a producer, until ``release``. Used on the task's thread only.
+
+    As a context manager it gives the producer, and discards it if an exception ends the block.
+    """
 
     __slots__ = ("_cache", "_entry", "producer")
 
@@ -63,12 +67,20 @@ class Lease(Generic[P]):
         self._cache = cache
         self._entry: _Entry[P] | None = entry
 
+    def __enter__(self) -> P:
+        return self.producer
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Any BaseException: Spark kills a task with KeyboardInterrupt or SystemExit.
+        self.release(discard=kind is not None)
+
     def release(self, *, discard: bool = False) -> None:
-        """Give the producer back.
+        """Give the producer back. Idempotent.
 
         Args:
-            discard: nobody shall get this producer again: the task failed, and what it left in the buffers
-                shall not be sent. It is closed when the last of its users has gone.
+            discard: the task failed: no other task gets this producer, and what the task left in its buffers
+            is
+                not sent. It is closed when its last user has released it.
         """
         entry, self._entry = self._entry, None
         if entry is not None:
@@ -93,9 +105,9 @@ class ProducerCache(Generic[P]):
     """Producers by configuration. Thread-safe and fork-safe.
 
     Args:
-        make_producer: from settings (dotted names) to a producer; called at most once at a time.
-        exclusive: a producer has one user at a time; two that come together get two.
-        make_timer: (seconds, function) to something with ``start`` and ``cancel``; a test brings its own.
+        make_producer: makes a producer from settings (dotted names); not called concurrently.
+        exclusive: whether a producer has one user at a time.
+        make_timer: makes a timer from seconds and a function; tests use their own.
     """
 
     def __init__(
@@ -109,13 +121,13 @@ class ProducerCache(Generic[P]):
         self._make_timer = make_timer
         self._exclusive = exclusive
         self._lock = threading.Lock()
-        # Guarded by _lock: producers that a task can get. Discarded ones are known to their users only.
+        # Guarded by _lock: producers that a task can get. Only their users have discarded ones.
         self._entries: list[_Entry[P]] = []
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._start_afresh)
 
     def __len__(self) -> int:
-        """How many producers are open and can be had."""
+        """Number of producers that a task can get."""
         with self._lock:
             return len(self._entries)
 
@@ -123,16 +135,20 @@ class ProducerCache(Generic[P]):
         raise TypeError("a producer cache belongs to its process and cannot be pickled")
 
     def acquire(self, key: SettingsKey, idle_timeout_ms: int) -> Lease[P]:
-        """Get the producer of these settings, a new one if need be. It is open until the lease is released.
+        """Get a producer with these settings, a new one if necessary. It stays open while the lease lasts.
 
         Args:
             key: the settings, sorted.
-            idle_timeout_ms: how long it stays open when nobody uses it; 0: it is closed at once.
+            idle_timeout_ms: how long it stays open without users; 0: it is closed at once.
         """
         with self._lock:
-            entry = self._usable_locked(key)
+            usable = (
+                each for each in self._entries if each.key == key and not (self._exclusive and each.users)
+            )
+            entry = next(usable, None)
             if entry is None:
-                # Made under the lock: two tasks that start together shall share one. No broker is waited for.
+                # Made under the lock, so that two tasks that start together share one. It waits for no
+                # broker.
                 entry = _Entry(key, self._make_producer(dict(key)))
                 self._entries.append(entry)
             entry.users += 1
@@ -143,20 +159,13 @@ class ProducerCache(Generic[P]):
             return Lease(self, entry)
 
     def close_idle(self) -> None:
-        """Close every producer that nobody uses now."""
+        """Close every producer without users."""
         with self._lock:
             idle = [entry for entry in self._entries if entry.users == 0]
             for entry in idle:
                 self._forget_locked(entry)
         for entry in idle:
             self._close(entry, _CLOSE_TIMEOUT_S)
-
-    def _usable_locked(self, key: SettingsKey) -> _Entry[P] | None:
-        # A worker has few, so they are looked through.
-        for entry in self._entries:
-            if entry.key == key and not (self._exclusive and entry.users):
-                return entry
-        return None
 
     def _release(self, entry: _Entry[P], discard: bool) -> None:
         with self._lock:
@@ -173,12 +182,12 @@ class ProducerCache(Generic[P]):
                 entry.timer.start()
                 return
             self._forget_locked(entry)
-        # Outside the lock: closing joins the producer's thread, and other tasks shall not wait for that.
+        # Outside the lock: closing joins the producer's thread, and other tasks should not wait for that.
         self._close(entry, 0.0 if discard else _CLOSE_TIMEOUT_S)
 
     def _close_if_still_idle(self, entry: _Entry[P]) -> None:
         with self._lock:
-            # A task may have taken it between the timer's firing and this lock; cancel() came too late then.
+            # A task may have taken it after the timer fired and before this lock: too late for cancel().
             if entry.users > 0 or entry.discarded:
                 return
             self._forget_locked(entry)
@@ -196,12 +205,12 @@ class ProducerCache(Generic[P]):
         try:
             entry.producer.close(timeout_s)
         except Exception as error:
-            # The task has its result already (or its own error, which says more than this one).
+            # The task already has its result, or its own error, which says more than this one.
             logger.warning("closing a producer: %s: %s", type(error).__name__, error)
 
     def _start_afresh(self) -> None:
-        # In a forked child: the lock may be held by a thread that is not here, and the timers are gone.
-        # Producers are let go without closing: their sockets and records are the parent's.
+        # In a forked child: a thread of the parent may hold the lock, and the timers are gone. The producers
+        # are not closed: their sockets and records are the parent's.
         self._lock = threading.Lock()
         self._entries = []
 
@@ -212,5 +221,5 @@ def _make_kafka_producer(settings: dict[str, str]) -> Producer:
     return KafkaProducer.from_config(settings)
 
 
-#: The one of this process. A module's name and not an argument, since writers are pickled and caches are not.
+#: The cache of this process: a global, because writers are pickled and caches cannot be.
 PRODUCERS: ProducerCache[Producer] = ProducerCache(_make_kafka_producer)

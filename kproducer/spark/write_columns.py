@@ -1,9 +1,8 @@
-"""WriteColumns: which columns of the DataFrame are written, and whether each has a type that can be.
+"""WriteColumns: which columns of the DataFrame are written, and whether their types are supported.
 
 The columns are those of Spark's own Kafka sink: ``value`` (required), ``key``, ``topic``, ``partition``,
-``headers``, ``timestamp``. Checked on the driver, before a task starts; each mistake names the column, its
-type and the cast that helps, all mistakes at once.
-Knows the schema only, never a row. Source: Spark's ``KafkaWriter``.
+``headers``, ``timestamp``. They are checked on the driver before a task starts. The error names every wrong
+column, its type and the cast that helps. Source: Spark's ``KafkaWriter``.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import attrs
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    DataType,
     DateType,
     DoubleType,
     IntegerType,
@@ -30,8 +28,8 @@ from kproducer.spark.errors import SparkSchemaError
 
 COLUMN_NAMES = ("key", "value", "topic", "partition", "timestamp", "headers")
 
-#: Names that are one slip away from a column's name. Extra columns are ignored, as by Spark's sink; one of
-#: these would be ignored with all the keys or headers in it.
+#: Likely misspellings of a column's name. Extra columns are ignored, as by Spark's sink, but ignoring one of
+#: these would lose all keys or headers.
 _NEAR_NAMES = {
     "keys": "key",
     "record_key": "key",
@@ -51,10 +49,10 @@ _NEAR_NAMES = {
 
 @attrs.frozen(kw_only=True)
 class WriteColumns:
-    """Positions of the columns that are written; ``None``: there is no such column, or it is overridden.
+    """Positions of the columns that are written; ``None``: missing, or overridden by an option.
 
     Attributes:
-        topic_option: the topic of every row when the option was given; then ``topic`` is ``None``.
+        topic_option: the topic of every row, if the option was given; then ``topic`` is ``None``.
     """
 
     value: int
@@ -73,11 +71,11 @@ class WriteColumns:
 
         Args:
             schema: the DataFrame's.
-            topic_option: wins over a column ``topic``, as in Spark's sink.
-            fail_on_extra: whether a column that is not written is a mistake.
+            topic_option: takes precedence over a column ``topic``, as in Spark's sink.
+            fail_on_extra: whether a column that is not written is an error.
 
         Raises:
-            SparkSchemaError: names every wrong or missing column, and what would be right for each.
+            SparkSchemaError: names every wrong or missing column and what would be right.
         """
         mistakes: list[str] = []
         positions: dict[str, int] = {}
@@ -90,10 +88,8 @@ class WriteColumns:
             positions.pop("topic", None)
         mistakes += _missing(schema, positions, topic_option)
         mistakes += _misnamed(schema, positions, topic_option, fail_on_extra)
-        for name, position in positions.items():
-            mistake = _CHECKS[name](schema.fields[position])
-            if mistake:
-                mistakes.append(mistake)
+        checked = (_MISTAKES[name](schema.fields[position]) for name, position in positions.items())
+        mistakes += [mistake for mistake in checked if mistake]
         if mistakes:
             raise SparkSchemaError("; ".join(mistakes))
         return cls(topic_option=topic_option, **positions)
@@ -134,75 +130,69 @@ def _misnamed(
     return mistakes
 
 
-def _check_bytes(field: StructField) -> str | None:
+def _bytes_mistake(field: StructField) -> str | None:
     if isinstance(field.dataType, (StringType, BinaryType)):
         return None
-    if isinstance(field.dataType, (StructType, ArrayType)) or field.dataType.typeName() == "map":
-        cure = f"use to_json({field.name}), or to_avro/to_protobuf for those formats"
+    if field.dataType.typeName() in ("struct", "array", "map"):
+        remedy = f"use to_json({field.name}), or to_avro/to_protobuf for those formats"
     else:
-        cure = f"use CAST({field.name} AS STRING)"
-    return _wrong_type(field, "STRING or BINARY", cure)
+        remedy = f"use CAST({field.name} AS STRING)"
+    return _wrong_type(field, "STRING or BINARY", remedy)
 
 
-def _check_topic(field: StructField) -> str | None:
-    if isinstance(field.dataType, StringType):
+def _cast_mistake(field: StructField) -> str | None:
+    kind, name = (StringType, "STRING") if field.name == "topic" else (IntegerType, "INT")
+    if isinstance(field.dataType, kind):
         return None
-    return _wrong_type(field, "STRING", f"use CAST({field.name} AS STRING)")
+    return _wrong_type(field, name, f"use CAST({field.name} AS {name})")
 
 
-def _check_partition(field: StructField) -> str | None:
-    if isinstance(field.dataType, IntegerType):
-        return None
-    return _wrong_type(field, "INT", f"use CAST({field.name} AS INT)")
-
-
-def _check_timestamp(field: StructField) -> str | None:
-    data_type = field.dataType
+def _timestamp_mistake(field: StructField) -> str | None:
+    data_type, name = field.dataType, field.name
     if isinstance(data_type, (TimestampType, DoubleType)):
         return None
-    name = field.name
     if isinstance(data_type, IntegralType):
-        cure = f"use timestamp_millis({name}) for ms since the epoch, timestamp_seconds({name}) for seconds"
+        remedy = f"use timestamp_millis({name}) for ms since the epoch, timestamp_seconds({name}) for seconds"
     elif isinstance(data_type, TimestampNTZType):
-        cure = f"use CAST({name} AS TIMESTAMP), which reads it in the session's time zone"
+        remedy = f"use CAST({name} AS TIMESTAMP), which reads it in the session's time zone"
     elif isinstance(data_type, DateType):
-        cure = f"use CAST({name} AS TIMESTAMP)"
+        remedy = f"use CAST({name} AS TIMESTAMP)"
     else:
-        cure = f"use to_timestamp({name})"
-    return _wrong_type(field, "TIMESTAMP, or DOUBLE in seconds since the epoch", cure)
+        remedy = f"use to_timestamp({name})"
+    return _wrong_type(field, "TIMESTAMP, or DOUBLE in seconds since the epoch", remedy)
 
 
-def _check_headers(field: StructField) -> str | None:
+def _headers_mistake(field: StructField) -> str | None:
     data_type = field.dataType
-    cure = "use array(struct(<name> AS key, CAST(<value> AS BINARY) AS value), ...)"
+    if isinstance(data_type, ArrayType) and isinstance(data_type.elementType, StructType):
+        inner = data_type.elementType.fields
+        if (
+            [each.name for each in inner] == ["key", "value"]
+            and isinstance(inner[0].dataType, StringType)
+            and isinstance(inner[1].dataType, (StringType, BinaryType))
+        ):
+            return None
+    remedy = "use array(struct(<name> AS key, CAST(<value> AS BINARY) AS value), ...)"
     if data_type.typeName() == "map":
-        cure = (
+        remedy = (
             f"use transform(map_entries({field.name}), "
             "e -> struct(e.key AS key, CAST(e.value AS BINARY) AS value))"
         )
-    if isinstance(data_type, ArrayType) and isinstance(data_type.elementType, StructType):
-        inner: dict[str, DataType] = {each.name: each.dataType for each in data_type.elementType.fields}
-        if (
-            [each.name for each in data_type.elementType.fields] == ["key", "value"]
-            and isinstance(inner["key"], StringType)
-            and isinstance(inner["value"], (StringType, BinaryType))
-        ):
-            return None
-    return _wrong_type(field, "ARRAY<STRUCT<key: STRING, value: BINARY>>", cure)
+    return _wrong_type(field, "ARRAY<STRUCT<key: STRING, value: BINARY>>", remedy)
 
 
-def _wrong_type(field: StructField, right: str, cure: str) -> str:
+def _wrong_type(field: StructField, right: str, remedy: str) -> str:
     given = field.dataType.simpleString()
     if field.name != "headers":
         given = given.upper()  # as SQL writes it; struct fields keep their case
-    return f"column '{field.name}' is of type {given} and must be {right}: {cure}"
+    return f"column '{field.name}' is of type {given} and must be {right}: {remedy}"
 
 
-_CHECKS: dict[str, Callable[[StructField], str | None]] = {
-    "key": _check_bytes,
-    "value": _check_bytes,
-    "topic": _check_topic,
-    "partition": _check_partition,
-    "timestamp": _check_timestamp,
-    "headers": _check_headers,
+_MISTAKES: dict[str, Callable[[StructField], str | None]] = {
+    "key": _bytes_mistake,
+    "value": _bytes_mistake,
+    "topic": _cast_mistake,
+    "partition": _cast_mistake,
+    "timestamp": _timestamp_mistake,
+    "headers": _headers_mistake,
 }

@@ -1,9 +1,9 @@
-"""WriteOptions: what the user gave to ``.option(...)``, checked on the driver before a task starts.
+"""WriteOptions: what the user passed to ``.option(...)``, checked on the driver before a task starts.
 
-Takes the options of Spark's own Kafka sink, so that changing the format's name is a whole migration, and a
-few of ours. Every mistake is named with the option and what would be right, all mistakes at once. The value
-of an unknown option is never shown, as it may be a misspelt secret; no ``repr`` shows producer settings.
-Knows nothing of Spark's classes. Source: Spark's ``KafkaSourceProvider``; Kafka's ``ProducerConfig``.
+Accepts the options of Spark's own Kafka sink, so that a migration only changes the format's name, and a few
+more. An error names every wrong option and says what would be right. It never shows the value of an unknown
+option, which may be a misspelt secret; no ``repr`` shows producer settings. Independent of Spark's classes.
+Source: Spark's ``KafkaSourceProvider``; Kafka's ``ProducerConfig``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -22,23 +22,17 @@ from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import instead_of
 from kproducer.runtime.arguments import topic_mistake
 from kproducer.spark.errors import SparkOptionError
-from kproducer.spark.exactly_once_options import (
-    AT_LEAST_ONCE,
-    DEFAULT_PREFIX,
-    EXACTLY_ONCE,
-    EXACTLY_ONCE_OPTION_NAMES,
-    TRANSACTION_TIMEOUT_MS,
-    contradictions,
-    parse_name,
-    parse_version,
-)
 
 logger = logging.getLogger("kproducer.spark")
 
 _KAFKA_PREFIX = "kafka."
 
-#: Where a Spark job is not the latency-bound service that Kafka's own defaults are made for: a task writes as
-#: much as it can and then ends. Small batches would cost the cluster a request for every few records.
+AT_LEAST_ONCE = "at-least-once"
+EXACTLY_ONCE = "exactly-once"
+DEFAULT_PREFIX = "kproducer-spark"
+
+#: Differences to Kafka's own defaults, which are made for services with low latency. A Spark task writes as
+#: much as it can and then ends; with small batches it would send one request per few records.
 SPARK_DEFAULTS: dict[str, str] = {
     "client.id": "kproducer-spark",
     "batch.size": "524288",
@@ -47,7 +41,14 @@ SPARK_DEFAULTS: dict[str, str] = {
     "buffer.memory": "67108864",
 }
 
-#: kafka.* settings of the JVM that have no meaning in another process; a migrated job may still carry them.
+#: A transaction lasts from a task's first row to the driver's commit, so this limits a whole batch. Brokers
+#: accept at most their transaction.max.timeout.ms, which has the same default.
+TRANSACTION_TIMEOUT_MS = 900_000
+
+#: A part of transactional ids and groups, which appear in ACLs and in the brokers' logs.
+_NAME = re.compile(r"[a-zA-Z0-9._:/-]{1,180}")
+
+#: kafka.* settings that only the Java client knows; a migrated job may still have them.
 _JVM_ONLY_SETTINGS = frozenset(
     {
         "auto.include.jmx.reporter",
@@ -59,58 +60,31 @@ _JVM_ONLY_SETTINGS = frozenset(
     }
 )
 
-#: kafka.* settings that Spark's sink refuses too, or that would need Java classes, and what to do instead.
+#: kafka.* settings that Spark's sink refuses as well, or that would need Java classes, and what to do
+#: instead.
 _REFUSED_SETTINGS = {
     "key.serializer": "keys are written as they are; cast the column 'key' to STRING or BINARY instead",
     "value.serializer": "values are written as they are; cast the column 'value' to STRING or BINARY instead",
     "interceptor.classes": "Java classes cannot run here; transform the columns before writing instead",
     "interceptors": "objects cannot be options; transform the columns before writing instead",
-    "transactional.id": "each task needs one of its own; the option delivery=exactly-once makes them "
+    "transactional.id": "each task needs its own; the option delivery=exactly-once makes them "
     "(they begin with the option transactionalIdPrefix)",
 }
 
-#: Options of Spark's Kafka source. Spark's sink takes no notice of them, and one dictionary of options for
-#: both directions is common, so they are no mistake here either.
+#: Options of Spark's Kafka source. Spark's sink ignores them, and programs often use one dictionary of
+#: options for both directions, so they are not a mistake here either.
 _SOURCE_OPTIONS = frozenset(
-    name.lower()
-    for name in (
-        "assign",
-        "subscribe",
-        "subscribePattern",
-        "startingOffsets",
-        "startingOffsetsByTimestamp",
-        "startingOffsetsByTimestampStrategy",
-        "startingTimestamp",
-        "endingOffsets",
-        "endingOffsetsByTimestamp",
-        "endingTimestamp",
-        "failOnDataLoss",
-        "fetchOffset.numRetries",
-        "fetchOffset.retryIntervalMs",
-        "groupIdPrefix",
-        "kafkaConsumer.pollTimeoutMs",
-        "maxOffsetsPerTrigger",
-        "maxRecordsPerPartition",
-        "maxTriggerDelay",
-        "minOffsetsPerTrigger",
-        "minPartitions",
-    )
+    """
+    assign subscribe subscribePattern startingOffsets startingOffsetsByTimestamp
+    startingOffsetsByTimestampStrategy startingTimestamp endingOffsets endingOffsetsByTimestamp
+    endingTimestamp failOnDataLoss fetchOffset.numRetries fetchOffset.retryIntervalMs groupIdPrefix
+    kafkaConsumer.pollTimeoutMs maxOffsetsPerTrigger maxRecordsPerPartition maxTriggerDelay
+    minOffsetsPerTrigger minPartitions
+    """.lower().split()
 )
 
-#: What Spark itself puts among the options or reads from them.
+#: Options that Spark itself adds or reads.
 _SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname", "outputmode", "path"})
-
-#: Names of our own options as documented; Spark compares without regard to case.
-OPTION_NAMES = (
-    "topic",
-    "includeHeaders",
-    "extraColumns",
-    "producerIdleTimeoutMs",
-    "checkTimeoutMs",
-    "summary",
-    "delivery",
-    *EXACTLY_ONCE_OPTION_NAMES,
-)
 
 
 @attrs.frozen(kw_only=True)
@@ -119,18 +93,18 @@ class WriteOptions:
 
     Attributes:
         producer_settings: dotted name and text of every producer setting, defaults of the sink included.
-        topic: the topic of all rows, or ``None`` when the column tells.
+        topic: the topic of all rows; ``None``: the column has it.
         extra_columns: ``"ignore"`` (as Spark's sink does) or ``"fail"``.
         producer_idle_timeout_ms: how long a producer without a task stays connected.
-        check_timeout_ms: how long brokers have, before tasks start, to answer and to know the topics; 0: they
-            are not asked.
-        summary: ``"log"``: to Spark's collected logs; ``"job"``: also a printed line for each job;
-            ``"task"``: and for each task; ``"off"``: nothing is told.
-        delivery: ``"at-least-once"`` or ``"exactly-once"``; what follows belongs to the second.
-        write_id, write_version: how a batch is recognised when it comes again; ``None``: not given.
-        marker_topic: the topic whose partition 0 committed offsets are noted for; ``None``: there are none.
-        transactional_id_prefix: of transactional ids and groups.
-        on_uncertain_replay: ``"fail"`` or ``"write"``.
+        check_timeout_ms: time for brokers to answer and to know the topics, before tasks start; 0: no check.
+        summary: ``"log"``: to Spark's collected logs; ``"job"``: also a printed line per job; ``"task"``:
+        and per
+            task; ``"off"``: no summary.
+        delivery: ``"at-least-once"`` or ``"exactly-once"``; the following belong to the second.
+        write_id, write_version: identify a batch when it is repeated; ``None``: not given.
+        marker_topic: committed offsets for its partition 0 record what was written; ``None``: nothing is
+        recorded. transactional_id_prefix: of transactional ids and groups. on_uncertain_replay: ``"fail"``
+        or ``"write"``.
     """
 
     producer_settings: tuple[tuple[str, str], ...] = attrs.field(repr=False)
@@ -158,7 +132,7 @@ class WriteOptions:
 
     @property
     def topics(self) -> dict[str, str]:
-        """Topics that are known before any row is, and the option that names each."""
+        """Topics that are known without the rows, and the option that names each."""
         named = (("markerTopic", self.marker_topic), ("topic", self.topic))
         return {topic: option for option, topic in named if topic is not None}
 
@@ -168,10 +142,10 @@ class WriteOptions:
 
         Args:
             options: as given.
-            is_stream: whether they are a streaming query's.
+            is_stream: whether this is a streaming query.
 
         Raises:
-            SparkOptionError: names every wrong option, and what would be right for each.
+            SparkOptionError: names every wrong option and what would be right.
         """
         mistakes: list[str] = []
         given = {str(name).lower(): (str(name), value) for name, value in options.items()}
@@ -182,10 +156,17 @@ class WriteOptions:
             if lower.startswith(_KAFKA_PREFIX)
         }
         fields = _parse_own_options(ours, mistakes)
-        settings = _parse_kafka_options(kafka, mistakes, _transactional(fields))
-        mistakes += contradictions(ours, kafka, fields, is_stream)
+        defaults = SPARK_DEFAULTS
         if fields.get("delivery") == EXACTLY_ONCE:
             fields.setdefault("marker_topic", fields.get("topic"))
+            defaults = {
+                **SPARK_DEFAULTS,
+                # Each task gives its producer another id.
+                "transactional.id": fields.get("transactional_id_prefix", DEFAULT_PREFIX),
+                "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
+            }
+        settings = _parse_kafka_options(kafka, mistakes, defaults)
+        mistakes += _contradictions(ours, kafka, fields, is_stream)
         if mistakes:
             raise SparkOptionError("; ".join(mistakes))
         return cls(producer_settings=tuple(sorted(settings.items())), **fields)
@@ -196,7 +177,7 @@ class WriteOptions:
 
 
 def with_option_names(text: str) -> str:
-    """A text about producer settings, with the options behind it that set them here."""
+    """Append to a text about producer settings the names of the options that set them."""
     words = set(_SETTING_NAME.findall(text))
     options = [f"'kafka.{dotted}'" for dotted, name in ATTRIBUTE_OF_DOTTED.items() if name in words]
     return f"{text} (as options: {', '.join(options)})" if options else text
@@ -206,52 +187,77 @@ def _parse_own_options(given: Mapping[str, tuple[str, str]], mistakes: list[str]
     fields: dict[str, Any] = {}
     ignored = []
     for lower, (name, value) in given.items():
-        parser = _OWN_PARSERS.get(lower)
-        if parser is not None:
+        documented = _DOCUMENTED.get(lower)
+        if documented is not None:
+            field, parse = _OWN_OPTIONS[documented]
             try:
-                fields.update(parser(value))
+                parsed = parse(value)
             except ValueError as error:
-                mistakes.append(f"option '{_documented(lower)}': {error}")
+                mistakes.append(f"option '{documented}': {error}")
+            else:
+                if field is not None:
+                    fields[field] = parsed
         elif lower in _SOURCE_OPTIONS:
             ignored.append(name)
         elif lower not in _SPARK_OPTIONS:
             mistakes.append(_unknown_option(name, lower))
     if ignored:
-        logger.warning("options of Spark's Kafka source mean nothing to the sink: %s", ", ".join(ignored))
+        logger.warning("options of Spark's Kafka source have no effect on the sink: %s", ", ".join(ignored))
     return fields
 
 
-def _transactional(fields: Mapping[str, Any]) -> dict[str, str]:
-    """More defaults, for producers of transactions."""
+def _contradictions(
+    given: Mapping[str, object], kafka: Mapping[str, str], fields: Mapping[str, Any], is_stream: bool
+) -> list[str]:
+    """All contradictions between options of exactly-once writes.
+
+    Args:
+        given: the sink's own options that were given, in lower case.
+        kafka: the producer settings that were given, by dotted names.
+        fields: the parsed options.
+        is_stream: whether this is a streaming query.
+    """
+    given_here = [name for name in EXACTLY_ONCE_OPTION_NAMES if name.lower() in given]
     if fields.get("delivery") != EXACTLY_ONCE:
-        return {}
-    prefix = fields.get("transactional_id_prefix", DEFAULT_PREFIX)
-    # Each task gives its producer another id.
-    return {"transactional.id": prefix, "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS)}
+        return [f"option '{name}' needs the option delivery=exactly-once" for name in given_here]
+    mistakes = []
+    if is_stream:
+        mistakes += [
+            f"option '{name}' is for batch writes: a streaming query is known by its checkpoint"
+            for name in given_here
+            if name in ("writeId", "writeVersion")
+        ]
+    elif "writeVersion" in given_here and "writeId" not in given_here:
+        mistakes.append("option 'writeVersion' needs the option 'writeId', whose version it is")
+    if (is_stream or "writeId" in given_here) and not fields.get("marker_topic"):
+        mistakes.append(
+            "option 'markerTopic' is missing: if rows choose their topics, name a topic that exists and that "
+            "may be read; committed offsets for its partition 0 record what was written, it gets no records"
+        )
+    if kafka.get("enable.idempotence", "true").strip().lower() == "false":
+        mistakes.append(
+            "option 'kafka.enable.idempotence' cannot be false with delivery=exactly-once: leave it out"
+        )
+    if kafka.get("acks", "all").strip().lower() not in ("all", "-1"):
+        mistakes.append("option 'kafka.acks' can only be all with delivery=exactly-once: leave it out")
+    return mistakes
 
 
 def _parse_kafka_options(
-    given: Mapping[str, str], mistakes: list[str], more_defaults: Mapping[str, str]
+    given: Mapping[str, str], mistakes: list[str], defaults: Mapping[str, str]
 ) -> dict[str, str]:
-    settings = {**SPARK_DEFAULTS, **more_defaults}
-    ignored = []
-    sound = True
-    for name, value in given.items():
-        if name in _JVM_ONLY_SETTINGS:
-            ignored.append(f"kafka.{name}")
-            continue
-        mistake = _setting_mistake(name, value)
-        if mistake:
-            mistakes.append(mistake)
-            sound = False
-        settings[name] = value
+    ignored = sorted(f"kafka.{name}" for name in given if name in _JVM_ONLY_SETTINGS)
     if ignored:
-        logger.warning("settings of the Java client alone are ignored: %s", ", ".join(sorted(ignored)))
+        logger.warning("settings that only the Java client knows are ignored: %s", ", ".join(ignored))
+    given = {name: value for name, value in given.items() if name not in _JVM_ONLY_SETTINGS}
+    settings = {**defaults, **given}
+    wrong = [mistake for name, value in given.items() if (mistake := _setting_mistake(name, value))]
+    mistakes += wrong
     if "bootstrap.servers" not in given:
         mistakes.append(
             "option 'kafka.bootstrap.servers' is missing: give at least one broker as 'host:port'"
         )
-    elif sound:
+    elif not wrong:
         _follow_given_limits(given, settings)
         try:
             ProducerConfig.from_dotted(settings)
@@ -268,21 +274,25 @@ def _setting_mistake(name: str, value: str) -> str | None:
         return f"unknown option 'kafka.{name}': {instead_of(name, _PREFIXED_NAMES)}"
     try:
         if attribute == "partitioner":
-            # Here and not above: without a partitioner a write is planned without the kernel.
+            # Imported here, because planning a write without a partitioner should not load the kernel.
             from kproducer.sending.partitioners import make_partitioner
 
-            # Kafka's own Java classes have counterparts under their names; others cannot run here.
+            # Kafka's own Java classes have counterparts with the same names; other classes cannot run here.
             make_partitioner(value)
         SETTINGS[attribute].parse(SETTINGS[attribute], name, from_text(SETTINGS[attribute], name, value))
     except ConfigError as error:
-        reason = _without_name(str(error), name)
-        cure = "; for a choice of your own fill the column 'partition'" if attribute == "partitioner" else ""
-        return f"option 'kafka.{name}': {reason}{cure}"
+        reason = str(error).removeprefix(f"{name}: ")
+        remedy = (
+            "; to choose partitions yourself, fill the column 'partition'"
+            if attribute == "partitioner"
+            else ""
+        )
+        return f"option 'kafka.{name}': {reason}{remedy}"
     return None
 
 
 def _follow_given_limits(given: Mapping[str, str], settings: dict[str, str]) -> None:
-    """Keep our larger defaults out of the way of limits that the user set."""
+    """Adjust our larger defaults to limits that the user has set."""
     buffer_memory = int(settings["buffer.memory"])
     if "batch.size" not in given and int(settings["batch.size"]) > buffer_memory:
         settings["batch.size"] = str(buffer_memory)
@@ -290,82 +300,90 @@ def _follow_given_limits(given: Mapping[str, str], settings: dict[str, str]) -> 
         settings["buffer.memory"] = settings["batch.size"]
 
 
-def _without_name(message: str, name: str) -> str:
-    return message.removeprefix(f"{name}: ")
-
-
 def _unknown_option(name: str, lower: str) -> str:
     if lower in ATTRIBUTE_OF_DOTTED or lower == "bootstrap.servers":
         return f"unknown option {name!r}: producer settings carry a prefix, write 'kafka.{lower}'"
     text = f"unknown option {name!r}"
-    known = {each.lower(): each for each in OPTION_NAMES}
-    known.update({dotted: f"kafka.{dotted}" for dotted in ATTRIBUTE_OF_DOTTED})
+    known = {**_DOCUMENTED, **{dotted: f"kafka.{dotted}" for dotted in ATTRIBUTE_OF_DOTTED}}
     nearest = difflib.get_close_matches(lower.replace("_", "."), known, n=1, cutoff=0.6)
     if nearest:
         return f"{text}: did you mean '{known[nearest[0]]}'?"
     return f"{text}: the sink's own are {', '.join(OPTION_NAMES)}; producer settings start with 'kafka.'"
 
 
-def _documented(lower: str) -> str:
-    return next(name for name in OPTION_NAMES if name.lower() == lower)
-
-
-def _parse_topic(value: str) -> dict[str, Any]:
+def _topic(value: str) -> str:
     topic = value.strip()
-    mistake = topic_mistake(topic)
-    if mistake:
+    if mistake := topic_mistake(topic):
         raise ValueError(mistake)
-    return {"topic": topic}
+    return topic
 
 
-def _parse_include_headers(value: str) -> dict[str, Any]:
-    # As in Spark's sink, headers are written whenever the column is there; the option is for reading.
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError(f"expected 1 to 180 letters, digits or . _ : / -, got {shown(value)}")
+    return value
+
+
+def _boolean(value: str) -> None:
     if value.strip().lower() not in ("true", "false"):
         raise ValueError(f"expected true or false, got {shown(value)}")
-    return {}
 
 
-def _word(field: str, words: Iterable[str]) -> Callable[[str], dict[str, Any]]:
-    choices = tuple(words)
-
-    def parse(value: str) -> dict[str, Any]:
+def _word(*words: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
         word = value.strip().lower()
-        if word not in choices:
-            raise ValueError(f"{shown(value)} is not one of {', '.join(choices)}")
-        return {field: word}
+        if word not in words:
+            raise ValueError(f"{shown(value)} is not one of {', '.join(words)}")
+        return word
 
     return parse
 
 
-def _milliseconds(field: str) -> Callable[[str], dict[str, Any]]:
-    def parse(value: str) -> dict[str, Any]:
+def _whole(what: str, highest: int) -> Callable[[str], int]:
+    def parse(value: str) -> int:
         text = value.strip()
-        if not (text.isascii() and text.isdigit()) or len(text) > 12:
-            raise ValueError(f"expected a whole number of ms, 0 or more, got {shown(value)}")
-        return {field: int(text)}
+        if not (text.isascii() and text.isdigit()) or int(text) > highest:
+            raise ValueError(f"expected a whole number{what}, 0 to {highest}, got {shown(value)}")
+        return int(text)
 
     return parse
 
 
-_OWN_PARSERS: dict[str, Callable[[str], dict[str, Any]]] = {
-    "topic": _parse_topic,
-    "includeheaders": _parse_include_headers,
-    "extracolumns": _word("extra_columns", ("ignore", "fail")),
-    "produceridletimeoutms": _milliseconds("producer_idle_timeout_ms"),
-    "checktimeoutms": _milliseconds("check_timeout_ms"),
-    "summary": _word("summary", ("log", "job", "task", "off")),
-    "delivery": _word("delivery", (AT_LEAST_ONCE, EXACTLY_ONCE)),
-    "writeid": parse_name("write_id"),
-    "writeversion": parse_version,
-    "markertopic": lambda value: {"marker_topic": _parse_topic(value)["topic"]},
-    "transactionalidprefix": parse_name("transactional_id_prefix"),
-    "onuncertainreplay": _word("on_uncertain_replay", ("fail", "write")),
+_milliseconds = _whole(" of ms", 10**12 - 1)
+
+#: Options that mean something only with ``delivery=exactly-once``: the field of ``WriteOptions``, and the
+#: parser.
+_EXACTLY_ONCE_OPTIONS: dict[str, tuple[str | None, Callable[[str], Any]]] = {
+    "writeId": ("write_id", _name),
+    # A version is stored as an offset.
+    "writeVersion": ("write_version", _whole("", 2**63 - 1)),
+    "markerTopic": ("marker_topic", _topic),
+    "transactionalIdPrefix": ("transactional_id_prefix", _name),
+    "onUncertainReplay": ("on_uncertain_replay", _word("fail", "write")),
 }
+
+_OWN_OPTIONS: dict[str, tuple[str | None, Callable[[str], Any]]] = {
+    "topic": ("topic", _topic),
+    # As in Spark's sink, headers are written whenever the column exists; the option is for reading.
+    "includeHeaders": (None, _boolean),
+    "extraColumns": ("extra_columns", _word("ignore", "fail")),
+    "producerIdleTimeoutMs": ("producer_idle_timeout_ms", _milliseconds),
+    "checkTimeoutMs": ("check_timeout_ms", _milliseconds),
+    "summary": ("summary", _word("log", "job", "task", "off")),
+    "delivery": ("delivery", _word(AT_LEAST_ONCE, EXACTLY_ONCE)),
+    **_EXACTLY_ONCE_OPTIONS,
+}
+
+#: Names as documented.
+OPTION_NAMES = tuple(_OWN_OPTIONS)
+EXACTLY_ONCE_OPTION_NAMES = tuple(_EXACTLY_ONCE_OPTIONS)
+#: By the lower-case name: Spark ignores case.
+_DOCUMENTED = {name.lower(): name for name in OPTION_NAMES}
 
 #: Kafka's dotted name of each producer setting to its attribute.
 ATTRIBUTE_OF_DOTTED = {dotted: name for name, dotted in DOTTED_NAMES.items()}
 
-#: Of one word are some that are words of English, too.
+#: At least two words: single ones could be English words.
 _SETTING_NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 
 _PREFIXED_NAMES = {name: f"kafka.{dotted}" for dotted, name in ATTRIBUTE_OF_DOTTED.items()}

@@ -1,9 +1,9 @@
 """The objects that Spark pickles and calls: ``write`` in a task, ``commit`` and ``abort`` on the driver.
 
-Four of them, for batch and streaming queries, with Arrow and without; all they hold is checked options and
-columns, so making one is cheap and free of side effects (a streaming query makes two for each micro-batch).
-Arrow writers exist from Spark 4.0 on for batches, from 4.1 on for streams; rows take their place elsewhere
-and are put into RecordBatches again, so that one way leads to the producer.
+There are four, for batch and streaming queries, with Arrow and without. They hold checked options and
+columns only, so making one is cheap and has no side effects (a streaming query makes two per micro-batch).
+Arrow writers exist since Spark 4.0 for batches and since 4.1 for streams; otherwise rows are converted to
+RecordBatches, so that there is one path to the producer.
 """
 
 from __future__ import annotations
@@ -36,46 +36,46 @@ if TYPE_CHECKING:
     from kproducer.spark.exactly_once.ports import DriverKafka, TaskKafka
     from kproducer.spark.exactly_once.spark_write import SparkWrite
 
-#: Rows that are turned into one RecordBatch where Spark hands over rows.
+#: Rows per RecordBatch, if Spark passes rows.
 _CHUNK_ROWS = 4096
 
 
 class _Writing:
-    """What the four writers share. Picklable; ``repr`` shows no producer settings."""
+    """The common part of the four writers. Picklable; ``repr`` shows no producer settings."""
 
     def __init__(self, schema: StructType, columns: WriteColumns, options: WriteOptions) -> None:
         self._schema = schema
         self._columns = columns
         self._options = options
-        # Of a batch that has no name: made here, since tasks and driver get copies of this object. (Those of
-        # a streaming query get objects of their own, and the query has a name.)
+        # The name of a batch without ``writeId``. Made here, because tasks and driver get copies of this
+        # object. (Those of a streaming query get different objects, but a query has a name.)
         self._unnamed = uuid.uuid4().hex
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._columns}, {self._options})"
 
-    # -- of exactly-once writes: for tests that look at each step, or put something between ------------
+    # -- hooks of exactly-once writes, for tests -------------------------------------------------------
 
     def on_step(self, name: str) -> None:
         """Called before each step of the protocols."""
 
     def task_kafka(self, port: TaskKafka) -> TaskKafka:
-        """What a task talks to Kafka with."""
+        """Wrap the port of a task."""
         return port
 
     def driver_kafka(self, port: DriverKafka) -> DriverKafka:
-        """What the driver talks to Kafka with."""
+        """Wrap the port of the driver."""
         return port
 
-    # -- what all do -----------------------------------------------------------------------------------
+    # -- common methods --------------------------------------------------------------------------------
 
     def _write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self._options.is_exactly_once:
             return self._exactly_once().write(batches)
-        # Here and not above: the driver that only plans needs neither pyarrow nor a producer.
-        from kproducer.spark.partition_writer import PartitionWriter, TaskIdentity
+        # Imported here, because a driver that only plans needs neither pyarrow nor a producer.
+        from kproducer.spark.partition_writer import TaskIdentity, write_partition
 
-        return PartitionWriter(self._columns, self._options).write(batches, TaskIdentity.current())
+        return write_partition(batches, self._columns, self._options, TaskIdentity.current())
 
     def _commit(self, subject: str, messages: list[WriterCommitMessage | None], batch_id: int | None) -> None:
         if self._options.is_exactly_once:
@@ -96,7 +96,7 @@ class _Writing:
             self._exactly_once().abort(messages)
             stays, is_printed = "stay invisible where they are not committed", self._options.prints_jobs
         total = WriteSummary.total(messages)
-        # Spark aborts a micro-batch that a query's stop() interrupts as well, and does not say so.
+        # Spark also aborts a micro-batch that a query's stop() interrupts, without telling so.
         if total.rows and self._options.summary != "off":
             ended = f"{subject} did not finish (it failed or was stopped)"
             report(
@@ -116,47 +116,50 @@ class _Writing:
         )
 
 
-class BatchArrowWriter(_Writing, spark_datasource.DataSourceArrowWriter):
-    """Writes a DataFrame whose partitions come as RecordBatches."""
+class _BatchWriting(_Writing):
+    """Commit and abort of a DataFrame."""
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Exactly once: commit the tasks' transactions. At least once: all records are written already."""
+        self._commit("DataFrame", messages, None)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Exactly once: abort the tasks' transactions. At least once: report what stays in the topics."""
+        self._abort("DataFrame", messages)
+
+
+class _StreamWriting(_Writing):
+    """Commit and abort of a micro-batch."""
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """As for a DataFrame."""
+        self._commit(f"micro-batch {batchId}", messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """As for a DataFrame."""
+        self._abort(f"micro-batch {batchId}", messages)
+
+
+class BatchArrowWriter(_BatchWriting, spark_datasource.DataSourceArrowWriter):
+    """Writes a DataFrame whose partitions are passed as RecordBatches."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one partition; returns when each record is acknowledged."""
         return self._write_batches(iterator)
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Report the sums; at least once: all records are in their topics already. Else commit them first."""
-        self._commit("DataFrame", messages, None)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Report what stays behind; at least once: nothing can be taken back. Else abort it."""
-        self._abort("DataFrame", messages)
-
-
-class BatchRowWriter(_Writing, DataSourceWriter):
-    """As ``BatchArrowWriter``, from rows."""
+class BatchRowWriter(_BatchWriting, DataSourceWriter):
+    """Writes a DataFrame whose partitions are passed as rows."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Write one partition; returns when each record is acknowledged."""
         return self._write_batches(record_batches(iterator, self._schema))
 
-    commit = BatchArrowWriter.commit
-    abort = BatchArrowWriter.abort
 
+class StreamRowWriter(_StreamWriting, DataSourceStreamWriter):
+    """Writes micro-batches whose partitions are passed as rows."""
 
-class StreamRowWriter(_Writing, DataSourceStreamWriter):
-    """Writes micro-batches from rows."""
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Write one partition of a micro-batch; returns when each record is acknowledged."""
-        return self._write_batches(record_batches(iterator, self._schema))
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Report the sums of a micro-batch; exactly once: commit it first."""
-        self._commit(f"micro-batch {batchId}", messages, batchId)
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Report what stays behind of a micro-batch; exactly once: abort it."""
-        self._abort(f"micro-batch {batchId}", messages)
+    write = BatchRowWriter.write
 
 
 def _stream_arrow_writer() -> type[_Writing] | None:
@@ -164,22 +167,17 @@ def _stream_arrow_writer() -> type[_Writing] | None:
     if base is None:
         return None
 
-    class StreamArrowWriter(_Writing, base):  # type: ignore[misc, unused-ignore]
-        """Writes micro-batches whose partitions come as RecordBatches."""
+    class StreamArrowWriter(_StreamWriting, base):  # type: ignore[misc, unused-ignore]
+        """Writes micro-batches whose partitions are passed as RecordBatches."""
 
-        def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-            """Write one partition of a micro-batch; returns when each record is acknowledged."""
-            return self._write_batches(iterator)
+        write = BatchArrowWriter.write
 
-        commit = StreamRowWriter.commit
-        abort = StreamRowWriter.abort
-
-    # Pickled by name, so the name has to lead here.
+    # Pickle looks classes up by this name.
     StreamArrowWriter.__qualname__ = "StreamArrowWriter"
     return StreamArrowWriter
 
 
-#: ``None`` where Spark has no Arrow writer for streams (4.0).
+#: ``None`` if Spark has no Arrow writer for streams (4.0).
 StreamArrowWriter = _stream_arrow_writer()
 
 
@@ -194,7 +192,7 @@ def stream_writer_class() -> type[Any]:
 
 
 def record_batches(rows: Iterable[Any], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Put rows into RecordBatches of ``schema``; columns that are not written are left as nulls."""
+    """Convert rows to RecordBatches of ``schema``; columns that are not written become nulls."""
     import pyarrow as pa
 
     types = [_arrow_type(field.dataType) if field.name in COLUMN_NAMES else None for field in schema.fields]
@@ -224,5 +222,6 @@ def _arrow_type(data_type: DataType) -> pa.DataType:
         DoubleType: pa.float64(),
         TimestampType: pa.timestamp("us", tz="UTC"),
     }
-    # Columns of other types are not written (a topic that the option overrides): any type will do for nulls.
+    # Columns of other types are not written (a topic that the option overrides), so their type does not
+    # matter.
     return simple.get(type(data_type), pa.null())

@@ -10,12 +10,18 @@ import pytest
 from kproducer import ConsumerGroupMetadata, KafkaError, KafkaProducer, TopicPartition
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError, StaleReplayError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
-from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
 from kproducer.spark.exactly_once.kafka_ports import DriverSession, KafkaDriver, KafkaTask, TransactionalPair
-from kproducer.spark.exactly_once.marker import Decision
 from kproducer.spark.exactly_once.spark_write import SparkWrite
-from kproducer.spark.exactly_once.task_messages import EmptyTask, PreparedTask, RepeatedTask
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
+from kproducer.spark.exactly_once.write_state import (
+    Decision,
+    EmptyTask,
+    PreparedTask,
+    RepeatedTask,
+    TaskPlace,
+    WriteIdentity,
+    WriteKind,
+)
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions

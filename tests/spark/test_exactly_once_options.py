@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
-from kproducer.spark.exactly_once.identity import WriteKind
 from kproducer.spark.exactly_once.spark_write import task_place
+from kproducer.spark.exactly_once.write_state import WriteKind
 from kproducer.spark.partition_writer import TaskIdentity
 from kproducer.spark.write_options import WriteOptions
 
@@ -58,8 +58,12 @@ def test_what_the_user_sets_wins():
     ("options", "is_stream", "said"),
     [
         ({"delivery": "once"}, False, "'delivery': 'once' (str) is not one of at-least-once, exactly-once"),
-        ({"delivery": None, "writeId": "a"}, False, "'writeId' means something only with"),
-        ({"delivery": "at-least-once", "markerTopic": "a"}, True, "'markerTopic' means something only with"),
+        ({"delivery": None, "writeId": "a"}, False, "'writeId' needs the option delivery=exactly-once"),
+        (
+            {"delivery": "at-least-once", "markerTopic": "a"},
+            True,
+            "'markerTopic' needs the option delivery",
+        ),
         ({"kafka.transactional.id": "mine"}, True, "delivery=exactly-once makes them"),
         ({"kafka.enable.idempotence": "false"}, True, "'kafka.enable.idempotence' cannot be false"),
         ({"kafka.acks": "1"}, True, "'kafka.acks' can only be all"),

@@ -20,10 +20,17 @@ from kproducer.spark.errors import (
     UncertainReplayError,
 )
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
-from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
-from kproducer.spark.exactly_once.marker import Decision, Marker
-from kproducer.spark.exactly_once.task_messages import EmptyTask, PreparedTask, RepeatedTask
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
+from kproducer.spark.exactly_once.write_state import (
+    Decision,
+    EmptyTask,
+    Marker,
+    PreparedTask,
+    RepeatedTask,
+    TaskPlace,
+    WriteIdentity,
+    WriteKind,
+)
 from tests.spark.memory_kafka import MemoryDriver, MemoryKafka, MemoryTask, Rows, SumOfRows
 from tests.support.spark.divided_commit import COMMIT_REST, DividedCommit
 

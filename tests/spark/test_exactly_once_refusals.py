@@ -9,13 +9,11 @@ import pytest
 
 from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
-from kproducer.spark.exactly_once import kafka_ports
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
-from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
 from kproducer.spark.exactly_once.kafka_ports import DriverSession, KafkaDriver, KafkaTask, TransactionalPair
-from kproducer.spark.exactly_once.ports import unobserved
-from kproducer.spark.exactly_once.task_messages import EmptyTask
+from kproducer.spark.exactly_once.ports import no_hook
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
+from kproducer.spark.exactly_once.write_state import EmptyTask, TaskPlace, WriteIdentity, WriteKind
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
@@ -52,7 +50,7 @@ class Bench:
         self.pairs = ProducerCache(TransactionalPair, exclusive=True)
         self.sessions = ProducerCache(DriverSession, exclusive=True)
 
-    def task(self, number=0, on_step=unobserved, batches=1):
+    def task(self, number=0, on_step=no_hook, batches=1):
         port = KafkaTask(WriteColumns(value=0, topic_option="t"), self.options, self.pairs)
         rows = pa.RecordBatch.from_arrays([pa.array(["a"])], names=["value"])
         try:
@@ -175,11 +173,11 @@ def test_a_commit_that_is_refused_fails_with_the_task_and_the_reason(bench):
         bench.commit(message)
 
 
-def test_a_decision_that_cannot_be_read_back_leaves_no_doubt_that_the_rows_are_committed(bench, monkeypatch):
+def test_a_decision_that_cannot_be_read_back_leaves_no_doubt_that_the_rows_are_committed(bench):
     def confirm_late(step):
         if step == "confirm":
             bench.refuse(OFFSET_FETCH, UNSTABLE)
-            monkeypatch.setattr(kafka_ports, "_patience_s", lambda config: 0.1)
+            port._step_s = 0.1
 
     port = KafkaDriver(bench.options, bench.sessions)
     try:

@@ -20,10 +20,10 @@ from kproducer.errors import (
     ProducerClosedError,
     RecordTooLargeError,
 )
+from kproducer.runtime.clock import SystemClock
 from kproducer.spark import partition_writer, writers
-from kproducer.spark.delivery_tracker import DeliveryTracker
 from kproducer.spark.errors import SparkWriteError
-from kproducer.spark.partition_writer import PartitionWriter, TaskIdentity
+from kproducer.spark.partition_writer import DeliveryTracker, RowSender, TaskIdentity, write_partition
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
@@ -49,14 +49,17 @@ class Bench:
         self.producer = FakeProducer()
         self.made = 0
         self.cache = ProducerCache(self._make)
-        self.writer = PartitionWriter(columns, options, self.cache)
+        self.columns, self.options = columns, options
 
     def _make(self, settings):
         self.made += 1
         return self.producer
 
     def write(self, *batches: pa.RecordBatch) -> WriteSummary:
-        return self.writer.write(iter(batches), TaskIdentity(3, 1))
+        return self.write_all(iter(batches))
+
+    def write_all(self, batches) -> WriteSummary:
+        return write_partition(batches, self.columns, self.options, TaskIdentity(3, 1), self.cache)
 
 
 @pytest.fixture
@@ -142,7 +145,7 @@ def test_no_more_rows_are_sent_after_a_failure_is_known(bench):
         yield VALUES
 
     with pytest.raises(SparkWriteError):
-        bench.writer.write(batches(), TaskIdentity())
+        bench.write_all(batches())
     assert len(bench.producer.sent) == 3
 
 
@@ -153,7 +156,7 @@ def test_an_interrupted_task_leaves_no_producer_behind(bench, interruption):
         raise interruption
 
     with pytest.raises(interruption):
-        bench.writer.write(batches(), TaskIdentity())
+        bench.write_all(batches())
     assert bench.producer.closed_with == [0.0]
 
 
@@ -191,7 +194,7 @@ def end(result: ProduceRequestResult, error: NetworkError | None = None) -> None
 
 
 def test_the_tracker_waits_for_acknowledgements_from_another_thread():
-    tracker = DeliveryTracker()
+    tracker = DeliveryTracker(SystemClock())
     first, second = owner(), owner()
     given = {first: 2, second: 1}
     tracker.watch(given)
@@ -204,7 +207,7 @@ def test_the_tracker_waits_for_acknowledgements_from_another_thread():
 
 
 def test_the_tracker_counts_what_has_no_answer():
-    tracker = DeliveryTracker()
+    tracker = DeliveryTracker(SystemClock())
     first, second = owner(), owner()
     tracker.watch({first: 1, second: 1})
     tracker.watch({second: 1})
@@ -214,7 +217,7 @@ def test_the_tracker_counts_what_has_no_answer():
 
 
 def test_the_tracker_forgets_batches_that_have_ended():
-    tracker = DeliveryTracker()
+    tracker = DeliveryTracker(SystemClock())
     for _ in range(100):
         ended = owner()
         end(ended)
@@ -225,7 +228,7 @@ def test_the_tracker_forgets_batches_that_have_ended():
 
 
 def test_the_tracker_follows_a_batch_that_is_split():
-    tracker = DeliveryTracker()
+    tracker = DeliveryTracker(SystemClock())
     whole, first, second = owner(), owner(), owner()
     tracker.watch({whole: 4})
     assert whole.split_into([0, 2], [first, second])
@@ -304,10 +307,11 @@ def test_a_task_does_not_wait_for_an_io_thread_that_has_died(monkeypatch: pytest
         monkeypatch.setattr(engine.sender, "run_once", die)
         engine.wakeup()
         engine.thread.join(30)
-        tracker = DeliveryTracker()
-        tracker.watch({future._batch_result: 1})
+        rows = RowSender(producer, WriteColumns(value=0, topic_option="t"), SystemClock())
+        rows.summary.rows = 1
+        rows._tracker.watch({future._batch_result: 1})
         with pytest.raises(ProducerClosedError, match="I/O thread has ended"):
-            partition_writer.deliver_all(producer, tracker, 1)
+            rows.deliver_all()
     finally:
         shut_down(None)
         producer.close(0)

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from kproducer.spark.errors import SparkWriteError
-from kproducer.spark.partition_writer import PartitionWriter, TaskIdentity
+from kproducer.spark.partition_writer import TaskIdentity, write_partition
 from kproducer.spark.producer_cache import ProducerCache, _make_kafka_producer
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
+from kproducer.spark.write_summary import WriteSummary
 from tests.support.kafka.reader import read_topic
 from tests.support.loopback import open_descriptors
 
@@ -29,9 +30,9 @@ def rows(count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([f"row-{n}" for n in range(count)])], names=["value"])
 
 
-def task(cluster, cache: ProducerCache) -> PartitionWriter:
+def write(cluster, cache: ProducerCache, batches, task=None) -> WriteSummary:
     options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": TOPIC, "summary": "off"}
-    return PartitionWriter(COLUMNS, WriteOptions.parse(options), cache)
+    return write_partition(batches, COLUMNS, WriteOptions.parse(options), task or TaskIdentity(), cache)
 
 
 def io_threads() -> set[threading.Thread]:
@@ -58,7 +59,7 @@ def test_a_failed_task_leaves_no_thread_and_no_socket(cluster, reason):
     if reason == "refused":
         cluster.push_errors(PRODUCE, INVALID_RECORD)
     with pytest.raises(SparkWriteError if reason == "refused" else KeyboardInterrupt):
-        task(cluster, cache).write(batches(), TaskIdentity())
+        write(cluster, cache, batches())
     assert len(cache) == 0
     # What others had open may be closed meanwhile.
     assert io_threads() <= threads_before
@@ -69,7 +70,7 @@ def test_tasks_one_after_the_other_use_one_producer_which_closes_when_told(clust
     threads_before = io_threads()
     cache = ProducerCache(_make_kafka_producer)
     for _ in range(3):
-        task(cluster, cache).write(iter([rows(100)]), TaskIdentity())
+        write(cluster, cache, iter([rows(100)]))
     assert len(io_threads() - threads_before) == 1
     cache.close_idle()
     assert io_threads() <= threads_before
@@ -83,7 +84,7 @@ def test_a_speculative_twin_doubles_rows_and_loses_none(cluster):
 
     def attempt(number: int) -> None:
         try:
-            task(cluster, caches[number]).write(iter([rows(500)] * 2), TaskIdentity(0, number))
+            write(cluster, caches[number], iter([rows(500)] * 2), TaskIdentity(0, number))
         except BaseException as error:
             errors.append(error)
 
@@ -110,14 +111,12 @@ def test_tasks_that_share_a_producer_fail_alone(cluster):
         yield rows(100)
 
     result: list[int] = []
-    good = threading.Thread(
-        target=lambda: result.append(task(cluster, cache).write(batches(), TaskIdentity()).rows)
-    )
+    good = threading.Thread(target=lambda: result.append(write(cluster, cache, batches()).rows))
     good.start()
     assert started.wait(60)
     too_large = pa.RecordBatch.from_arrays([pa.array(["x" * 2_000_000])], names=["value"])
     with pytest.raises(SparkWriteError, match="RecordTooLargeError"):
-        task(cluster, cache).write(iter([too_large]), TaskIdentity())
+        write(cluster, cache, iter([too_large]))
     failed.set()
     good.join(60)
     assert result == [200]

@@ -1,9 +1,11 @@
-"""Exactly once from Spark to Kafka: a transaction for each task, ended by the driver, recognised in a replay.
+"""Exactly once from Spark to Kafka: a transaction per task, committed by the driver, recognised in a replay.
 
-    identity, marker, task_messages     what is named, kept in Kafka, and sent from tasks to the driver
-    task_protocol, driver_protocol      the steps in order, and what is refused; neither Spark nor Kafka
-    ports                               what they need of Kafka
-    kafka_ports                         that, on real brokers
+    write_state      names of writes, what is kept in Kafka, and the messages from tasks to the driver
+    ports            what the two protocols need from Kafka
+    task_protocol    the steps of a task, in order; independent of Spark and Kafka
+    driver_protocol  the steps of a commit or abort, and what is refused; independent of Spark and Kafka
+    kafka_ports      the ports on real brokers
+    spark_write      connects Spark's writers with the protocols
 
-The argument is in docs/exactly-once.md. Submodules are imported by their full names.
+docs/exactly-once.md explains why the steps are sufficient. Import submodules by their full names.
 """

@@ -1,15 +1,15 @@
-"""The ports of the two protocols on real brokers, and the producers and sessions behind them.
+"""The ports of the two protocols on real brokers.
 
-A worker keeps a transactional producer and a session with coordinators over tasks and micro-batches: each
-task gives the producer its transactional id. One task at a time uses a pair. Errors that have a cure in the
-options are said with it.
+A worker keeps a transactional producer and a coordinator session over tasks and micro-batches; each task
+gives the producer its transactional id. One task at a time uses them. If the options can remedy an error,
+the error says how.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
@@ -27,14 +27,12 @@ from kproducer.errors.broker_errors import (
 )
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.runtime.clock import Clock, SystemClock
-from kproducer.spark.delivery_tracker import DeliveryTracker
 from kproducer.spark.errors import ExactlyOnceError, SparkWriteError
-from kproducer.spark.partition_writer import deliver_all
+from kproducer.spark.partition_writer import RowSender
 from kproducer.spark.producer_cache import Lease, ProducerCache
-from kproducer.spark.record_batch_sender import RecordBatchSender
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
-from kproducer.spark.write_summary import WriteSummary, counters
+from kproducer.spark.write_summary import WriteSummary
 from kproducer.transactions.coordinator_session import CoordinatorSession, unwrap_cause
 from kproducer.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
@@ -43,10 +41,10 @@ from kproducer.transactions.transaction_arguments import (
 )
 from kproducer.types import TopicPartition
 
-#: How long what is only a courtesy may take.
-_COURTESY_S = 5.0
+#: Timeout of calls that only save others from waiting.
+_SHORT_S = 5.0
 
-#: How soon an offset whose commit was answered can be read, at the latest; it takes milliseconds.
+#: The time after which an offset is visible, once its commit was answered. Usually milliseconds.
 _SETTLING_S = 2.0
 
 #: INVALID_TRANSACTION_TIMEOUT.
@@ -54,7 +52,7 @@ _INVALID_TIMEOUT_CODE = 50
 
 
 class TransactionalPair:
-    """A producer, and a session for what producers do not ask. For one task at a time."""
+    """A producer, and a session for requests that producers do not send. For one task at a time."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         config = ProducerConfig.from_dotted(dict(settings))
@@ -62,7 +60,7 @@ class TransactionalPair:
         self.session = CoordinatorSession(config)
 
     def close(self, timeout: float | None = None) -> None:
-        """End both."""
+        """Close both."""
         try:
             self.session.close()
         finally:
@@ -76,21 +74,60 @@ class DriverSession:
         self.session = CoordinatorSession(ProducerConfig.from_dotted(dict(settings)))
 
     def close(self, timeout: float | None = None) -> None:
-        """End the connections, at once."""
+        """Close the connections at once."""
         self.session.close()
 
 
-#: Those of this process.
+#: The caches of this process.
 PAIRS: ProducerCache[TransactionalPair] = ProducerCache(TransactionalPair, exclusive=True)
 SESSIONS: ProducerCache[DriverSession] = ProducerCache(DriverSession, exclusive=True)
 
+_Connections = TypeVar("_Connections", TransactionalPair, DriverSession)
 
-class KafkaTask:
-    """``TaskKafka`` of one attempt. Connects with the first call; ``release`` when the attempt is over.
 
-    Attributes:
-        summary: what was written, once it is prepared.
-    """
+class _Leased(Generic[_Connections]):
+    """Connections from a cache, taken with the first use; what both ports share."""
+
+    def __init__(self, options: WriteOptions, cache: ProducerCache[_Connections]) -> None:
+        self._options = options
+        self._cache: ProducerCache[_Connections] = cache
+        self._lease: Lease[_Connections] | None = None
+        config = options.producer_config()
+        #: Timeout of one step, which may first have to end an earlier transaction.
+        self._step_s = max(config.max_block_ms, config.delivery_timeout_ms) / 1000
+        self._transaction_s = config.transaction_timeout_ms / 1000
+
+    @property
+    def _connections(self) -> _Connections:
+        if self._lease is None:
+            self._lease = self._cache.acquire(
+                self._options.producer_settings, self._options.producer_idle_timeout_ms
+            )
+            if self._options.marker_topic is not None:
+                # So that brokers create the topic, if they do that: perhaps no record is ever sent to it.
+                self._lease.producer.session.name_topics([self._options.marker_topic])
+        return self._lease.producer
+
+    @property
+    def _place(self) -> TopicPartition:
+        assert self._options.marker_topic is not None
+        return TopicPartition(self._options.marker_topic, 0)
+
+    def _committed(
+        self, groups: Sequence[str], timeout_s: float, *, stable: bool
+    ) -> Mapping[str, OffsetAndMetadata | None]:
+        with _with_remedy(keep=KafkaTimeoutError):
+            return self._connections.session.committed_offsets(groups, self._place, timeout_s, stable=stable)
+
+    def release(self, *, discard: bool = False) -> None:
+        """Return the connections to the cache, unless they are discarded. Idempotent."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release(discard=discard)
+
+
+class KafkaTask(_Leased[TransactionalPair]):
+    """``TaskKafka`` of one attempt. The caller calls ``release`` when the attempt is over."""
 
     def __init__(
         self,
@@ -99,204 +136,144 @@ class KafkaTask:
         cache: ProducerCache[TransactionalPair] = PAIRS,
         clock: Clock | None = None,
     ) -> None:
-        self.summary = WriteSummary()
+        super().__init__(options, cache)
         self._columns = columns
-        self._options = options
-        self._cache = cache
         self._clock = clock or SystemClock()
-        self._lease: Lease[TransactionalPair] | None = None
-        self._sender: RecordBatchSender | None = None
-        self._tracker = DeliveryTracker(self._clock)
-        self._before = (0, 0, 0)
+        self._rows: RowSender | None = None
+
+    @property
+    def summary(self) -> WriteSummary:
+        """What was written, once it is prepared."""
+        return WriteSummary() if self._rows is None else self._rows.summary
 
     def decision(self, group: str) -> OffsetAndMetadata | None:
-        """As the port says, but for a moment.
+        """See ``TaskKafka``. Waits a moment for a transaction that is being committed.
 
-        A commit is answered before its offsets are there: after a crash the last decision may be about to
-        show, and a driver that finds another one than its tasks refuses. Whoever died before the commit is
-        not waited for: that takes until the transaction's time is over.
+        Brokers answer a commit before its offsets are visible. After a crash the last decision may be about
+        to become visible, and a driver that finds another decision than its tasks refuses to commit. A
+        driver that died before its commit is not waited for: that would take until the transaction times
+        out.
         """
         try:
-            return self._committed(group, _SETTLING_S, stable=True)
+            return self._committed([group], _SETTLING_S, stable=True)[group]
         except KafkaTimeoutError:
-            return self._committed(group, self._patience_s, stable=False)
+            return self._committed([group], self._step_s, stable=False)[group]
 
     def initialize(self, transactional_id: str) -> None:
-        """As the port says."""
-        producer = self._pair.producer
-        with _explained():
+        """See ``TaskKafka``."""
+        producer = self._connections.producer
+        with _with_remedy():
             producer.change_transactional_id(transactional_id)
             producer.init_transactions()
 
     def marker(self, group: str) -> OffsetAndMetadata | None:
-        """As the port says."""
-        return self._committed(group, self._patience_s, stable=True)
+        """See ``TaskKafka``."""
+        return self._committed([group], self._step_s, stable=True)[group]
 
     def begin(self) -> None:
-        """As the port says."""
-        producer = self._pair.producer
-        self._before = counters(producer.metrics())
+        """See ``TaskKafka``."""
+        producer = self._connections.producer
         producer.begin_transaction()
-        self._sender = RecordBatchSender(producer, self._columns, self._tracker)
+        self._rows = RowSender(producer, self._columns, self._clock)
 
     def send(self, batch: Any) -> None:
-        """As the port says."""
-        assert self._sender is not None
-        with _explained():
-            self.summary.content_bytes += self._sender.send(batch)
-        self.summary.rows += batch.num_rows
+        """See ``TaskKafka``."""
+        assert self._rows is not None
+        with _with_remedy():
+            self._rows.send(batch)
 
     def flush(self) -> None:
-        """As the port says."""
-        with _explained():
-            deliver_all(self._pair.producer, self._tracker, self.summary.rows)
+        """See ``TaskKafka``."""
+        assert self._rows is not None
+        with _with_remedy():
+            self._rows.deliver_all()
 
     def add_marker(self, group: str, offset: OffsetAndMetadata) -> None:
-        """As the port says."""
+        """See ``TaskKafka``."""
         topic = self._options.marker_topic
-        with _explained(f"marker of group '{group}' for topic '{topic}', which has to exist (markerTopic)"):
-            self._pair.producer.send_offsets_to_transaction(
-                {_marker_partition(self._options): offset}, ConsumerGroupMetadata(group)
+        with _with_remedy(f"marker of group '{group}' for topic '{topic}', which has to exist (markerTopic)"):
+            self._connections.producer.send_offsets_to_transaction(
+                {self._place: offset}, ConsumerGroupMetadata(group)
             )
 
     def prepare(self) -> PreparedTransaction:
-        """As the port says."""
-        producer = self._pair.producer
-        with _explained():
-            prepared = producer.prepare()
-        self.summary.note_requests(self._before, counters(producer.metrics()))
+        """See ``TaskKafka``."""
+        assert self._rows is not None
+        with _with_remedy():
+            prepared = self._connections.producer.prepare()
+        self._rows.note_requests()
         return prepared
 
     def abort(self) -> None:
-        """As the port says."""
-        self._pair.producer.abort_transaction(_COURTESY_S)
+        """See ``TaskKafka``."""
+        self._connections.producer.abort_transaction(_SHORT_S)
 
     def discard(self) -> None:
-        """As the port says."""
-        lease, self._lease = self._lease, None
-        if lease is not None:
-            lease.release(discard=True)
-
-    def release(self) -> None:
-        """The attempt is over: the next task may have the producer. Nothing, once it was discarded."""
-        lease, self._lease = self._lease, None
-        if lease is not None:
-            lease.release()
-
-    @property
-    def _pair(self) -> TransactionalPair:
-        if self._lease is None:
-            self._lease = self._cache.acquire(
-                self._options.producer_settings, self._options.producer_idle_timeout_ms
-            )
-            _name_marker_topic(self._lease.producer.session, self._options)
-        return self._lease.producer
-
-    @property
-    def _patience_s(self) -> float:
-        return _patience_s(self._pair.producer.config)
-
-    def _committed(self, group: str, timeout_s: float, *, stable: bool) -> OffsetAndMetadata | None:
-        session = self._pair.session
-        with _explained(keep=KafkaTimeoutError):
-            place = _marker_partition(self._options)
-            return session.committed_offsets([group], place, timeout_s, stable=stable)[group]
+        """See ``TaskKafka``."""
+        self.release(discard=True)
 
 
-class KafkaDriver:
-    """``DriverKafka`` of one commit or abort. Connects with the first call; ``release`` at the end."""
+class KafkaDriver(_Leased[DriverSession]):
+    """``DriverKafka`` of one commit or abort. The caller calls ``release`` at the end."""
 
     def __init__(self, options: WriteOptions, cache: ProducerCache[DriverSession] = SESSIONS) -> None:
-        self._options = options
-        self._config = options.producer_config()
-        self._cache = cache
-        self._lease: Lease[DriverSession] | None = None
+        super().__init__(options, cache)
 
     def decision(self, group: str) -> OffsetAndMetadata | None:
-        """As the port says."""
-        place = _marker_partition(self._options)
-        with _explained(keep=KafkaTimeoutError):
-            return self._session.committed_offsets([group], place, _COURTESY_S, stable=False)[group]
+        """See ``DriverKafka``."""
+        return self._committed([group], _SHORT_S, stable=False)[group]
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
-        """As the port says."""
-        with _explained():
-            self._session.fence(transactional_ids, _patience_s(self._config))
+        """See ``DriverKafka``."""
+        with _with_remedy():
+            self._connections.session.fence(transactional_ids, self._step_s)
 
     def markers(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
-        """As the port says."""
-        # A timeout may come when all is committed.
-        with _explained(keep=KafkaTimeoutError):
-            return self._session.committed_offsets(
-                groups, _marker_partition(self._options), _patience_s(self._config)
-            )
+        """See ``DriverKafka``."""
+        return self._committed(groups, self._step_s, stable=True)
 
     def decide(self, transactional_id: str, group: str, offset: OffsetAndMetadata) -> None:
-        """As the port says."""
-        offsets = {_marker_partition(self._options): offset}
-        with _explained(keep=FencedError):
-            self._session.write_offsets(transactional_id, group, offsets, _patience_s(self._config))
+        """See ``DriverKafka``."""
+        with _with_remedy(keep=FencedError):
+            self._connections.session.write_offsets(
+                transactional_id, group, {self._place: offset}, self._step_s
+            )
 
     def commit(self, prepared: Sequence[PreparedTransaction]) -> list[KafkaError | None]:
-        """As the port says. Patience ends when the transactions' time is over."""
-        return self._session.end(prepared, True, self._config.transaction_timeout_ms / 1000)
+        """See ``DriverKafka``. The timeout is that of the transactions."""
+        return self._connections.session.end(prepared, True, self._transaction_s)
 
     def abort(self, prepared: Iterable[PreparedTransaction], unknown: Sequence[str] = ()) -> None:
-        """As the port says."""
-        self._session.end(list(prepared), False, _COURTESY_S)
+        """See ``DriverKafka``."""
+        session = self._connections.session
+        session.end(list(prepared), False, _SHORT_S)
         if unknown:
-            self._session.fence(unknown, _COURTESY_S)
+            session.fence(unknown, _SHORT_S)
 
     def release(self, *, discard: bool = False) -> None:
-        """The next commit of this process may have the session, unless it is discarded."""
-        lease, self._lease = self._lease, None
-        if lease is not None:
-            # The next one fences for itself; names may be others each time.
-            lease.producer.session.release_fenced_ids()
-            lease.release(discard=discard)
-
-    @property
-    def _session(self) -> CoordinatorSession:
-        if self._lease is None:
-            self._lease = self._cache.acquire(
-                self._options.producer_settings, self._options.producer_idle_timeout_ms
-            )
-            _name_marker_topic(self._lease.producer.session, self._options)
-        return self._lease.producer.session
-
-
-def _marker_partition(options: WriteOptions) -> TopicPartition:
-    assert options.marker_topic is not None
-    return TopicPartition(options.marker_topic, 0)
-
-
-def _name_marker_topic(session: CoordinatorSession, options: WriteOptions) -> None:
-    """Have brokers make it, if they do that: perhaps nobody writes there, or has not yet."""
-    if options.marker_topic is not None:
-        session.name_topics([options.marker_topic])
-
-
-def _patience_s(config: ProducerConfig) -> float:
-    """For one step: what opened a transaction before may have to be ended first."""
-    return max(config.max_block_ms, config.delivery_timeout_ms) / 1000
+        """Return the session to the cache, unless it is discarded. Idempotent."""
+        if self._lease is not None:
+            # The next commit fences for itself, perhaps other ids.
+            self._lease.producer.session.release_fenced_ids()
+        super().release(discard=discard)
 
 
 @contextlib.contextmanager
-def _explained(subject: str = "", *, keep: type[KafkaError] | tuple[()] = ()) -> Iterator[None]:
-    """Say what helps, where something does, but for errors to ``keep``; and what it is about."""
+def _with_remedy(subject: str = "", *, keep: type[KafkaError] | tuple[()] = ()) -> Iterator[None]:
+    """Add the remedy and the subject to errors that have a remedy, except for those to ``keep``."""
     try:
         yield
     except KafkaError as error:
-        cure = _cure(error)
-        if cure is None or isinstance(error, keep):
+        remedy = _remedy(error)
+        if remedy is None or isinstance(error, keep):
             raise
-        explained = ExactlyOnceError(f"{subject}{': ' if subject else ''}{unwrap_cause(error)}: {cure}")
+        explained = ExactlyOnceError(f"{subject}{': ' if subject else ''}{unwrap_cause(error)}: {remedy}")
         if error.outcome is not None:
             explained.outcome = error.outcome
         raise explained from error
 
 
-_CURES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
+_REMEDIES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
     (
         lambda error: isinstance(error, BrokerError) and error.code == _INVALID_TIMEOUT_CODE,
         "kafka.transaction.timeout.ms (900000 unless it is given) is larger than the brokers' "
@@ -309,7 +286,7 @@ _CURES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
         "option 'transactionalIdPrefix', and Read on the topic of the option 'markerTopic'",
     ),
     (
-        # INVALID_PRODUCER_EPOCH is what a task gets that goes on writing after its time.
+        # A task that continues to write after its transaction has timed out gets INVALID_PRODUCER_EPOCH.
         lambda error: isinstance(
             error,
             (
@@ -331,12 +308,12 @@ _CURES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
 )
 
 
-def _cure(error: BaseException) -> str | None:
-    """By the error, or what it was caused by."""
+def _remedy(error: BaseException) -> str | None:
+    """The remedy of the error, or of the error that caused it."""
     cause: BaseException | None = error
     while cause is not None:
-        for fits, cure in _CURES:
+        for fits, remedy in _REMEDIES:
             if fits(cause):
-                return cure
+                return remedy
         cause = cause.__cause__
     return None

@@ -1,6 +1,6 @@
-"""What the two protocols need of Kafka, and of rows. Each call is one step, after which a crash may come.
+"""What the two protocols need from Kafka and from rows. Each call is one step; a crash may come after any.
 
-``kafka_ports`` has the real ones; tests and the model have theirs.
+``kafka_ports`` implements them on real brokers; tests and the model have their own implementations.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from typing import Any, Protocol
 from kproducer.errors import KafkaError
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 
-#: Called with the name of a step before the step is taken. Only tests use it.
+#: Called with the name of a step before the step is taken. Used by tests only.
 OnStep = Callable[[str], None]
 
 
-def unobserved(step: str) -> None:
-    """Nobody looks."""
+def no_hook(step: str) -> None:
+    """The ``OnStep`` that does nothing."""
 
 
 class RowBatch(Protocol):
-    """Some rows; an Arrow RecordBatch, for instance."""
+    """Some rows, for instance an Arrow RecordBatch."""
 
     @property
     def num_rows(self) -> int:
-        """How many."""
+        """Number of rows."""
 
 
 class RowChecksum(Protocol):
-    """A sum over rows, each row by its content: neither order nor division into parts changes it.
+    """A sum of hashes of rows: neither their order nor their division into parts changes it.
 
     Attributes:
-        rows: how many were added.
-        value: 64 bits, unsigned. That of two parts together is the sum of both, modulo 2**64.
+        rows: number of rows added.
+        value: 64 bits, unsigned. The value of two parts together is the sum of both, modulo 2**64.
     """
 
     @property
@@ -41,64 +41,64 @@ class RowChecksum(Protocol):
     def value(self) -> int: ...
 
     def update(self, data: Any) -> None:
-        """Take rows in."""
+        """Add rows."""
 
 
 class TaskKafka(Protocol):
     """One task's transactional producer."""
 
     def decision(self, group: str) -> OffsetAndMetadata | None:
-        """The committed offset of a group, whatever open transactions may do to it: waits for none."""
+        """The committed offset of a group. Does not wait for open transactions that may change it."""
 
     def initialize(self, transactional_id: str) -> None:
-        """Fence whoever uses the id, and end what is open. Back only when it has ended."""
+        """Fence other producers with this id and end their open transaction. Returns when it has ended."""
 
     def marker(self, group: str) -> OffsetAndMetadata | None:
-        """The committed offset of a group, stable: no open transaction may change it."""
+        """The committed offset of a group, when no open transaction can change it."""
 
     def begin(self) -> None:
         """Begin the transaction."""
 
     def send(self, batch: Any) -> None:
-        """Hand over rows."""
+        """Send rows."""
 
     def flush(self) -> None:
         """Wait until each row is acknowledged, or raise."""
 
     def add_marker(self, group: str, offset: OffsetAndMetadata) -> None:
-        """Make an offset part of the transaction."""
+        """Commit an offset as part of the transaction."""
 
     def prepare(self) -> PreparedTransaction:
-        """Hand the transaction over."""
+        """Hand the transaction over to the driver."""
 
     def abort(self) -> None:
-        """End the transaction, with short patience."""
+        """Abort the transaction, with a short timeout."""
 
     def discard(self) -> None:
-        """Nobody may use this producer again."""
+        """Close the producer; no other task may use it."""
 
 
 class DriverKafka(Protocol):
-    """What the driver does to transactions of others, and its own."""
+    """The driver's calls about its own transactions and those of tasks."""
 
     def decision(self, group: str) -> OffsetAndMetadata | None:
-        """The committed offset of a group as it is now: waits for no transaction. With short patience."""
+        """The committed offset of a group as it is now: does not wait for transactions. Short timeout."""
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
-        """Fence whoever uses the ids, and end what is open. Back only when all have ended."""
+        """Fence producers with these ids and end their open transactions. Returns when all have ended."""
 
     def markers(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
-        """Committed offsets of groups, stable: no open transaction may change them."""
+        """The committed offsets of groups, when no open transaction can change them."""
 
     def decide(self, transactional_id: str, group: str, offset: OffsetAndMetadata) -> None:
-        """Commit an offset in a transaction of its own, as the one whom the last ``fence`` made the owner.
+        """Commit an offset in its own transaction, with the epoch that the last ``fence`` has got.
 
         Raises:
-            FencedError: somebody else has fenced the id since.
+            FencedError: another driver has fenced the id since.
         """
 
     def commit(self, prepared: Sequence[PreparedTransaction]) -> list[KafkaError | None]:
-        """Commit all, with patience; for each ``None`` (it is committed) or why that is not known."""
+        """Commit all. Returns ``None`` for each that is committed, or why that is not known."""
 
     def abort(self, prepared: Iterable[PreparedTransaction], unknown: Sequence[str] = ()) -> None:
-        """Abort all, and ``fence`` the ids of which nothing is known, with short patience."""
+        """Abort all, and ``fence`` the ids whose transactions are unknown. Short timeout."""

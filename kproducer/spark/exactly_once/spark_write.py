@@ -1,7 +1,7 @@
-"""What the writers do with ``delivery=exactly-once``: the protocols, put between Spark and the ports.
+"""Connects Spark's writers with the protocols of exactly-once writes.
 
-In a task: which write, which number and which part of it this is, as Spark tells it. On the driver: commit
-and abort. The only module here that knows Spark's ``TaskContext``.
+In a task: finds out which write, which number and which part of it the task is. On the driver: commits and
+aborts.
 """
 
 from __future__ import annotations
@@ -15,44 +15,49 @@ from kproducer.bulk.send_arrow import ArrowChecksum
 from kproducer.runtime.clock import Clock, SystemClock
 from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
-from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
 from kproducer.spark.exactly_once.kafka_ports import KafkaDriver, KafkaTask
-from kproducer.spark.exactly_once.ports import DriverKafka, OnStep, TaskKafka, unobserved
-from kproducer.spark.exactly_once.task_messages import RepeatedTask, TaskMessage
+from kproducer.spark.exactly_once.ports import DriverKafka, OnStep, TaskKafka, no_hook
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
-from kproducer.spark.partition_writer import TaskIdentity, end_task
-from kproducer.spark.record_batch_sender import named
+from kproducer.spark.exactly_once.write_state import (
+    RepeatedTask,
+    TaskMessage,
+    TaskPlace,
+    WriteIdentity,
+    WriteKind,
+)
+from kproducer.spark.partition_writer import TaskIdentity, arrow_columns, end_task
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 
-#: Part of the tags of every job that Spark Connect starts.
+#: Spark Connect puts it into the tags of every job that it starts.
 _CONNECT_TAG = "SparkConnect_OperationTag"
 
-#: What a streaming query sets to false in the session of its micro-batches (Spark 4.0 to 4.3), and nobody
-#: else does: both are off by default. Unlike the micro-batch's id, a task sees these whichever thread writes.
+#: A streaming query sets these to false in the session of its micro-batches (Spark 4.0 to 4.3). Nothing else
+#: does, because both are off by default. Unlike the micro-batch's id, a task sees them whichever thread
+#: writes.
 _SET_FOR_MICRO_BATCHES = ("spark.sql.cbo.enabled", "spark.sql.requireAllClusterKeysForDistribution")
 
 
 @attrs.define
 class SparkWrite:
-    """One write, seen from a task or from the driver. Made where it is used.
+    """One write, in a task or on the driver.
 
     Attributes:
         columns, options: checked.
         unnamed: the name of a batch without ``writeId``; ``None``: a streaming query.
-        on_step, task_kafka, driver_kafka: for tests: see the writers.
+        on_step, task_kafka, driver_kafka: for tests; see the writers.
     """
 
     columns: WriteColumns
     options: WriteOptions
     unnamed: str | None
-    on_step: OnStep = unobserved
+    on_step: OnStep = no_hook
     task_kafka: Callable[[TaskKafka], TaskKafka] = lambda port: port
     driver_kafka: Callable[[DriverKafka], DriverKafka] = lambda port: port
     clock: Clock = attrs.field(factory=SystemClock)
 
     def write(self, batches: Iterator[Any]) -> TaskMessage:
-        """What a task does; see ``TaskProtocol.write``."""
+        """See ``TaskProtocol.write``."""
         started_ms = self.clock.monotonic_ms()
         task = TaskIdentity.current()
         place = task_place(
@@ -108,7 +113,7 @@ class SparkWrite:
         )
 
     def _new_checksum(self) -> ArrowChecksum:
-        return ArrowChecksum(named(self.columns), self.columns.topic_option)
+        return ArrowChecksum(arrow_columns(self.columns), self.columns.topic_option)
 
 
 def batch_identity(options: WriteOptions, unnamed: str) -> WriteIdentity:

@@ -17,9 +17,8 @@ import attrs
 from kproducer import errors
 from kproducer.errors import KafkaError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
-from kproducer.spark.exactly_once.identity import TaskPlace, WriteIdentity, WriteKind
-from kproducer.spark.exactly_once.task_messages import TaskMessage
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
+from kproducer.spark.exactly_once.write_state import TaskMessage, TaskPlace, WriteIdentity, WriteKind
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 from tests.spark.exactly_once_model.kafka_model import Identity, Row
 

@@ -11,7 +11,7 @@ from kproducer.spark.errors import (
     StaleReplayError,
     UncertainReplayError,
 )
-from kproducer.spark.exactly_once.marker import Decision, Marker
+from kproducer.spark.exactly_once.write_state import Decision, Marker
 from tests.spark.exactly_once_model.actors import IDENTITY
 from tests.spark.exactly_once_model.kafka_model import BlockedError, Phase, Row
 from tests.spark.exactly_once_model.spark_model import Run, Stage, World

@@ -14,8 +14,8 @@ from unittest import mock
 import attrs
 
 from kproducer.errors import KafkaError, KafkaTimeoutError
-from kproducer.spark.exactly_once import driver_protocol, marker, task_protocol
-from kproducer.spark.exactly_once.identity import WriteKind
+from kproducer.spark.exactly_once import driver_protocol, task_protocol, write_state
+from kproducer.spark.exactly_once.write_state import WriteKind
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 from tests.spark.exactly_once_model.actors import IDENTITY, Actors, Checksum, DriverPort, Rows, TaskPort
 from tests.spark.exactly_once_model.explorer import Report, bounds_of, explore
@@ -398,7 +398,7 @@ COURTESIES = [
     Scenario(
         name="the first commit of a run fences nothing where there is a decision of another batch",
         bounds=bounds_of(_ONE_TASK, _TWO_TASKS, batches=2),
-        patches=[(marker.Decision, "is_of_run", lambda *_: True)],
+        patches=[(write_state.Decision, "is_of_run", lambda *_: True)],
     ),
     Scenario(
         name="tasks do not refuse older numbers, only the driver does",

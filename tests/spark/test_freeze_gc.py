@@ -1,4 +1,4 @@
-"""The garbage collector of a worker."""
+"""The garbage collector of a Python worker."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproducer.spark import worker_collector
+from kproducer.spark import partition_writer
 
 
 @pytest.fixture(autouse=True)
 def _thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(worker_collector, "_is_done", False)
+    monkeypatch.setattr(partition_writer, "_is_gc_frozen", False)
     gc.unfreeze()
     yield
     gc.unfreeze()
@@ -24,26 +24,26 @@ def _enter_task(monkeypatch: pytest.MonkeyPatch) -> None:
         def get() -> object:
             return object()
 
-    monkeypatch.setattr(worker_collector, "TaskContext", RunningTask)
+    monkeypatch.setattr(partition_writer, "TaskContext", RunningTask)
 
 
 def test_outside_of_a_task_nothing_changes() -> None:
-    worker_collector.spare_what_stays()
+    partition_writer.freeze_gc_after_first_task()
     assert gc.get_freeze_count() == 0
 
 
-def test_in_a_task_what_is_there_is_spared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_task_the_present_objects_are_frozen_once(monkeypatch: pytest.MonkeyPatch) -> None:
     _enter_task(monkeypatch)
-    worker_collector.spare_what_stays()
+    partition_writer.freeze_gc_after_first_task()
     assert gc.get_freeze_count() > 0
     gc.unfreeze()
-    worker_collector.spare_what_stays()
+    partition_writer.freeze_gc_after_first_task()
     assert gc.get_freeze_count() == 0
 
 
 def test_what_comes_later_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     _enter_task(monkeypatch)
-    worker_collector.spare_what_stays()
+    partition_writer.freeze_gc_after_first_task()
     cycle: list[object] = []
     cycle.append(cycle)
     del cycle
