@@ -1,6 +1,6 @@
-"""ArrowColumns: which columns of Arrow data are keys, values and so on, and whether their types can be that.
+"""ArrowColumns: which columns of Arrow data are keys, values and so on, and the types that these may have.
 
-Checked before anything is sent; a mistake names the column, its type and what would be right. Knows types as
+Checked before anything is sent; an error names the column, its type and the accepted types. Types are
 the format texts of the kernel's ``ArrowSource``. Source: the Arrow C data interface.
 """
 
@@ -15,11 +15,11 @@ import attrs
 from kproducer.errors import InvalidArgumentError
 from kproducer.runtime.arguments import checked_partition, checked_timestamp
 
-#: What is meant when no column is named, if there is one of that name.
+#: The value column if none is named.
 _DEFAULT_VALUE = "value"
 
-#: Names of columns that somebody who names none has most likely meant to be written.
-_TELLING_NAMES = ("key", "headers", "partition", "timestamp", "topic")
+#: Columns of these names should most likely be written even if the call names no column.
+_LIKELY_NAMES = ("key", "headers", "partition", "timestamp", "topic")
 
 _TEXT = r"(?:u|U|vu|dictionary\(\w,(?:u|U|vu)\))"
 _BYTES = r"(?:n|u|U|vu|z|Z|vz|w:\d+|dictionary\(\w,(?:u|U|vu|z|Z|vz|w:\d+)\))"
@@ -43,7 +43,7 @@ _READABLE = {
 
 @attrs.frozen
 class ArrowColumns:
-    """The columns of one call, by name; ``None``: there is none.
+    """The columns of one call, by name; ``None``: not given.
 
     Attributes:
         value: ``None``: the column ``value``, or the only one.
@@ -71,11 +71,11 @@ class ArrowColumns:
         timestamp: object,
         topic_column: object,
     ) -> ArrowColumns:
-        """Check the arguments of a call as far as that goes without data.
+        """Check the arguments of a call that do not depend on the data.
 
         Raises:
-            InvalidArgumentError: one is no column's name, or no number where that is possible; or there are
-                two topics, or none.
+            InvalidArgumentError: an argument is neither the name of a column nor, where allowed, a number; or
+                there are two topics, or none.
         """
         for role, name in (
             ("value", value),
@@ -86,9 +86,9 @@ class ArrowColumns:
             if name is not None and not isinstance(name, str):
                 raise InvalidArgumentError(f"{role} must be the name of a column, or None, not {name!r}")
         if topic is None and topic_column is None:
-            raise InvalidArgumentError("there is no topic: give its name, or a topic_column")
+            raise InvalidArgumentError("no topic: pass its name, or a topic_column")
         if topic is not None and topic_column is not None:
-            raise InvalidArgumentError("topic and topic_column were given: leave one of them out")
+            raise InvalidArgumentError("both topic and topic_column were given: leave one of them out")
         if not isinstance(partition, str):
             partition = checked_partition(partition)
         if not isinstance(timestamp, str) and timestamp is not None:
@@ -96,10 +96,10 @@ class ArrowColumns:
         return cls(value, key, headers, partition, timestamp, topic_column)  # type: ignore[arg-type]
 
     def find(self, names: tuple[str, ...], formats: tuple[str, ...]) -> tuple[int, int, int, int, int, int]:
-        """The numbers of value, key, headers, partition, timestamp and topic; -1: there is none.
+        """The column numbers of value, key, headers, partition, timestamp and topic; -1: not given.
 
         Raises:
-            InvalidArgumentError: a column is not there, comes twice, or is of a type that cannot be that.
+            InvalidArgumentError: a column is missing, exists twice, or has an unsuitable type.
         """
         given = {
             "key": self.key,
@@ -129,12 +129,12 @@ class ArrowColumns:
             return 0
         if _DEFAULT_VALUE not in names:
             raise InvalidArgumentError(
-                f"there is no column 'value' (columns: {_listed(names)}): say which one is, as in value='...'"
+                f"there is no column 'value' (columns: {_listed(names)}): pass value='...'"
             )
-        telling = [name for name in _TELLING_NAMES if name in names]
-        if names_none and telling:
+        likely = [name for name in _LIKELY_NAMES if name in names]
+        if names_none and likely:
             raise InvalidArgumentError(
-                f"column {telling[0]!r} would not be written: pass {_argument(telling[0])}={telling[0]!r}, "
+                f"column {likely[0]!r} would not be written: pass {_argument(likely[0])}={likely[0]!r}, "
                 "or value='value' to write the values alone"
             )
         return _number("value", _DEFAULT_VALUE, names)

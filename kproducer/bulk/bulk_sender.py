@@ -72,8 +72,9 @@ class BulkSender:
             ),
             has_fast_path=hashes_keys
             and not intercepts
-            and not isinstance(key_serializer, TopicSerializer)
-            and not isinstance(value_serializer, TopicSerializer),
+            # Asking whether None is a TopicSerializer would be slow, and this runs in every call.
+            and (key_serializer is None or not isinstance(key_serializer, TopicSerializer))
+            and (value_serializer is None or not isinstance(value_serializer, TopicSerializer)),
             ignores_keys=isinstance(partitioner, DefaultPartitioner) and partitioner.ignore_keys,
             may_change_topics=interceptors.has_send_hooks,
         )

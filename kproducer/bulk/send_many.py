@@ -130,24 +130,19 @@ class SendManyCall:
 
     def _send_chunk(self, chunk: Chunk, first: int) -> None:
         sender, slots, locations = self._row_sender, self._slots, self._locations
-        wall_ms = self._producer.source.clock.wall_ms
+        wall_ms, metadata = self._producer.source.clock.wall_ms, self._producer.source.metadata
+        # Once per chunk: with small batches this loop runs every few rows.
+        lists = (chunk.values, chunk.keys, chunk.headers, chunk.partitions, chunk.timestamps_ms)
+        columns = locations.kernel_columns()
+        snapshot, partition_count = None, 0
         count = len(chunk.values)
         row = 0
         while row < count:
             if sender is not None and slots is not None:
-                row = sender.send(
-                    slots,
-                    self._producer.known_partition_count(self._topic),
-                    chunk.values,
-                    chunk.keys,
-                    chunk.headers,
-                    chunk.partitions,
-                    chunk.timestamps_ms,
-                    row,
-                    wall_ms(),
-                    first,
-                    *locations.kernel_columns(),
-                )
+                if snapshot is not metadata.snapshot:
+                    snapshot = metadata.snapshot
+                    partition_count = snapshot.partition_count(self._topic) or 0
+                row = sender.send(slots, partition_count, *lists, row, wall_ms(), first, *columns)
                 if row == count:
                     return
             self._send_row(chunk, row, first + row)

@@ -339,7 +339,7 @@ TWICE = pa.Table.from_arrays([pa.array(["a"])] * 2, names=["value", "value"])
 MISTAKES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no such column": (TABLE, {"key": "kay"}, r"key: there is no column 'kay': did you mean 'key'\?"),
     "nothing alike": (TABLE, {"key": "customer"}, r"no column 'customer' \(columns: 'value', 'key', "),
-    "no value": (TABLE.drop(["value"]), {}, r"no column 'value' .*say which one is"),
+    "no value": (TABLE.drop(["value"]), {}, r"no column 'value' .*pass value="),
     "a key that would be lost": (TABLE, {}, "column 'key' would not be written: pass key='key', or"),
     "numbers as values": (TABLE, {"value": "n"}, "'n' is of type int64 and must be strings or binary: cast"),
     "lists as keys": (TABLE, {"key": "l"}, r"key: column 'l' is of type list .*make it JSON"),
