@@ -151,13 +151,15 @@ class RecordAccumulator:
         topic_queues = self._topics.get(topic)
         if topic_queues is None:
             topic_queues = self._queues.topic(topic)
-        queue = sticky = None
-        if partition >= 0:
-            queue = topic_queues.queue(partition)
-        else:
+        # Few calls: with the pure kernel every record comes here.
+        number = partition
+        sticky = None
+        if partition < 0:
             sticky = topic_queues.slots.sticky
             if sticky is not None and sticky.produced_bytes < sticky.switch_at_bytes:
-                queue = topic_queues.queue(sticky.partition)
+                number = sticky.partition
+        queues = topic_queues.queues
+        queue = queues[number] if 0 <= number < len(queues) else None
         if queue is not None:
             future = queue.try_append(timestamp_ms, key, value, headers, on_delivery)
             if future is not None:

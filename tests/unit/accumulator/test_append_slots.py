@@ -33,6 +33,7 @@ def test_the_slot_is_filled_with_a_batch_and_emptied_when_it_is_drained() -> Non
         kit.snapshot, kit.snapshot.nodes.values(), 1 << 20, kit.now_ms
     ).values()
     assert batch.record_count == 2
+    assert queue_of(kit).slot.appender is None
     assert not slot_takes_records(kit)
     assert batch.record_count == 2
     kit.append()
