@@ -16,6 +16,7 @@ from kproducer import (
     KafkaProducer,
     ProducerClosedError,
     SerializationError,
+    build_info,
 )
 from kproducer.bulk.arrow_columns import ArrowColumns
 from kproducer.bulk.send_arrow import RowRefusedError
@@ -39,6 +40,7 @@ def count_slow_sends(producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch) -
     return slow
 
 
+@pytest.mark.skipif(build_info().kernel == "pure", reason="the pure kernel has no fast path")
 def test_only_records_that_begin_a_batch_are_unusual(
     stage: Stage, one: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,8 +28,11 @@ def interrupt_after(
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
-        if event == "call" and frame.f_back is not None:
-            last[id(frame.f_back)] = "call of a Python function"
+        if event == "call":
+            # A new frame may have the id of one that has ended.
+            last.pop(id(frame), None)
+            if frame.f_back is not None:
+                last[id(frame.f_back)] = "call of a Python function"
         if frame.f_code not in codes:
             return None
         frame.f_trace_opcodes = True
