@@ -1,54 +1,76 @@
-"""KafkaProducer: the application's face. Interceptors, serializers and partitioners run here, on its thread.
+"""KafkaProducer: everything that an application calls.
 
-Its methods stand in rooms of their own: one record (``record_calls``), many (``bulk_calls``), transactions
-(``transactional_calls``), start and end (``producer_lifecycle``). All of them end in
-``RecordAccumulator.append``; everything after that is the I/O thread's. Source: Kafka class
-``KafkaProducer``; KIP-42 (interceptors), KIP-679 (defaults).
+Each method is short and names the part that does the work:
+
+* ``send``: ``sending.record_sender`` (one record), after the compiled kernel's ``FastSend``;
+* ``send_many``, ``send_arrow``: ``bulk`` (many records);
+* transactions: ``engine.transaction_calls``;
+* start, close, forks: ``engine.engine_lifecycle``.
+
+All records end up in ``RecordAccumulator.append``; from there on the I/O thread handles them. This file has
+more than 400 lines because it documents the whole public interface in one place.
+Source: Kafka class ``KafkaProducer``; KIP-42 (interceptors), KIP-679 (defaults).
 """
 
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from kproducer.bulk.bulk_calls import BulkCalls
+from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+from kproducer.bulk.bulk_sender import BulkSender
+from kproducer.bulk.send_many_input import SendManyInput
+from kproducer.bulk.send_many_result import SendManyResult
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import KafkaTimeoutError, ProducerClosedError
+from kproducer.engine.engine_lifecycle import EngineLifecycle
+from kproducer.engine.transaction_calls import TransactionCalls, transaction_block
+from kproducer.errors import Outcome, ProducerClosedError
 from kproducer.errors.suggestions import PRODUCER_METHODS, no_such_attribute
-from kproducer.runtime import process_lifecycle
-from kproducer.runtime.arguments import checked_timeout_s
-from kproducer.runtime.clock import Clock, SystemClock
+from kproducer.kernel import FastSend, fast_send
+from kproducer.runtime.arguments import HeadersInput
+from kproducer.runtime.clock import WALL_MS, Clock, SystemClock
 from kproducer.sender.metrics import ProducerMetrics
+from kproducer.sending.interceptors import ProducerInterceptors
+from kproducer.sending.record_sender import RecordSender
 from kproducer.sending.topic_wait import await_topic
-from kproducer.sending.transactional_calls import TransactionalCalls
 from kproducer.types import PartitionInfo
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
+    from kproducer.bulk.arrow_columns import ArrowColumns
+    from kproducer.bulk.send_arrow import ArrowSink
     from kproducer.config.producer_settings import ProducerSettings
+    from kproducer.transactions.transaction_arguments import (
+        ConsumerGroupMetadata,
+        OffsetAndMetadata,
+        PreparedTransaction,
+    )
+    from kproducer.types import TopicPartition
 
 _client_numbers = itertools.count(1)
 
 
-class KafkaProducer(BulkCalls, TransactionalCalls):
+class KafkaProducer:
     """Sends records to a Kafka cluster. Thread-safe: one producer serves a whole process.
 
     Args:
         bootstrap_servers: ``"host:port,host:port"`` or a list of ``"host:port"``.
-        settings: any other attribute of ``ProducerConfig``; names are Kafka's with ``_`` for ``.``.
+        settings: any other attribute of ``ProducerConfig``: Kafka's names with ``_`` for ``.``.
 
     Raises:
         ConfigError: a setting is unknown, out of range or contradicts another; nothing is left running.
 
-    In a forked child the producer starts afresh on first use; records accepted before the fork stay the
-    parent's, and their futures fail in the child. When the interpreter ends, or the producer is
-    garbage-collected, accepted records are still delivered (for up to ``delivery_timeout_ms``), but
-    ``close`` or a ``with`` block is better: they report losses.
+    In a forked child the producer starts a new engine on first use; records accepted before the fork stay
+    with the parent, and their futures fail in the child. When the interpreter ends, or the producer is
+    garbage-collected, accepted records are still delivered (for up to ``delivery_timeout_ms``), but ``close``
+    or a ``with`` block is better: they report losses.
     """
 
     def __init__(
@@ -61,7 +83,7 @@ class KafkaProducer(BulkCalls, TransactionalCalls):
     def from_config(cls, settings: ProducerConfig | Mapping[str, Any]) -> Self:
         """Make a producer from Kafka's dotted names, such as ``{"bootstrap.servers": "host:9092"}``.
 
-        Texts are accepted for numbers and booleans, as configuration files have them.
+        Strings are accepted for numbers and booleans, as in configuration files.
 
         Raises:
             ConfigError: as the constructor does.
@@ -74,51 +96,182 @@ class KafkaProducer(BulkCalls, TransactionalCalls):
     def _start(self, config: ProducerConfig, clock: Clock) -> None:
         if not config.client_id:
             config = attrs.evolve(config, client_id=f"kproducer-{next(_client_numbers)}")
-        self._set_up(config, clock)
+        interceptors = ProducerInterceptors(config.interceptors)
+        user_objects = [interceptors.close]
+        for serializer in (config.key_serializer, config.value_serializer):
+            if hasattr(serializer, "close"):
+                user_objects.append(serializer.close)
+        self._clock = clock
+        wall_ms = WALL_MS if type(clock) is SystemClock and WALL_MS is not None else clock.wall_ms
+        self._fast_send = FastSend(FutureRecordMetadata, wall_ms)
+        self._lifecycle = EngineLifecycle(config, clock, self._fast_send, user_objects)
+        self._records = RecordSender(config, clock, interceptors, self._lifecycle, self._fast_send)
+        self._lifecycle.start()
+        finalizer = weakref.finalize(self, self._lifecycle.finish_collected)
+        # At interpreter exit, process_lifecycle closes the producer.
+        finalizer.atexit = False
+
+    # -- records ---------------------------------------------------------------------------------------
+
+    # Compiled code tries first: a Python frame would add a fifth to the cost of a send (docs/performance.md).
+    @fast_send
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: HeadersInput | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> FutureRecordMetadata:
+        """Accept one record for delivery. Returns at once, unless it has to wait for metadata or memory.
+
+        If it raises, the record was not accepted and ``on_delivery`` is not called. If it returns a future,
+        the outcome of the record is reported once, by the future and by ``on_delivery``.
+        (Differs from Kafka's Java client, which reports some errors that are known at once through the
+        future, where they are easily lost.)
+
+        Args:
+            topic: topic name.
+            value, key: for the serializers; without one: bytes-like, ``str`` (as UTF-8) or ``None`` (null).
+            headers: (name, bytes, ``str`` or ``None``) pairs, or a mapping; names may repeat.
+            partition: partition number; ``None`` leaves it to the partitioner.
+            timestamp_ms: milliseconds since the epoch; ``None`` means now.
+            on_delivery: called on the I/O thread with ``(RecordMetadata, None)`` or, on failure, with
+                ``(RecordMetadata, error)`` where the offset is -1. Must not block; exceptions are logged.
+
+        Returns:
+            A ``concurrent.futures.Future`` of ``RecordMetadata`` that can also be awaited.
+
+        Raises:
+            InvalidArgumentError: topic, partition, timestamp or callback is not valid.
+            SerializationError: key, value or a header cannot be turned into bytes.
+            RecordTooLargeError: larger than ``max_request_size`` or ``buffer_memory``.
+            MetadataTimeoutError: topic or partition did not become known within ``max_block_ms``.
+            BufferExhaustedError: no memory became free within the rest of ``max_block_ms``.
+            BrokerError: the topic's name is invalid, or this user may not see it.
+            ProducerClosedError: the producer is closed.
+
+        All of them have ``outcome=NOT_SENT``. Do not call ``send`` in signal handlers and finalizers: if one
+        interrupts a ``send`` on its own thread, it may get an IllegalStateError. Set a flag there instead.
+        """
+        return self._records.send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+
+    def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        keys: Iterable[Any] | None = None,
+        headers: Iterable[HeadersInput | None] | None = None,
+        partitions: Iterable[int | None] | int | None = None,
+        timestamps_ms: Iterable[int | None] | int | None = None,
+    ) -> SendManyResult:
+        """Accept many records for one topic; each is treated as by ``send``.
+
+        Args:
+            topic: topic name.
+            values: lists are fastest; the values of generators are sent as they are yielded.
+            keys, headers, partitions, timestamps_ms: one entry per value, or ``None``. A single number is the
+                partition or timestamp of all records; for a single key or set of headers pass
+                ``itertools.repeat(it)``.
+
+        Returns:
+            The outcome of every record. A record that is refused by this call (too large, wrong type) is
+            included as failed, and the others are sent. After a record has waited ``max_block_ms`` for free
+            memory, or the producer was closed meanwhile, it and all later ones are refused.
+
+        Raises:
+            InvalidArgumentError: an argument is not a column, or columns have different lengths.
+            MetadataTimeoutError, BrokerError, ProducerClosedError: as ``send``, before the first record.
+            BufferExhaustedError, ProducerClosedError: later, if the number of remaining records is unknown.
+            Exception: raised by the iterators.
+
+        What is raised after records were accepted, including Ctrl-C, has their result as ``partial_result``.
+        """
+        rows = SendManyInput(values, keys, headers, partitions, timestamps_ms, self._clock)
+        return self._bulk_sender().send_many(topic, rows)
+
+    def send_arrow(
+        self,
+        topic: str | None,
+        data: Any,
+        *,
+        value: str | None = None,
+        key: str | None = None,
+        headers: str | None = None,
+        partition: str | int | None = None,
+        timestamp: str | int | None = None,
+        topic_column: str | None = None,
+    ) -> SendManyResult:
+        """Accept the rows of Arrow data; each is treated as by ``send``, at about a tenth of the cost.
+
+        Args:
+            topic: topic name; ``None``: see ``topic_column``.
+            data: anything with the Arrow PyCapsule interface (tables and batches of pyarrow, polars, pandas
+                and DuckDB), or an iterable of such. An array that is not a struct is a column of values.
+            value: the column of values; ``None``: the one named ``value``, or the only one. Strings (as
+                UTF-8) or binary of any kind, also dictionary-encoded; null is a tombstone.
+            key: a column of the same types, for partitioning; null: no key.
+            headers: a column of list<struct<key: string, value: binary>> or map<string, binary>.
+            partition: a column of integers, or one number for all rows; null leaves it to the partitioner.
+            timestamp: a column of timestamps, or of int64 milliseconds since the epoch, or one number of
+                milliseconds for all rows; null means now.
+            topic_column: a column of topic names.
+
+        Returns:
+            The outcome of every row, as of ``send_many``. A row that cannot be sent (too large, no such
+            partition, a time before 1970) is included as failed, and the others are sent. Rows with the same
+            key or the same partition number keep their order.
+
+        Raises:
+            InvalidArgumentError: a column is missing or of an unsuitable type; serializers or interceptors
+                are configured, which need objects; the data are not Arrow data.
+            MetadataTimeoutError, BrokerError, ProducerClosedError: as ``send``, before the first row.
+            BufferExhaustedError, ProducerClosedError: later, if more rows may be left in a stream.
+            Exception: raised by an iterable.
+
+        What is raised after rows were accepted, including Ctrl-C, has their result as ``partial_result``.
+        """
+        columns = (topic, value, key, headers, partition, timestamp, topic_column)
+        return self._bulk_sender().send_arrow(data, *columns)
+
+    def arrow_sink(self, topic: str | None, columns: ArrowColumns) -> ArrowSink:
+        """Send one Arrow batch after another, without a result per row. Not for applications."""
+        return self._bulk_sender().arrow_sink(topic, columns)
+
+    def _bulk_sender(self) -> BulkSender:
+        records = self._records
         try:
-            self._set_up_sending()
-            self._run_engine()
-        except BaseException:
-            self._close_user_objects()
-            raise
-        process_lifecycle.register(self)
+            engine = self._lifecycle.running_engine()
+        except ProducerClosedError as error:
+            raise error.with_outcome(Outcome.NOT_SENT) from None
+        return BulkSender(
+            self.config,
+            engine,
+            records.partitioner,
+            records.interceptors,
+            self._fast_send,
+            self.send,
+            records.send_serialized,
+        )
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send at once what was accepted before this call, and wait until its fate is known.
+        """Send at once what was accepted before this call, and wait until its outcome is known.
 
         Failures are not raised here; the futures have them.
 
         Args:
-            timeout: seconds; ``None`` waits as long as ``delivery_timeout_ms`` lets it take.
+            timeout: seconds; ``None`` waits for as long as ``delivery_timeout_ms`` allows.
 
         Raises:
-            KafkaTimeoutError: not done within ``timeout``; the records are still on their way.
-            IllegalStateError: called from a delivery callback, or by a signal handler in the middle of
-                ``send``, where it would deadlock.
-            InvalidArgumentError: ``timeout`` is no number.
+            KafkaTimeoutError: not done within ``timeout``; the records may still be delivered.
+            IllegalStateError: called from a delivery callback, or by a signal handler that interrupted
+                ``send``: it would deadlock there.
+            InvalidArgumentError: ``timeout`` is not a number.
             ProducerClosedError: the producer is closed, or its I/O thread has ended.
         """
-        timeout_s = checked_timeout_s("flush", timeout)
-        engine = self._engine_on_first_use()
-        engine.check_may_wait("flush")
-        timeout_ms = None if timeout_s is None else timeout_s * 1000
-        accumulator = engine.accumulator
-        flush = object()
-        try:
-            accumulator.begin_flush(flush)
-            engine.wakeup()
-            is_complete = accumulator.await_completion(timeout_ms)
-        finally:
-            accumulator.end_flush(flush)
-        if not is_complete:
-            if engine.has_ended:
-                # Its end fails every record. One that is left shows a bug, and nobody will complete it.
-                raise ProducerClosedError("flush: the producer's I/O thread has ended")
-            count = engine.accumulator.incomplete_record_count
-            causes = engine.last_errors()
-            raise KafkaTimeoutError(
-                f"flush({timeout}): {count} records are not acknowledged yet{f'; {causes}' if causes else ''}"
-            )
+        self._lifecycle.running_engine().flush(timeout)
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic, by number; waits for metadata up to ``max_block_ms``.
@@ -126,8 +279,8 @@ class KafkaProducer(BulkCalls, TransactionalCalls):
         Raises:
             MetadataTimeoutError, BrokerError, InvalidArgumentError, ProducerClosedError: as ``send`` does.
         """
-        engine = self._engine_on_first_use()
-        snapshot = await_topic(engine, topic, None, self._max_block_ms, self._monotonic_ms())
+        engine = self._lifecycle.running_engine()
+        snapshot = await_topic(engine, topic, None, self.config.max_block_ms, self._clock.monotonic_ms())
         return [
             PartitionInfo(
                 topic,
@@ -141,27 +294,181 @@ class KafkaProducer(BulkCalls, TransactionalCalls):
         ]
 
     def metrics(self) -> dict[str, Any]:
-        """What the producer did and is doing now. ``kproducer.METRICS`` has each name's unit and meaning."""
-        engine = self._engine or self._last_engine
-        if engine is None:
-            return dict(ProducerMetrics().snapshot())
-        values: dict[str, Any] = dict(engine.sender.metrics.snapshot())
-        updated_ms = engine.metadata.last_successful_update_ms
-        values["buffer_available_bytes"] = engine.pool.available_bytes
-        values["buffer_total_bytes"] = self._config.buffer_memory
-        values["incomplete_batches"] = engine.accumulator.incomplete_count
-        values["metadata_age_ms"] = -1 if updated_ms is None else self._monotonic_ms() - updated_ms
-        values["negotiated_versions"] = {
-            node_id: {api.name: version for api, version in versions.items()}
-            for node_id, versions in engine.client.negotiated_versions().items()
-        }
-        values["requests_in_flight"] = engine.client.in_flight_request_count()
-        return values
+        """Counters and present values. ``kproducer.METRICS`` has each name's unit and meaning."""
+        engine = self._lifecycle.last_engine
+        return dict(ProducerMetrics().snapshot()) if engine is None else engine.metrics()
+
+    # -- transactions ----------------------------------------------------------------------------------
+    # A call that times out continues in the background, and the same call made again waits for it. Calls that
+    # wait for the I/O thread raise IllegalStateError in delivery callbacks, which run on that thread, and in
+    # signal handlers that interrupt send. A refused call, and one with a wrong argument, starts nothing.
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Get a producer id and epoch, which fences earlier producers with this transactional id.
+
+        Call it once, before the first transaction. A transaction that an earlier producer left open is ended.
+
+        Args:
+            timeout: seconds; ``None``: ``max_block_ms``.
+
+        Raises:
+            KafkaTimeoutError: no coordinator answered in time.
+            AuthorizationError: a permission is missing; may be called again once it is granted.
+            FatalProducerError: the brokers have no transactions, or refuse these settings.
+            IllegalStateError: there is no ``transactional_id``, or the producer is initialized already.
+        """
+        self._transaction_calls().init_transactions(timeout)
+
+    def change_transactional_id(self, transactional_id: str) -> None:
+        """Continue under another transactional id, or start over with the same; then ``init_transactions``.
+
+        Connections, metadata and the I/O thread stay. Allowed while no transaction is open here: before
+        ``init_transactions``, between transactions, and after ``prepare``, whose result stays valid.
+
+        Raises:
+            InvalidArgumentError: the id is not a string, is empty, or is longer than 32767 bytes.
+            IllegalStateError: a transaction is open, or a call that timed out continues; nothing has changed.
+            AbortTransactionError: a transaction has to be aborted first.
+            FatalProducerError: the producer has failed; close it.
+        """
+        calls = self._transaction_calls()
+        calls.change_transactional_id(transactional_id)
+        self._lifecycle.set_transactional_id(calls)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction. Every record sent until it ends belongs to it.
+
+        Raises:
+            IllegalStateError: the last transaction has not ended, or ``init_transactions`` was not called.
+            AbortTransactionError: the last transaction has to be aborted first.
+            FatalProducerError: the producer has failed; close it.
+        """
+        self._transaction_calls().begin_transaction()
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group_metadata: ConsumerGroupMetadata,
+        timeout: float | None = None,
+    ) -> None:
+        """Make consumer group offsets part of the transaction: they are committed with it.
+
+        Args:
+            offsets: for each partition the offset of the next record to read.
+            group_metadata: the group, and the member that read the records.
+            timeout: seconds; ``None``: ``max_block_ms``.
+
+        Raises:
+            InvalidArgumentError: offsets or group cannot be sent; the transaction continues without them.
+            AbortTransactionError: the group coordinator refused them; abort the transaction.
+            KafkaTimeoutError: not done in time; calling it again adds the offsets again, which is harmless.
+            FatalProducerError, IllegalStateError: as ``begin_transaction``.
+        """
+        self._transaction_calls().send_offsets_to_transaction(offsets, group_metadata, timeout)
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, then commit.
+
+        Args:
+            timeout: seconds; ``None``: ``max_block_ms``.
+
+        Raises:
+            AbortTransactionError: a record or an offset could not be written; nothing of it will be read.
+            KafkaTimeoutError: the outcome is not known yet; call it again. It can no longer be aborted.
+            FatalProducerError: the producer has failed; close it.
+            IllegalStateError: there is no open transaction.
+        """
+        self._transaction_calls().commit_transaction(timeout)
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Drop the records that were not sent yet, and abort: consumers skip those that were.
+
+        Args:
+            timeout: seconds; ``None``: ``max_block_ms``.
+
+        Raises:
+            KafkaTimeoutError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
+        """
+        self._transaction_calls().abort_transaction(timeout)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Begin a transaction for a ``with`` block: commit at its end, abort if it raises or cannot commit.
+
+        Raises the error that caused the abort; if the abort itself fails, the log has a warning. After a
+        KafkaTimeoutError of the commit nothing is aborted: the commit continues, and ``commit_transaction``
+        waits for it.
+        """
+        return transaction_block(self._transaction_calls)
+
+    def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+        """Deliver what was sent and hand the transaction over: the result lets another process end it.
+
+        No transaction can be begun here until this one has ended, by ``commit_transaction`` or
+        ``abort_transaction``. If another process ends it, close this producer or change its transactional id.
+
+        Args:
+            timeout: seconds; ``None``: ``max_block_ms``.
+
+        Raises:
+            KafkaTimeoutError: not everything was delivered in time; the transaction stays open.
+            AbortTransactionError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
+        """
+        return self._transaction_calls().prepare(timeout)
+
+    def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
+        """Commit the transaction of another process, which has prepared it. May safely be repeated.
+
+        The producer must have the same transactional id and must not be initialized.
+
+        Args:
+            prepared: what ``prepare`` returned there.
+            timeout: seconds; ``None``: ``max_block_ms``.
+
+        Raises:
+            InvalidArgumentError: ``prepared`` is not what ``prepare`` returned for this transactional id.
+            TransactionAbortedError: it was aborted.
+            FencedError: its epoch is no longer valid: it timed out, or a newer producer has the transactional
+                id. In the second case it may have been committed before.
+            KafkaTimeoutError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
+        """
+        self._transaction_calls().commit_prepared(prepared, timeout)
+
+    def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
+        """Abort the transaction of another process; see ``commit_prepared``.
+
+        Raises:
+            IllegalStateError: it was committed, or as ``commit_prepared``.
+            FencedError, InvalidArgumentError, KafkaTimeoutError, FatalProducerError: as ``commit_prepared``.
+        """
+        self._transaction_calls().abort_prepared(prepared, timeout)
+
+    def _transaction_calls(self) -> TransactionCalls:
+        return self._lifecycle.running_engine().transaction_calls
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def close(self, timeout: float | None = None) -> None:
+        """Deliver what was accepted, then stop. May be repeated; blocks for little more than ``timeout``.
+
+        Args:
+            timeout: seconds; ``None`` waits until every record is delivered or has failed, which takes at
+                most about ``delivery_timeout_ms``; 0 gives up unacknowledged records at once.
+
+        Raises:
+            CloseTimeoutError: ``timeout`` (above 0) passed; says how many records were given up. Their
+                futures fail with ``ProducerClosedError``. The producer is closed all the same.
+            InvalidArgumentError: ``timeout`` is not a number; then nothing is closed.
+            IllegalStateError: called by a signal handler in the middle of ``send``; then nothing is closed.
+                Let handlers raise ``SystemExit`` instead, or set a flag.
+
+        In a delivery callback ``close`` cannot wait, and gives up unacknowledged records.
+        """
+        self._lifecycle.close(timeout)
 
     @property
     def config(self) -> ProducerConfig:
         """The settings in force."""
-        return self._config
+        return self._lifecycle.config
 
     def __enter__(self) -> Self:
         return self
@@ -183,5 +490,6 @@ class KafkaProducer(BulkCalls, TransactionalCalls):
             raise no_such_attribute(self, name, PRODUCER_METHODS)
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "open"
-        return f"<KafkaProducer {self._config.client_id} {','.join(self._config.bootstrap_servers)} {state}>"
+        config = self.config
+        state = "closed" if self._lifecycle.is_closed else "open"
+        return f"<KafkaProducer {config.client_id} {','.join(config.bootstrap_servers)} {state}>"

@@ -377,8 +377,12 @@ class PartitionQueues:
         self.changed: deque[PartitionQueue] = deque()
         self.is_closed = False
 
-    def topic(self, topic: str) -> TopicQueues:
-        """The topic's queues, made now if there are none."""
+    def topic(self, topic: str, partition_count: int = 0) -> TopicQueues:
+        """The topic's queues, made now if there are none.
+
+        Args:
+            partition_count: as the caller knows it; 0: unknown. The I/O thread sets the present one soon.
+        """
         found = self.topics.get(topic)
         if found is None:
             with self._lock:
@@ -388,6 +392,7 @@ class PartitionQueues:
                     if self._compression_type is not CompressionType.NONE:
                         ratio = TopicCompressionRatio()
                     found = TopicQueues(topic, self._config, ratio, self._random)
+                    found.slots.partition_count = partition_count
                     self.topics[topic] = found
                     self.slots[topic] = found.slots
         return found

@@ -155,14 +155,15 @@ class ProducerBatch:
         appender, builder = self.appender, self.builder
         if not self.is_open or appender is None or builder is None:
             return None
-        future = appender.append(timestamp_ms, key, value, headers, on_delivery)
+        future: FutureRecordMetadata | None = appender.append(timestamp_ms, key, value, headers, on_delivery)
         if future is not None:
             return future
         if not builder.append_at_limit(timestamp_ms, key, value, headers):
             return None
-        return appender.future_for_last_record(
+        future = appender.future_for_last_record(
             timestamp_ms, -1 if key is None else len(key), -1 if value is None else len(value), on_delivery
         )
+        return future
 
     @property
     def record_count(self) -> int:

@@ -105,6 +105,8 @@ class RecordAccumulator:
         self._compression_backlog: list[ProducerBatch] = []
         self.next_look_ms = NEVER_MS
         # I/O thread only.
+        self._counted_snapshot: MetadataSnapshot | None = None
+        self._counted_topics = 0
         self._load = PartitionLoad(
             config.partitioner_adaptive_partitioning_enable, config.partitioner_availability_timeout_ms
         )
@@ -150,7 +152,7 @@ class RecordAccumulator:
         """
         topic_queues = self._topics.get(topic)
         if topic_queues is None:
-            topic_queues = self._queues.topic(topic)
+            topic_queues = self._queues.topic(topic, snapshot.partition_count(topic) or 0)
         # Few calls: with the pure kernel every record comes here.
         number = partition
         sticky = None
@@ -336,9 +338,21 @@ class RecordAccumulator:
         lingered; it was sent before; a thread waits for memory; a flush or the close is under way.
         """
         sends_everything = self.is_closed or bool(self._flushes) or self._pool.queued > 0
+        if snapshot is not self._counted_snapshot or len(self._topics) != self._counted_topics:
+            self._publish_partition_counts(snapshot)
         result = self._ready.look(snapshot, now_ms, sends_everything)
         self._load.publish(self._topics, self._queues.active, snapshot)
         return result
+
+    def _publish_partition_counts(self, snapshot: MetadataSnapshot) -> None:
+        """Set how many partitions each topic has for compiled appends, which decline topics with none.
+
+        Also after a topic was added: the count that came with it may be from an older snapshot.
+        """
+        topics = list(self._topics.items())
+        for topic, queues in topics:
+            queues.slots.partition_count = snapshot.partition_count(topic) or 0
+        self._counted_snapshot, self._counted_topics = snapshot, len(topics)
 
     def update_node_latency_stats(self, node_id: int, now_ms: int, can_drain: bool) -> None:
         """Note that a node had something ready, and whether it could take it (KIP-794)."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kproducer.bulk.general_path import BulkProducer, SendFunction
 from kproducer.bulk.send_many import SendManyCall
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
+from kproducer.kernel import FastSend
 from kproducer.sending.partitioners import DefaultPartitioner
 from kproducer.serializers import TopicSerializer, serialize_function
 
@@ -32,6 +33,7 @@ class BulkSender:
         engine: running.
         partitioner: as ``make_partitioner`` returns it.
         interceptors: of the producer.
+        fast_send: of the producer.
         send: ``KafkaProducer.send``.
         send_serialized: likewise, for keys and values that are serialized already.
     """
@@ -42,6 +44,7 @@ class BulkSender:
         engine: ProducerEngine,
         partitioner: object,
         interceptors: ProducerInterceptors,
+        fast_send: FastSend,
         send: SendFunction,
         send_serialized: SendFunction,
     ) -> None:
@@ -63,6 +66,7 @@ class BulkSender:
             key_bytes=None if key_serializer is None else serialize_function("key", key_serializer),
             value_bytes=None if value_serializer is None else serialize_function("value", value_serializer),
             source=engine,
+            fast_slots_of=fast_send.slots_of,
             slots_of=engine.accumulator.slots_of,
             transactions=engine.transactions if config.transactional_id else None,
             max_block_ms=config.max_block_ms,

@@ -55,7 +55,9 @@ class BulkProducer:
         send_serialized: likewise, for keys and values that are serialized already.
         key_bytes, value_bytes: the serializers; ``None`` where none is configured.
         source: the running engine: its metadata and clock.
-        slots_of: the ``TopicSlots`` of a topic.
+        fast_slots_of: the ``TopicSlots`` of a topic; ``None`` while its records have to take the general
+            path.
+        slots_of: likewise, made if there are none, and not closed by anything but the engine's end.
         transactions: ``None``: the producer is not transactional.
         max_block_ms: how long to wait for a topic.
         size_limit, size_setting: bytes that a record may have, and the setting that limits them.
@@ -70,6 +72,7 @@ class BulkProducer:
     key_bytes: SerializeFunction | None
     value_bytes: SerializeFunction | None
     source: MetadataSource
+    fast_slots_of: Callable[[str], TopicSlots | None]
     slots_of: Callable[[str], TopicSlots]
     transactions: TransactionManager | None
     max_block_ms: int

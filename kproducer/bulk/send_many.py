@@ -15,7 +15,7 @@ from kproducer.bulk.record_locations import RecordLocations
 from kproducer.bulk.send_many_input import Chunk, SendManyInput
 from kproducer.bulk.send_many_result import SendManyResult
 from kproducer.errors import KafkaError, Outcome
-from kproducer.kernel import RowSender, TopicSlots
+from kproducer.kernel import RowSender
 from kproducer.types import UNKNOWN_PARTITION
 
 #: Key, value and headers that are this much below the limit do not exceed it with the record's overhead.
@@ -45,7 +45,6 @@ class SendManyCall:
         "_row_sender",
         "_rows",
         "_serializes",
-        "_slots",
         "_topic",
     )
 
@@ -55,7 +54,6 @@ class SendManyCall:
         self._rows = rows
         self._locations = RecordLocations(topic, rows.size or 0)
         self._row_sender: RowSender | None = None
-        self._slots: TopicSlots | None = None
         send = producer.send
         self._serializes = False
         if producer.has_fast_path and type(topic) is str:
@@ -70,8 +68,6 @@ class SendManyCall:
         """Send everything. See ``KafkaProducer.send_many``."""
         if self._rows.size != 0 and not self._producer.may_change_topics:
             self._producer.await_partition_count(self._topic)
-            if self._row_sender is not None:
-                self._slots = self._producer.slots_of(self._topic)
         try:
             self._send_all()
         except BaseException as error:
@@ -129,20 +125,19 @@ class SendManyCall:
         return chunk
 
     def _send_chunk(self, chunk: Chunk, first: int) -> None:
-        sender, slots, locations = self._row_sender, self._slots, self._locations
-        wall_ms, metadata = self._producer.source.clock.wall_ms, self._producer.source.metadata
+        sender, locations = self._row_sender, self._locations
+        wall_ms = self._producer.source.clock.wall_ms
         # Once per chunk: with small batches this loop runs every few rows.
         lists = (chunk.values, chunk.keys, chunk.headers, chunk.partitions, chunk.timestamps_ms)
         columns = locations.kernel_columns()
-        snapshot, partition_count = None, 0
         count = len(chunk.values)
         row = 0
         while row < count:
+            # Asked again after each record of the general path: a fork, a close or the end of a transaction
+            # closes the fast path.
+            slots = None if sender is None else self._producer.fast_slots_of(self._topic)
             if sender is not None and slots is not None:
-                if snapshot is not metadata.snapshot:
-                    snapshot = metadata.snapshot
-                    partition_count = snapshot.partition_count(self._topic) or 0
-                row = sender.send(slots, partition_count, *lists, row, wall_ms(), first, *columns)
+                row = sender.send(slots, slots.partition_count, *lists, row, wall_ms(), first, *columns)
                 if row == count:
                     return
             self._send_row(chunk, row, first + row)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.transaction_calls import TransactionCalls
-from kproducer.errors import IllegalStateError, KafkaError, Outcome, ProducerClosedError
+from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, Outcome, ProducerClosedError
 from kproducer.runtime import process_lifecycle
+from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.sender.producer_metadata import ProducerMetadata
@@ -127,6 +129,49 @@ class ProducerEngine:
                 "call it on the thread that sends"
             )
         refuse_in_the_middle_of_send(call, self.accumulator)
+
+    @contextlib.contextmanager
+    def flushing(self) -> Iterator[None]:
+        """Within this block, batches are sent without waiting for ``linger_ms``."""
+        flush = object()
+        try:
+            self.accumulator.begin_flush(flush)
+            self.wakeup()
+            yield
+        finally:
+            self.accumulator.end_flush(flush)
+
+    def flush(self, timeout: float | None) -> None:
+        """See ``KafkaProducer.flush``."""
+        timeout_s = checked_timeout_s("flush", timeout)
+        self.check_may_wait("flush")
+        with self.flushing():
+            is_complete = self.accumulator.await_completion(None if timeout_s is None else timeout_s * 1000)
+        if is_complete:
+            return
+        if self.has_ended:
+            # Its end fails every record. One that is still open shows a bug, and nothing will complete it.
+            raise ProducerClosedError("flush: the producer's I/O thread has ended")
+        count = self.accumulator.incomplete_record_count
+        causes = self.last_errors()
+        raise KafkaTimeoutError(
+            f"flush({timeout}): {count} records are not acknowledged yet{f'; {causes}' if causes else ''}"
+        )
+
+    def metrics(self) -> dict[str, Any]:
+        """See ``KafkaProducer.metrics``."""
+        values: dict[str, Any] = dict(self.sender.metrics.snapshot())
+        updated_ms = self.metadata.last_successful_update_ms
+        values["buffer_available_bytes"] = self.pool.available_bytes
+        values["buffer_total_bytes"] = self.config.buffer_memory
+        values["incomplete_batches"] = self.accumulator.incomplete_count
+        values["metadata_age_ms"] = -1 if updated_ms is None else self.clock.monotonic_ms() - updated_ms
+        values["negotiated_versions"] = {
+            node_id: {api.name: version for api, version in versions.items()}
+            for node_id, versions in self.client.negotiated_versions().items()
+        }
+        values["requests_in_flight"] = self.client.in_flight_request_count()
+        return values
 
     @property
     def has_ended(self) -> bool:

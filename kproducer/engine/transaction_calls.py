@@ -86,7 +86,7 @@ class TransactionCalls:
     def prepare(self, timeout: float | None) -> PreparedTransaction:
         manager, timeout_s = self._check_may_wait("prepare", timeout)
         accumulator = self._engine.accumulator
-        with self._flushing():
+        with self._engine.flushing():
             is_complete = accumulator.await_completion(timeout_s * 1000)
         if not is_complete:
             raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")
@@ -117,20 +117,9 @@ class TransactionCalls:
         self._engine.check_may_wait(call)
         return manager, self._engine.config.max_block_ms / 1000 if timeout_s is None else timeout_s
 
-    @contextlib.contextmanager
-    def _flushing(self) -> Iterator[None]:
-        """Within this block, batches are sent without waiting for ``linger_ms``."""
-        flush = object()
-        try:
-            self._engine.accumulator.begin_flush(flush)
-            self._engine.wakeup()
-            yield
-        finally:
-            self._engine.accumulator.end_flush(flush)
-
     def _commit(self, manager: TransactionManager, timeout_s: float) -> None:
         operation = manager.begin_commit()
-        with self._flushing():
+        with self._engine.flushing():
             self._wait(manager, operation, timeout_s)
 
     def _wait(self, manager: TransactionManager, operation: PendingOperation, timeout_s: float) -> None:

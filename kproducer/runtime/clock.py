@@ -7,12 +7,25 @@ Code that waits or measures takes ``now_ms`` as an argument, or a ``Clock``, so 
 
 from __future__ import annotations
 
+import importlib
 import random as random_module
 import time
 from typing import Final, Protocol
 
 #: As a time or a delay in milliseconds: never. Larger than every deadline, and the largest ``int64``.
 NEVER_MS: Final = 2**63 - 1
+
+
+def _native_wall_clock() -> object | None:
+    try:
+        capsule: object = importlib.import_module("kproducer.runtime._native_clock").WALL_MS
+    except ImportError:
+        return None
+    return capsule
+
+
+#: ``SystemClock.wall_ms`` as a capsule with a C function, for compiled code; ``None``: it was not compiled.
+WALL_MS: Final = _native_wall_clock()
 
 
 class Clock(Protocol):

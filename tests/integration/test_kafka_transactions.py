@@ -60,7 +60,7 @@ def test_committed_aborted_and_offsets(each_kafka):
                 producer.commit_transaction()
         with producer.transaction():
             pass
-        versions = producer._engine.client.negotiated_versions()
+        versions = producer._lifecycle.engine.client.negotiated_versions()
     end_txn = max(of_node.get(ApiKey.END_TXN, 0) for of_node in versions.values())
     assert (end_txn >= 5) is each_kafka.version.startswith("4")
     kept = [b"%d-%d" % (number, part) for number in (0, 2, 4) for part in range(20)]

@@ -9,7 +9,7 @@ from kproducer import KafkaProducer
 
 
 def _engine(producer: KafkaProducer) -> Any:
-    return producer._engine or producer._last_engine
+    return producer._lifecycle.last_engine
 
 
 def io_thread(producer: KafkaProducer) -> threading.Thread:

@@ -10,9 +10,9 @@ import threading
 from kproducer import CloseTimeoutError, KafkaProducer, ProducerClosedError
 from kproducer.accumulator.partition_queue import PartitionQueues
 from kproducer.accumulator.record_accumulator import RecordAccumulator
+from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.engine.producer_engine import ProducerEngine
 from kproducer.sender.sender import Sender
-from kproducer.sending.producer_lifecycle import ProducerLifecycle
 from tests.fakebroker import FakeCluster, faults
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
@@ -21,7 +21,7 @@ from tests.support.interruption import interrupt_after
 
 HOURS_MS = 3_600_000
 CLOSING = {
-    ProducerLifecycle.close.__code__,
+    EngineLifecycle.close.__code__,
     ProducerEngine.stop.__code__,
     ProducerEngine.wait_for_end.__code__,
     Sender.initiate_close.__code__,

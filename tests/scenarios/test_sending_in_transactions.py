@@ -28,16 +28,16 @@ PRODUCE, END = 0, 26
 LONG_MS = 15_000
 
 
-def count_slow_sends(producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    slow = []
-    original = producer._send_slowly
+def count_general_sends(producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    general = []
+    original = producer._records.send
 
-    def send_slowly(*record: Any) -> Any:
-        slow.append(record[1])
+    def send(*record: Any) -> Any:
+        general.append(record[1])
         return original(*record)
 
-    monkeypatch.setattr(producer, "_send_slowly", send_slowly)
-    return slow
+    monkeypatch.setattr(producer._records, "send", send)
+    return general
 
 
 @pytest.mark.skipif(build_info().kernel == "pure", reason="the pure kernel has no fast path")
@@ -45,7 +45,7 @@ def test_only_records_that_begin_a_batch_are_unusual(
     stage: Stage, one: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = transactional(stage, one, linger_ms=LONG_MS)
-    slow = count_slow_sends(producer, monkeypatch)
+    slow = count_general_sends(producer, monkeypatch)
     for number in range(2):
         with producer.transaction():
             for letter in "abc":

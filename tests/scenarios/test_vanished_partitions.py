@@ -54,7 +54,7 @@ every_way = pytest.mark.parametrize("send_all", [by_send, by_send_many, by_send_
 def recreate(cluster: FakeCluster, kafka: KafkaProducer, partitions: int) -> None:
     """Create the topic again with other partitions, and wait until the I/O thread has seen it."""
     cluster.recreate_topic("t", partitions)
-    engine = kafka._engine
+    engine = kafka._lifecycle.engine
     assert engine is not None
     metadata = engine.metadata
     metadata.request_update("the test wants one", reset_equivalent_backoff=True)
@@ -87,7 +87,7 @@ def test_new_records_go_to_partitions_that_exist(
     kafka = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS).kafka
     while True:  # until an open batch waits where there will be no partition
         send_all(kafka, 1)
-        sticky = kafka._engine.accumulator.topic_slots["t"].sticky  # type: ignore[union-attr]
+        sticky = kafka._lifecycle.engine.accumulator.topic_slots["t"].sticky  # type: ignore[union-attr]
         assert sticky is not None
         if sticky.partition > 0:
             break
@@ -96,8 +96,8 @@ def test_new_records_go_to_partitions_that_exist(
     futures = send_all(kafka, 100) + send_all(kafka, len(KEYS), keyed=True)
     futures += send_all(kafka, 1, partition=0)
     # Flush would wait for the record whose partition has vanished.
-    kafka._engine.accumulator.begin_flush(object())  # type: ignore[union-attr]
-    kafka._engine.sender.wakeup()  # type: ignore[union-attr]
+    kafka._lifecycle.engine.accumulator.begin_flush(object())  # type: ignore[union-attr]
+    kafka._lifecycle.engine.sender.wakeup()  # type: ignore[union-attr]
     assert {future.result(PATIENCE_S).partition for future in futures} == {0}
     stage.producers.clear()
     with pytest.raises(Exception, match="not acknowledged"):
@@ -168,9 +168,9 @@ def test_a_topic_that_loses_all_partitions_for_a_while(
     send_all(kafka, 20, keyed=keyed)
     kafka.flush()
     control = cluster.control(METADATA, name_no_partitions, times=None)
-    metadata = kafka._engine.metadata  # type: ignore[union-attr]
+    metadata = kafka._lifecycle.engine.metadata  # type: ignore[union-attr]
     metadata.request_update("the test wants one")
-    kafka._engine.sender.wakeup()  # type: ignore[union-attr]
+    kafka._lifecycle.engine.sender.wakeup()  # type: ignore[union-attr]
     wait_until(lambda: not metadata.snapshot.partition_count("t"))
     control.remove()
     for future in send_all(kafka, 20, keyed=keyed):

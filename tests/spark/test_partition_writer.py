@@ -292,7 +292,7 @@ def test_a_task_does_not_wait_for_an_io_thread_that_has_died(monkeypatch: pytest
     """Its end fails all records. Here it does not, as if that had failed as well."""
     monkeypatch.setattr(partition_writer, "_FLUSH_SLICE_S", 0.05)
     producer = KafkaProducer(bootstrap_servers=["127.0.0.1:1"])
-    engine = producer._engine
+    engine = producer._lifecycle.engine
     assert engine is not None
     shut_down = engine.sender._shut_down
 

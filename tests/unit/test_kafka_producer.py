@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import logging
 import pickle
 import signal
@@ -19,6 +20,7 @@ from kproducer import (
     METRICS,
     BufferExhaustedError,
     ConfigError,
+    FutureRecordMetadata,
     IllegalStateError,
     IntegerSerializer,
     InvalidArgumentError,
@@ -375,7 +377,7 @@ def test_exhausted_memory_is_told_within_max_block_ms(make: MakeProducer) -> Non
     )
     learn_topics(producer, "t")
     # With a flush or a full pool everything is sent at once, so stop the world below the accumulator.
-    engine = producer._engine
+    engine = producer._lifecycle.engine
     assert engine is not None
     taken = [engine.pool.allocate(1000, 0), engine.pool.allocate(1000, 0)]
     with pytest.raises(BufferExhaustedError, match="buffer_memory=2000"):
@@ -522,8 +524,8 @@ def test_a_dropped_producer_delivers_and_ends(make: MakeProducer, caplog: pytest
     mock_servers = make().config.bootstrap_servers
     producer = KafkaProducer(mock_servers, linger_ms=100)
     future = producer.send("t", b"v")
-    assert producer._engine is not None
-    thread = producer._engine.thread
+    assert producer._lifecycle.engine is not None
+    thread = producer._lifecycle.engine.thread
     gone = weakref.ref(producer)
     with caplog.at_level(logging.WARNING):
         del producer
@@ -550,7 +552,7 @@ def test_a_close_that_is_interrupted_goes_on_and_the_end_of_the_process_waits_fo
     make: MakeProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = make(linger_ms=100)
-    engine = producer._engine
+    engine = producer._lifecycle.engine
     assert engine is not None
     future = producer.send("t", b"v")
 
@@ -660,7 +662,7 @@ def test_ctrl_c_in_close_loses_nothing(fake_cluster: FakeCluster, request: pytes
     answer.wait_until_reached()
 
     def interrupt() -> None:
-        while not producer._closed:
+        while not producer._lifecycle.is_closed:
             threading.Event().wait(0.05)
         threading.Event().wait(0.2)  # most likely it waits for the I/O thread by now
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
@@ -670,7 +672,7 @@ def test_ctrl_c_in_close_loses_nothing(fake_cluster: FakeCluster, request: pytes
     with pytest.raises(KeyboardInterrupt):
         producer.close()
     thread.join(PATIENCE_S)
-    engine = producer._last_engine
+    engine = producer._lifecycle.last_engine
     assert engine is not None
     assert not engine.wait_for_end(0)
     assert not future.done()
@@ -706,3 +708,33 @@ def test_a_signal_in_the_middle_of_send_does_not_let_close_wait_for_itself(
     assert future.result(PATIENCE_S).offset == 1
     handler()  # not in the middle of anything
     assert len(handled) == 1
+
+
+# -- send and the compiled method that precedes it ---------------------------------------------------------
+
+
+def test_the_compiled_send_has_the_signature_and_docstring_of_the_visible_one() -> None:
+    send = KafkaProducer.send
+    visible = getattr(send, "__wrapped__", send)
+    assert inspect.signature(send) == inspect.signature(visible)
+    assert send.__doc__ == visible.__doc__
+    assert (send.__name__, send.__qualname__, send.__module__) == (
+        "send",
+        "KafkaProducer.send",
+        "kproducer.kafka_producer",
+    )
+    names = list(inspect.signature(send, follow_wrapped=False).parameters)
+    assert names == list(inspect.signature(visible).parameters)
+
+
+def test_a_subclass_may_override_send(mock_cluster: MockCluster) -> None:
+    class Doubling(KafkaProducer):
+        def send(self, topic: str, value: Any = None, *rest: Any, **options: Any) -> FutureRecordMetadata:
+            return super().send(topic, value * 2, *rest, **options)
+
+    mock_cluster.create_topic("t", 1)
+    with Doubling(mock_cluster.bootstrap_servers, linger_ms=1000) as producer:
+        # The first record makes the batch; compiled code may append the others.
+        futures = [producer.send("t", b"abc") for _ in range(3)]
+        producer.flush(PATIENCE_S)
+        assert [future.result().serialized_value_size for future in futures] == [6, 6, 6]

@@ -65,43 +65,13 @@ cdef inline void count_record(StickyPartition sticky, Py_ssize_t key_size, Py_ss
 cdef class TopicSlots:
     cdef public list slots
     cdef public StickyPartition sticky
-    # The snapshot that the partition count was read from: the same object means that nothing has changed.
-    cdef object _snapshot
-    cdef Py_ssize_t _partition_count
+    cdef public Py_ssize_t partition_count
 
-    # The number of partitions in `snapshot`; 0: the topic is not in it.
-    cdef Py_ssize_t partition_count(self, str topic, object snapshot) except -1
     # The slot of a partition, or None: nothing was sent there yet. The caller need not keep a reference.
     cdef AppendSlot slot(self, Py_ssize_t partition)
     # Appends to the open batch of the sticky partition. 0: not appended, nothing has changed: there is no sticky
     # partition, no open batch or no room, or it may be time to switch.
     cdef int append_sticky_record(self, Record* record, RecordFuture future, object on_delivery) except -1
-
-
-cdef class SendPath:
-    cdef bint _usual
-    cdef bint _ignores_keys
-    cdef bint _reads_system_clock
-    cdef bint _serializes_key
-    cdef bint _serializes_value
-    cdef Py_ssize_t _small_size
-    cdef object _wall_ms
-    cdef object _future_type
-    cdef object _key_bytes
-    cdef object _value_bytes
-    cdef object _header_pairs
-    # All of the running engine; None while there is none.
-    cdef object _metadata
-    cdef dict _topics
-    cdef object _last_topic
-    cdef TopicSlots _last_lanes
-
-    cdef TopicSlots lanes_of(self, str topic)
-    cdef object send_serialized(self, TopicSlots lanes, object topic, object snapshot, object value, object key,
-                                object headers, object partition, object timestamp_ms, object on_delivery)
-    cdef RecordFuture quick(self, TopicSlots lanes, object snapshot, Py_ssize_t count, object value, object key,
-                            object headers, object partition, object timestamp_ms, object on_delivery,
-                            bint text_headers)
 
 
 # -- arguments of send and send_many ----------------------------------------------------------------------------

@@ -1,10 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: auto_pickle=False, annotation_typing=False
-"""From ``send`` to the record in its batch: the compiled twin of ``pure/append.py``.
+"""RecordAppender, AppendSlot, TopicSlots: from a topic and a partition to the record in its open batch.
 
-Only the usual is here: a known topic, arguments of the usual types, an open batch with room. For everything
-else the answer is "not here", and ``RecordAccumulator`` and ``KafkaProducer`` do it in Python.
-The rule that makes this safe without locks stands in ``_append.pxd``.
+The compiled twin of ``pure/append.py``. ``_append.pxd`` explains why compiled appends need no lock.
 """
 
 from __future__ import annotations
@@ -17,22 +15,6 @@ from cpython.object cimport PyObject
 
 from kproducer.kernel.native._batch cimport BatchWriter, encoded_headers, partition_of_key, regular_headers
 from kproducer.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture, new_future
-
-from kproducer.errors import KafkaError, Outcome
-
-cdef extern from *:
-    """
-    #include <time.h>
-    static long long KP_WALL_MS(void) {
-        struct timespec now;
-        timespec_get(&now, TIME_UTC);
-        return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    }
-    """
-    long long KP_WALL_MS() noexcept
-
-cdef extern from "Python.h":
-    int PyCallable_Check(PyObject* op) noexcept
 
 cdef enum:
     MAX_INT32 = 0x7FFFFFFF
@@ -170,18 +152,11 @@ cdef class TopicSlots:
     Attributes:
         slots: ``AppendSlot`` by partition number; ``None`` where nothing was sent yet.
         sticky: the present ``StickyPartition``; ``None`` before the first one.
+        partition_count: as of the metadata that the I/O thread saw last; 0: not known.
     """
 
     def __cinit__(self):
         self.slots = []
-
-    cdef Py_ssize_t partition_count(self, str topic, object snapshot) except -1:
-        if snapshot is not self._snapshot:
-            metadata = snapshot.topics.get(topic)
-            count = 0 if metadata is None else len(metadata.partitions)
-            self._partition_count = count
-            self._snapshot = snapshot
-        return self._partition_count
 
     cdef AppendSlot slot(self, Py_ssize_t partition):
         cdef list slots = self.slots
@@ -207,182 +182,3 @@ cdef class TopicSlots:
             return 0
         count_record(sticky, record.key_size, record.value_size)
         return 1
-
-
-# -- one producer ----------------------------------------------------------------------------------------------
-
-cdef class SendPath:
-    """``send`` for the usual record; a subclass has ``_send_slowly`` and ``_send_serialized`` for others."""
-
-    def _configure_send(self, *, usual, wall_ms, serializes_key, serializes_value, key_bytes, value_bytes,
-                        header_pairs, ignores_keys, small_size, future_type):
-        """Say what the usual record is. Once, before ``_open_send``.
-
-        Args:
-            usual: ``False`` leaves every record to ``_send_slowly``.
-            wall_ms: the clock; ``None`` is the operating system's.
-            serializes_key, serializes_value: whether bytes, too, go through the functions that follow.
-            key_bytes, value_bytes: (topic, header list, object) to bytes.
-            header_pairs: (topic, headers) to the list that the serializers see.
-            ignores_keys: keys do not decide on partitions.
-            small_size: key, value and headers of so many bytes together cannot exceed any limit.
-        """
-        if not issubclass(future_type, RecordFuture):
-            raise TypeError(f"future_type must be a subclass of RecordFuture, not {future_type!r}")
-        self._future_type = future_type
-        self._usual = usual
-        self._wall_ms = wall_ms
-        self._reads_system_clock = wall_ms is None
-        self._serializes_key = serializes_key
-        self._serializes_value = serializes_value
-        self._key_bytes = key_bytes
-        self._value_bytes = value_bytes
-        self._header_pairs = header_pairs
-        self._ignores_keys = ignores_keys
-        self._small_size = small_size
-
-    def _open_send(self, metadata, topics):
-        """Send from now on: ``metadata.snapshot`` knows the topics, ``topics`` their ``TopicSlots``."""
-        self._last_topic = None
-        self._last_lanes = None
-        self._metadata = metadata
-        self._topics = topics
-
-    def _close_send(self):
-        """Leave every record to ``_send_slowly`` from now on."""
-        self._topics = None
-        self._metadata = None
-        self._last_topic = None
-        self._last_lanes = None
-
-    cdef TopicSlots lanes_of(self, str topic):
-        """The topic's lanes, or ``None``: nothing was sent there yet, or nothing may be sent."""
-        cdef PyObject* found
-        if topic is self._last_topic and topic is not None:
-            return self._last_lanes
-        if self._topics is None:
-            return None
-        found = PyDict_GetItemWithError(self._topics, topic)
-        if found is NULL:
-            return None
-        self._last_lanes = <TopicSlots?>(<object>found)
-        self._last_topic = topic
-        return self._last_lanes
-
-    def send(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        headers: HeadersInput | None = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        on_delivery: DeliveryCallback | None = None,
-    ) -> FutureRecordMetadata:
-        cdef TopicSlots lanes
-        cdef RecordFuture future
-        cdef Py_ssize_t count
-        cdef object snapshot
-        if self._usual and type(topic) is str and (
-            on_delivery is None or PyCallable_Check(<PyObject*>on_delivery)
-        ):
-            lanes = self.lanes_of(topic)
-            if lanes is not None:
-                snapshot = self._metadata.snapshot
-                count = lanes.partition_count(topic, snapshot)
-                if self._serializes_key or self._serializes_value:
-                    if count > 0 and partition_number(partition, count) != NO_PARTITION:
-                        return self.send_serialized(
-                            lanes, topic, snapshot, value, key, headers, partition, timestamp_ms, on_delivery
-                        )
-                else:
-                    future = self.quick(
-                        lanes, snapshot, count, value, key, headers, partition, timestamp_ms, on_delivery, True
-                    )
-                    if future is not None:
-                        return future
-        return self._send_slowly(topic, value, key, headers, partition, timestamp_ms, on_delivery)
-
-    cdef object send_serialized(self, TopicSlots lanes, object topic, object snapshot, object value, object key,
-                                object headers, object partition, object timestamp_ms, object on_delivery):
-        """Call the serializers, once for each record, whichever way it takes then."""
-        cdef RecordFuture future
-        cdef Py_ssize_t count
-        cdef object pairs = headers
-        cdef object key_data = key
-        cdef object value_data = value
-        try:
-            if headers is not None:
-                pairs = self._header_pairs(topic, headers)
-            if key is not None and (self._serializes_key or not PyBytes_CheckExact(key)):
-                pairs = [] if pairs is None else pairs
-                key_data = self._key_bytes(topic, pairs, key)
-            if value is not None and (self._serializes_value or not PyBytes_CheckExact(value)):
-                pairs = [] if pairs is None else pairs
-                value_data = self._value_bytes(topic, pairs, value)
-        except KafkaError as error:
-            if error.outcome is None:
-                error.outcome = Outcome.NOT_SENT
-            raise
-        count = lanes.partition_count(topic, snapshot)
-        if self._topics is not None:  # a serializer may have closed us
-            future = self.quick(
-                lanes, snapshot, count, value_data, key_data, pairs, partition, timestamp_ms, on_delivery, False
-            )
-            if future is not None:
-                return future
-        return self._send_serialized(
-            topic, value, value_data, key, key_data, pairs, partition, timestamp_ms, on_delivery, snapshot
-        )
-
-    cdef RecordFuture quick(self, TopicSlots lanes, object snapshot, Py_ssize_t count, object value, object key,
-                            object headers, object partition, object timestamp_ms, object on_delivery,
-                            bint text_headers):
-        """Write the record, or return ``None``, having changed nothing, if anything about it is unusual."""
-        cdef RecordFuture future
-        cdef AppendSlot slot
-        cdef RecordAppender appender
-        cdef Record record
-        cdef bytes tail
-        cdef Py_ssize_t number = partition_number(partition, count)
-        if number == NO_PARTITION:
-            return None
-        if type(key) is str:
-            key = ascii_or_bytes(key)
-        if not point_to(key, &record.key, &record.key_size):
-            return None
-        if type(value) is str:
-            value = ascii_or_bytes(value)
-        if not point_to(value, &record.value, &record.value_size):
-            return None
-        record.headers = NULL
-        record.headers_size = 0
-        if headers is not None:
-            tail = regular_headers(headers, text_headers)
-            if tail is None:
-                return None
-            if PyBytes_GET_SIZE(tail) > 1:  # more than a count of 0, which takes no room of its own
-                record.headers = PyBytes_AS_STRING(tail)
-                record.headers_size = PyBytes_GET_SIZE(tail)
-        # Null is -1, and takes no room either.
-        if max(record.key_size, 0) + max(record.value_size, 0) + record.headers_size > self._small_size:
-            return None
-        if timestamp_ms is None:
-            record.timestamp_ms = KP_WALL_MS() if self._reads_system_clock else self._wall_ms()
-        elif not timestamp_number(timestamp_ms, &record.timestamp_ms):
-            return None
-        if record.timestamp_ms < 0:
-            return None
-        future = new_future(self._future_type)
-        # From here on nothing but the write: see _append.pxd.
-        if number == ANY_PARTITION:
-            if record.key_size < 0 or self._ignores_keys:
-                return future if lanes.append_sticky_record(&record, future, on_delivery) else None
-            number = partition_of_key(record.key, record.key_size, count)
-        slot = lanes.slot(number)
-        if slot is None:
-            return None
-        appender = slot.appender
-        if appender is None or not appender.append_record(&record, future, on_delivery):
-            return None
-        return future

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, TypeVar, cast
 
-from kproducer.kernel.native import _append, _batch, _completion, _send_many
-from kproducer.kernel.pure import SendPath as PureSendPath
+from kproducer.kernel.native import _append, _batch, _completion, _fast_send, _send_many
 from kproducer.kernel.pure import record_size_upper_bound, write_batch_header
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -18,17 +17,14 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 BatchOutcome = _completion.BatchOutcome
 BatchWriter = _batch.BatchWriter
 Deliveries = _completion.Deliveries
+FastSend = _fast_send.FastSend
 AppendSlot = _append.AppendSlot
 RecordAppender = _append.RecordAppender
 RecordFuture = _completion.RecordFuture
 RowSender = _send_many.RowSender
-SendPath = _append.SendPath
 StickyPartition = _append.StickyPartition
 TopicSlots = _append.TopicSlots
 partition_for_key = _batch.partition_for_key
-
-# help() shows it; it is written where editors and type checkers find it.
-SendPath.send.__doc__ = PureSendPath.send.__doc__
 
 
 def _documented(fast: Callable[[_Method], Callable[..., Any]]) -> Callable[[_Method], _Method]:
@@ -39,21 +35,23 @@ def _documented(fast: Callable[[_Method], Callable[..., Any]]) -> Callable[[_Met
 fast_done = _documented(_completion.fast_done)
 fast_exception = _documented(_completion.fast_exception)
 fast_result = _documented(_completion.fast_result)
+fast_send = _documented(_fast_send.fast_send)
 
 __all__ = [
     "AppendSlot",
     "BatchOutcome",
     "BatchWriter",
     "Deliveries",
+    "FastSend",
     "RecordAppender",
     "RecordFuture",
     "RowSender",
-    "SendPath",
     "StickyPartition",
     "TopicSlots",
     "fast_done",
     "fast_exception",
     "fast_result",
+    "fast_send",
     "partition_for_key",
     "record_size_upper_bound",
     "write_batch_header",

@@ -8,7 +8,6 @@ from __future__ import annotations
 from kproducer.kernel.pure.append import (
     AppendSlot,
     RecordAppender,
-    SendPath,
     StickyPartition,
     TopicSlots,
 )
@@ -21,6 +20,7 @@ from kproducer.kernel.pure.completion import (
     fast_exception,
     fast_result,
 )
+from kproducer.kernel.pure.fast_sender import FastSend, fast_send
 from kproducer.kernel.pure.murmur2 import partition_for_key
 from kproducer.kernel.pure.send_many import RowSender
 
@@ -29,15 +29,16 @@ __all__ = [
     "BatchOutcome",
     "BatchWriter",
     "Deliveries",
+    "FastSend",
     "RecordAppender",
     "RecordFuture",
     "RowSender",
-    "SendPath",
     "StickyPartition",
     "TopicSlots",
     "fast_done",
     "fast_exception",
     "fast_result",
+    "fast_send",
     "partition_for_key",
     "record_size_upper_bound",
     "write_batch_header",

@@ -8,16 +8,11 @@ appends every record under the partition's lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kproducer.kernel.pure.batch_v2 import BatchWriter
 from kproducer.kernel.pure.completion import BatchOutcome, Deliveries
 from kproducer.types import Headers
-
-if TYPE_CHECKING:
-    from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
-    from kproducer.runtime.arguments import HeadersInput
 
 
 class RecordAppender:
@@ -52,8 +47,8 @@ class RecordAppender:
         key: bytes | None,
         value: bytes | None,
         headers: Headers | None,
-        on_delivery: DeliveryCallback | None,
-    ) -> FutureRecordMetadata | None:
+        on_delivery: Any,
+    ) -> Any:
         """Encode one record. The caller has checked the arguments.
 
         Returns:
@@ -64,7 +59,7 @@ class RecordAppender:
         index = self.writer.record_count
         if not self._append(timestamp_ms, key, value, headers):
             return None
-        future: FutureRecordMetadata = self.future_type(
+        future = self.future_type(
             self.owner,
             self.outcome,
             index,
@@ -79,13 +74,13 @@ class RecordAppender:
         return future
 
     def future_for_last_record(
-        self, timestamp_ms: int, key_size: int, value_size: int, on_delivery: DeliveryCallback | None
-    ) -> FutureRecordMetadata:
+        self, timestamp_ms: int, key_size: int, value_size: int, on_delivery: Any
+    ) -> Any:
         """The future of the record that the caller has just appended to ``writer`` directly.
 
         The appender is in no slot meanwhile, so that record is still the last one.
         """
-        future: FutureRecordMetadata = self.future_type(
+        future = self.future_type(
             self.owner, self.outcome, self.writer.record_count - 1, timestamp_ms, key_size, value_size
         )
         if on_delivery is not None:
@@ -143,117 +138,12 @@ class TopicSlots:
     Attributes:
         slots: ``AppendSlot`` by partition number; ``None`` where nothing was sent yet.
         sticky: the present ``StickyPartition``; ``None`` before the first one.
+        partition_count: as of the metadata that the I/O thread saw last; 0: not known.
     """
 
-    __slots__ = ("slots", "sticky")
+    __slots__ = ("partition_count", "slots", "sticky")
 
     def __init__(self) -> None:
+        self.partition_count = 0
         self.slots: list[AppendSlot | None] = []
         self.sticky: StickyPartition | None = None
-
-
-class SendPath:
-    """``send``: every record goes to ``_send_slowly``, which a subclass has."""
-
-    def _configure_send(
-        self,
-        *,
-        usual: bool,
-        wall_ms: Callable[[], int] | None,
-        serializes_key: bool,
-        serializes_value: bool,
-        key_bytes: Callable[[str, Any, Any], bytes | None],
-        value_bytes: Callable[[str, Any, Any], bytes | None],
-        header_pairs: Callable[[str, Any], list[tuple[str, bytes | None]]],
-        ignores_keys: bool,
-        small_size: int,
-        future_type: Any,
-    ) -> None:
-        """Say what the usual record is. Once, before ``_open_send``.
-
-        Args:
-            usual: ``False`` leaves every record to ``_send_slowly``.
-            wall_ms: the clock; ``None`` is the operating system's.
-            serializes_key, serializes_value: whether bytes, too, go through the functions that follow.
-            key_bytes, value_bytes: (topic, header list, object) to bytes.
-            header_pairs: (topic, headers) to the list that the serializers see.
-            ignores_keys: keys do not decide on partitions.
-            small_size: key, value and headers of so many bytes together cannot exceed any limit.
-        """
-
-    def _open_send(self, metadata: Any, topics: Mapping[str, Any]) -> None:
-        """Send from now on: ``metadata.snapshot`` knows the topics, ``topics`` their ``TopicSlots``."""
-
-    def _close_send(self) -> None:
-        """Leave every record to ``_send_slowly`` from now on."""
-
-    def send(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        headers: HeadersInput | None = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        on_delivery: DeliveryCallback | None = None,
-    ) -> FutureRecordMetadata:
-        """Accept one record for delivery. Returns at once, unless metadata or memory has to be waited for.
-
-        Either it raises, and then the record was not accepted and ``on_delivery`` is not called; or it
-        returns a future, and then the record's fate is told once, by the future and by ``on_delivery``.
-        (Differs from Kafka's Java client, which puts some errors that are known at once into the future:
-        there they are easily lost.)
-
-        Args:
-            topic: topic name.
-            value, key: for the serializers; without one: bytes-like, ``str`` (as UTF-8) or ``None`` (null).
-            headers: (name, bytes, ``str`` or ``None``) pairs, or a mapping; names may repeat.
-            partition: where to; ``None`` leaves it to the partitioner.
-            timestamp_ms: milliseconds since the epoch; ``None`` means now.
-            on_delivery: called on the I/O thread with ``(RecordMetadata, None)`` or, on failure, with
-                ``(RecordMetadata, error)`` where the offset is -1. Must not block; what it raises is logged.
-
-        Returns:
-            A ``concurrent.futures.Future`` of ``RecordMetadata`` that can also be awaited.
-
-        Raises:
-            InvalidArgumentError: topic, partition or timestamp is none, or the callback cannot be called.
-            SerializationError: key, value or a header cannot be turned into bytes.
-            RecordTooLargeError: larger than ``max_request_size`` or ``buffer_memory``.
-            MetadataTimeoutError: topic or partition did not become known within ``max_block_ms``.
-            BufferExhaustedError: no memory came free within what was left of ``max_block_ms``.
-            BrokerError: the topic's name is invalid, or this user may not see it.
-            ProducerClosedError: the producer is closed.
-
-        All of them say ``outcome=NOT_SENT``. Not for signal handlers and finalizers: one that interrupts
-        ``send`` on its own thread while that holds the partition's lock gets an IllegalStateError; let it set
-        a flag.
-        """
-        return self._send_slowly(topic, value, key, headers, partition, timestamp_ms, on_delivery)
-
-    if TYPE_CHECKING:
-
-        def _send_slowly(
-            self,
-            topic: str,
-            value: Any,
-            key: Any,
-            headers: HeadersInput | None,
-            partition: int | None,
-            timestamp_ms: int | None,
-            on_delivery: DeliveryCallback | None,
-        ) -> FutureRecordMetadata: ...
-
-        def _send_serialized(
-            self,
-            topic: str,
-            value: Any,
-            value_bytes: bytes | None,
-            key: Any,
-            key_bytes: bytes | None,
-            headers: Any,
-            partition: int | None,
-            timestamp_ms: int | None,
-            on_delivery: DeliveryCallback | None,
-            snapshot: Any,
-        ) -> FutureRecordMetadata: ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import sys
 import threading
 import weakref
@@ -139,32 +138,3 @@ def test_only_futures_of_records_can_be_made(kernel: ModuleType) -> None:
             kernel.RecordAppender(kernel.BatchWriter(bytearray(100)), None, outcome, dict)
     with pytest.raises(TypeError):
         kernel.RecordAppender(None, None, outcome, kernel.RecordFuture)
-
-
-def test_send_says_what_it_takes(kernel: ModuleType) -> None:
-    signature = inspect.signature(kernel.SendPath.send)
-    assert list(signature.parameters) == [
-        "self", "topic", "value", "key", "headers", "partition", "timestamp_ms", "on_delivery"
-    ]  # fmt: skip
-    assert [p.default for p in signature.parameters.values()][1:] == [inspect.Parameter.empty] + [None] * 6
-    assert signature.parameters["topic"].annotation == "str"
-    assert signature.return_annotation == "FutureRecordMetadata"
-    assert "Accept one record for delivery." in (inspect.getdoc(kernel.SendPath.send) or "")
-
-
-def test_a_subclass_may_override_send(kernel: ModuleType) -> None:
-    class Producer(kernel.SendPath):  # type: ignore[name-defined]
-        def _send_slowly(self, *arguments: Any) -> Any:
-            return arguments
-
-        def send(self, *arguments: Any, **options: Any) -> Any:
-            return "mine", super().send(*arguments, **options)
-
-    producer = Producer()
-    producer._configure_send(
-        usual=True, wall_ms=None, serializes_key=False, serializes_value=False, key_bytes=None,
-        value_bytes=None, header_pairs=None, ignores_keys=False, small_size=100,
-        future_type=kernel.RecordFuture,
-    )  # fmt: skip
-    sent = producer.send("t", b"v", partition=1)
-    assert sent == ("mine", ("t", b"v", None, None, 1, None, None))

@@ -32,7 +32,7 @@ def test_a_refused_timeout_changes_nothing() -> None:
         for call in (producer.flush, producer.close):
             with pytest.raises(InvalidArgumentError):
                 call("5")  # type: ignore[arg-type]
-        engine = producer._engine
+        engine = producer._lifecycle.engine
         assert engine is not None
         assert not engine.accumulator.flush_in_progress
         producer.flush(float("inf"))

@@ -1,0 +1,225 @@
+"""EngineLifecycle: the engine of one producer from its start to its end, across forks and interpreter exit.
+
+Refers to no ``KafkaProducer``, so that a producer which the application has dropped is collected while its
+engine still delivers. Source: Kafka class ``KafkaProducer`` (close).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.engine.producer_engine import ProducerEngine, refuse_in_the_middle_of_send
+from kproducer.engine.transaction_calls import TransactionCalls
+from kproducer.errors import CloseTimeoutError, ProducerClosedError
+from kproducer.kernel import FastSend
+from kproducer.runtime import process_lifecycle
+from kproducer.runtime.arguments import checked_timeout_s
+from kproducer.runtime.clock import Clock
+from kproducer.runtime.guarded_logger import GuardedLogger
+
+_log = GuardedLogger(__name__)
+
+
+class EngineLifecycle:
+    """Starts the engine, stops it, and starts another one in a forked child. Thread-safe.
+
+    Args:
+        config: with a client id.
+        clock: time for all parts.
+        fast_send: opened while records may be appended without the general path.
+        user_objects: the ``close`` methods of serializers and interceptors; each is called once.
+
+    Attributes:
+        config: the settings in force.
+        engine: the running one; ``None`` while closed, and after a fork until the first use.
+        last_engine: the running one, or the one that ran before ``close``.
+        is_closed: whether ``close`` was called.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock,
+        fast_send: FastSend,
+        user_objects: Iterable[Callable[[], Any]],
+    ) -> None:
+        self._clock = clock
+        self._fast_send = fast_send
+        #: Each is taken out before it is called.
+        self._user_objects = list(user_objects)
+        # Guarded by _lock; read without it.
+        self._lock = threading.Lock()
+        self.config = config
+        self.is_closed = False
+        self.engine: ProducerEngine | None = None
+        self.last_engine: ProducerEngine | None = None
+
+    def start(self) -> None:
+        """Start the first engine, and register for forks and interpreter exit.
+
+        Raises:
+            ConfigError: a setting does not work on this machine; nothing is left running.
+        """
+        try:
+            self._start_engine()
+        except BaseException:
+            self._close_user_objects()
+            raise
+        process_lifecycle.register(self)
+
+    def running_engine(self) -> ProducerEngine:
+        """The engine; started now if this is the first use after a fork.
+
+        Raises:
+            ProducerClosedError: the producer is closed.
+        """
+        engine = self.engine
+        if engine is not None and not self.is_closed:
+            return engine
+        with self._lock:
+            if self.is_closed:
+                raise ProducerClosedError("the producer is closed")
+            if self.engine is None:
+                process_lifecycle.ensure_exit_hook()
+                return self._start_engine()
+            return self.engine
+
+    def _start_engine(self) -> ProducerEngine:
+        engine = ProducerEngine(self.config, self._clock)
+        self.engine = self.last_engine = engine
+        if engine.transactions is not None and engine.transactions.is_transactional:
+            engine.transactions.set_gate(_TransactionGate(self, engine))
+        else:
+            self._fast_send.open(engine.accumulator.topic_slots)
+        return engine
+
+    def set_transactional_id(self, calls: TransactionCalls) -> None:
+        """Take over the transactional id of the manager, for the engine of a forked child."""
+        # Not around the change itself: a beginning transaction takes the two locks in the other order. The
+        # manager is asked here because another thread may have changed the id again.
+        with self._lock:
+            self.config = attrs.evolve(self.config, transactional_id=calls.transactional_id)
+
+    def close(self, timeout: float | None) -> None:
+        """See ``KafkaProducer.close``."""
+        timeout = checked_timeout_s("close", timeout)
+        if self.last_engine is not None:
+            refuse_in_the_middle_of_send("close", self.last_engine.accumulator)
+        with self._lock:
+            already_closed, self.is_closed = self.is_closed, True
+            self._fast_send.close()
+            # Kept until it has stopped: Ctrl-C may come between any two lines, and then another call, the
+            # finalizer or the end of the process has to find it.
+            engine = self.engine
+        if engine is None or (already_closed and engine.is_io_thread):
+            if self.last_engine is not None and not self.last_engine.is_io_thread:
+                # A callback may have closed it, and could not wait.
+                self.last_engine.wait_for_end(timeout)
+            return
+        try:
+            lost = engine.stop(timeout)
+        except BaseException:
+            # Most likely Ctrl-C. What was accepted is still delivered; the end of the process waits for it,
+            # or logs how much was lost.
+            engine.finish_alone()
+            raise
+        finally:
+            self._close_user_objects()
+        self.engine = None
+        if lost and timeout is not None and timeout > 0:
+            causes = engine.last_errors()
+            raise CloseTimeoutError(
+                f"close({timeout}): {lost} records were not acknowledged in time and are given up"
+                + (f"; {causes}" if causes else "")
+            )
+
+    def finish_collected(self) -> None:
+        """The producer was garbage-collected: let its I/O thread deliver what was accepted, and end.
+
+        Takes no lock: the garbage collector may call it in the middle of anything.
+        """
+        engine = self.engine
+        if engine is None or self.is_closed:
+            return
+        count = engine.accumulator.incomplete_record_count
+        _log.log(
+            logging.WARNING if count else logging.INFO,
+            "Producer %s was garbage-collected without close(); %d records are still being delivered",
+            engine.config.client_id,
+            count,
+        )
+        engine.finish_alone()
+
+    def _close_user_objects(self) -> None:
+        while True:
+            try:
+                close = self._user_objects.pop(0)
+            except IndexError:
+                return
+            try:
+                close()
+            except Exception:
+                _log.exception("%r failed", close)
+
+    def open_fast_send(self, engine: ProducerEngine) -> None:
+        """A transaction has begun: records may take the fast path."""
+        with self._lock:
+            if self.engine is engine and not self.is_closed:
+                self._fast_send.open(engine.accumulator.topic_slots)
+
+    def close_fast_send(self, engine: ProducerEngine) -> None:
+        """The transaction ends: every record takes the general path, which refuses it."""
+        if self.engine is engine:
+            self._fast_send.close()
+
+    # -- process_lifecycle.ManagedProducer -------------------------------------------------------------
+
+    def begin_close_at_exit(self) -> None:
+        """The interpreter ends: accept no more records."""
+        if self.engine is not None:
+            self.engine.begin_close_at_exit()
+
+    def finish_close_at_exit(self) -> None:
+        """The interpreter ends: deliver what was accepted, then close."""
+        engine = self.engine
+        if engine is not None:
+            engine.finish_close_at_exit()
+            self.close(None)
+
+    def after_fork_in_child(self) -> None:
+        """This process is a fork of the one that started the engine."""
+        self._lock = threading.Lock()
+        engine, self.engine = self.engine or self.last_engine, None
+        self._fast_send.close()
+        self.last_engine = None
+        if engine is not None:
+            engine.after_fork_in_child()
+
+
+class _TransactionGate:
+    """Opens the fast path while a transaction is open; the transaction manager calls it.
+
+    Its references are weak: the manager must not keep a dropped producer alive.
+    """
+
+    __slots__ = ("_engine", "_lifecycle")
+
+    def __init__(self, lifecycle: EngineLifecycle, engine: ProducerEngine) -> None:
+        self._lifecycle = weakref.ref(lifecycle)
+        self._engine = weakref.ref(engine)
+
+    def __call__(self, is_open: bool) -> None:
+        lifecycle, engine = self._lifecycle(), self._engine()
+        if lifecycle is None or engine is None:
+            return
+        if is_open:
+            lifecycle.open_fast_send(engine)
+        else:
+            lifecycle.close_fast_send(engine)

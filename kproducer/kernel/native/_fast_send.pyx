@@ -1,0 +1,175 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: auto_pickle=False, annotation_typing=False
+"""FastSend: one record into its partition's open batch, without locks and without a Python object but its future.
+
+Handles records with a known topic, arguments of the usual types, and an open batch with room. It declines all others
+(``None``), having changed nothing, and the general path in ``sending/record_sender.py`` handles them. Why no lock is
+needed is explained in ``_append.pxd``.
+"""
+
+from __future__ import annotations
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+
+from kproducer.kernel.native._append cimport (
+    ANY_PARTITION,
+    NO_PARTITION,
+    AppendSlot,
+    Record,
+    RecordAppender,
+    TopicSlots,
+    ascii_or_bytes,
+    partition_number,
+    point_to,
+)
+from kproducer.kernel.native._batch cimport partition_of_key, regular_headers
+from kproducer.kernel.native._completion cimport RecordFuture, new_future
+
+cdef extern from "Python.h":
+    int PyCallable_Check(PyObject* op) noexcept
+    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
+
+ctypedef long long (*WallClock)() noexcept
+
+
+@cython.final
+cdef class FastSend:
+    """See ``pure/fast_sender.py``."""
+
+    cdef object _future_type
+    cdef object _wall_ms
+    # From a capsule; NULL: call _wall_ms.
+    cdef WallClock _wall_clock
+    cdef bint _takes_arguments
+    cdef bint _ignores_keys
+    cdef Py_ssize_t _small_size
+    # None while nothing may be sent this way.
+    cdef dict _topics
+    cdef object _last_topic
+    cdef TopicSlots _last_slots
+
+    def __cinit__(self, future_type, wall_ms):
+        if not issubclass(future_type, RecordFuture):
+            raise TypeError(f"future_type must be a subclass of RecordFuture, not {future_type!r}")
+        self._future_type = future_type
+        self._wall_ms = wall_ms
+        self._wall_clock = NULL
+        if PyCapsule_IsValid(wall_ms, "kproducer.wall_ms"):
+            self._wall_clock = <WallClock>PyCapsule_GetPointer(wall_ms, "kproducer.wall_ms")
+
+    def configure(self, *, takes_arguments, ignores_keys, small_size):
+        self._takes_arguments = takes_arguments
+        self._ignores_keys = ignores_keys
+        self._small_size = small_size
+
+    def open(self, dict topics not None):
+        self._last_topic = None
+        self._last_slots = None
+        self._topics = topics
+
+    def close(self):
+        self._topics = None
+        self._last_topic = None
+        self._last_slots = None
+
+    def try_send(self, topic, value, key, headers, partition, timestamp_ms, on_delivery):
+        return self.append(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+
+    def slots_of(self, topic):
+        return self.find_slots(topic)
+
+    cdef TopicSlots find_slots(self, object topic):
+        """The topic's slots, or ``None``: nothing was sent there yet, or nothing may be sent."""
+        cdef PyObject* found
+        if topic is self._last_topic and topic is not None:
+            return self._last_slots
+        if self._topics is None or type(topic) is not str:
+            return None
+        found = PyDict_GetItemWithError(self._topics, topic)
+        if found is NULL:
+            return None
+        self._last_slots = <TopicSlots?>(<object>found)
+        self._last_topic = topic
+        return self._last_slots
+
+    cdef RecordFuture append(self, object topic, object value, object key, object headers, object partition,
+                             object timestamp_ms, object on_delivery):
+        """The record's future; ``None``: declined, nothing has changed."""
+        cdef TopicSlots slots
+        cdef RecordFuture future
+        cdef AppendSlot slot
+        cdef RecordAppender appender
+        cdef Record record
+        cdef int overflow = 0
+        cdef bytes tail
+        cdef Py_ssize_t number
+        cdef Py_ssize_t count
+        if on_delivery is not None and not PyCallable_Check(<PyObject*>on_delivery):
+            return None
+        slots = self.find_slots(topic)
+        if slots is None:
+            return None
+        count = slots.partition_count
+        number = partition_number(partition, count)
+        if number == NO_PARTITION:
+            return None
+        if type(key) is str:
+            key = ascii_or_bytes(key)
+        if not point_to(key, &record.key, &record.key_size):
+            return None
+        if type(value) is str:
+            value = ascii_or_bytes(value)
+        if not point_to(value, &record.value, &record.value_size):
+            return None
+        record.headers = NULL
+        record.headers_size = 0
+        if headers is not None:
+            tail = regular_headers(headers, True)
+            if tail is None:
+                return None
+            if PyBytes_GET_SIZE(tail) > 1:  # more than a count of 0, which takes no room of its own
+                record.headers = PyBytes_AS_STRING(tail)
+                record.headers_size = PyBytes_GET_SIZE(tail)
+        # Null has the size -1 and takes no room.
+        if max(record.key_size, 0) + max(record.value_size, 0) + record.headers_size > self._small_size:
+            return None
+        if timestamp_ms is None:
+            record.timestamp_ms = self._wall_clock() if self._wall_clock is not NULL else self._wall_ms()
+        elif PyLong_CheckExact(timestamp_ms):
+            record.timestamp_ms = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
+        else:
+            return None
+        if overflow or record.timestamp_ms < 0:
+            return None
+        future = new_future(self._future_type)
+        # From here on nothing but the write: see _append.pxd.
+        if number == ANY_PARTITION:
+            if record.key_size < 0 or self._ignores_keys:
+                return future if slots.append_sticky_record(&record, future, on_delivery) else None
+            number = partition_of_key(record.key, record.key_size, count)
+        slot = slots.slot(number)
+        if slot is None:
+            return None
+        appender = slot.appender
+        if appender is None or not appender.append_record(&record, future, on_delivery):
+            return None
+        return future
+
+
+def fast_send(general):
+    """The method ``general`` of an object with a ``_fast_send``, preceded by a compiled attempt."""
+    def send(self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
+             on_delivery=None):
+        cdef FastSend fast = <FastSend?>self._fast_send
+        cdef RecordFuture future
+        if fast._takes_arguments:
+            future = fast.append(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+            if future is not None:
+                return future
+        return general(self, topic, value, key, headers, partition, timestamp_ms, on_delivery)
+    return send

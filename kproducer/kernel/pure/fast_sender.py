@@ -1,0 +1,64 @@
+"""FastSend: the reference of ``native/_fast_send.pyx``. It leaves every record to the general path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+class FastSend:
+    """Appends records that need nothing but an open batch with room.
+
+    Args:
+        future_type: a subclass of ``RecordFuture``.
+        wall_ms: milliseconds since the epoch, for records without a timestamp: a function, or the capsule
+            ``runtime.clock.WALL_MS`` of a C function.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, future_type: type[Any], wall_ms: object) -> None:
+        pass
+
+    def configure(self, *, takes_arguments: bool, ignores_keys: bool, small_size: int) -> None:
+        """Set what depends on the settings. Once, before ``open``.
+
+        Args:
+            takes_arguments: the arguments of ``send`` need no serializer and no interceptor.
+            ignores_keys: keys do not decide on partitions.
+            small_size: key, value and headers of so many bytes together cannot exceed any limit.
+        """
+
+    def open(self, topics: Mapping[str, Any]) -> None:
+        """Handle records from now on.
+
+        Args:
+            topics: the ``TopicSlots`` by topic; other threads may add topics.
+        """
+
+    def close(self) -> None:
+        """Decline every record from now on."""
+
+    def slots_of(self, topic: str) -> Any:
+        """The topic's ``TopicSlots``; ``None``: records for it take the general path at present."""
+        return None
+
+    def try_send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: Callable[[Any, Any], object] | None,
+    ) -> Any:
+        """The record's future; ``None``: declined, nothing has changed. No argument makes it raise."""
+        return None
+
+
+def fast_send(general: _Method) -> _Method:
+    """The method itself: without compiled code there is no faster attempt."""
+    return general

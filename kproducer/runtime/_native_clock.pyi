@@ -1,0 +1,1 @@
+WALL_MS: object

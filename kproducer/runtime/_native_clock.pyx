@@ -1,0 +1,20 @@
+# cython: language_level=3
+"""The wall clock as a C function, for compiled code that stamps records: a call through Python costs three times more."""
+
+from __future__ import annotations
+
+from cpython.pycapsule cimport PyCapsule_New
+
+cdef extern from *:
+    """
+    #include <time.h>
+    static long long KP_WALL_MS(void) {
+        struct timespec now;
+        timespec_get(&now, TIME_UTC);
+        return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    }
+    """
+    long long KP_WALL_MS() noexcept nogil
+
+#: A pointer to ``long long (*)(void)``: milliseconds since the Unix epoch.
+WALL_MS = PyCapsule_New(<void*>KP_WALL_MS, "kproducer.wall_ms", NULL)

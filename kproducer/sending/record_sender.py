@@ -1,0 +1,285 @@
+"""RecordSender: the general path of one record, from the arguments of ``send`` to the accumulator.
+
+Interceptors, serializers, partitioner and size check run here, on the caller's thread. The compiled kernel's
+``FastSend`` handles simple records before they get here, and means the same; it declines all others. Knows no
+sockets and no requests. Source: Kafka class ``KafkaProducer`` (doSend).
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.engine.engine_lifecycle import EngineLifecycle
+from kproducer.errors import InvalidArgumentError, KafkaError, Outcome, RecordTooLargeError
+from kproducer.kernel import FastSend, partition_for_key, record_size_upper_bound
+from kproducer.runtime.arguments import (
+    HeadersInput,
+    checked_partition,
+    checked_timestamp,
+    encode_headers,
+    headers_size_upper_bound,
+)
+from kproducer.runtime.clock import Clock
+from kproducer.sending.interceptors import ProducerInterceptors, ProducerRecord
+from kproducer.sending.partitioners import DefaultPartitioner, make_partitioner
+from kproducer.sending.topic_wait import await_topic
+from kproducer.serializers import serialize_function
+from kproducer.types import INT64_MAX, UNKNOWN_PARTITION, RecordMetadata
+
+#: Smaller records without headers cannot exceed a limit by their overhead: no exact sum is made for them.
+_GENEROUS_OVERHEAD_BYTES = 128
+
+
+class RecordSender:
+    """Takes records one by one. Thread-safe.
+
+    Args:
+        config: the settings.
+        clock: record timestamps, and the time spent waiting.
+        interceptors: called around each record.
+        lifecycle: has the running engine.
+
+    Attributes:
+        partitioner: chooses the partition of records without an explicit one.
+        interceptors: as given.
+        fast_send: opened and closed by the lifecycle.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock,
+        interceptors: ProducerInterceptors,
+        lifecycle: EngineLifecycle,
+        fast_send: FastSend,
+    ) -> None:
+        # Fixed after construction.
+        self._config = config
+        self._clock = clock
+        self._wall_ms = clock.wall_ms
+        self._lifecycle = lifecycle
+        self._max_block_ms = config.max_block_ms
+        self._is_transactional = bool(config.transactional_id)
+        self.interceptors = interceptors
+        self._intercepts = interceptors.has_send_hooks or interceptors.has_acknowledgement_hooks
+        self._serializes_key = config.key_serializer is not None
+        self._serializes_value = config.value_serializer is not None
+        self._key_bytes = serialize_function("key", config.key_serializer)
+        self._value_bytes = serialize_function("value", config.value_serializer)
+        self._size_limit = min(config.max_request_size, config.buffer_memory)
+        self._small_size = self._size_limit - _GENEROUS_OVERHEAD_BYTES
+        self.partitioner = make_partitioner(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
+        # The common partitioner is applied without a call.
+        self._hashes_keys = type(self.partitioner) is DefaultPartitioner
+        self._ignores_keys = isinstance(self.partitioner, DefaultPartitioner) and self.partitioner.ignore_keys
+        uses_fast_send = self._hashes_keys and not self._intercepts
+        self._fast_send = fast_send if uses_fast_send else None
+        fast_send.configure(
+            takes_arguments=uses_fast_send and not self._serializes_key and not self._serializes_value,
+            ignores_keys=self._ignores_keys,
+            small_size=self._small_size,
+        )
+
+    def send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: HeadersInput | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: DeliveryCallback | None,
+        is_serialized: bool = False,
+    ) -> FutureRecordMetadata:
+        """See ``KafkaProducer.send``.
+
+        Args:
+            is_serialized: key and value have been through the serializers; interceptors have seen the record.
+        """
+        try:
+            if on_delivery is not None and not callable(on_delivery):
+                raise InvalidArgumentError(
+                    f"on_delivery must be a function of (metadata, error), not {type(on_delivery).__name__}"
+                )
+            if self._is_transactional or self._intercepts:
+                record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
+                return self._send_in_transaction(record, on_delivery, is_serialized)
+            return self._accept(
+                topic, value, key, headers, partition, timestamp_ms, on_delivery, is_serialized
+            )
+        except KafkaError as error:
+            if error.outcome is None:
+                error.outcome = Outcome.NOT_SENT
+            raise
+
+    def send_serialized(
+        self, topic: str, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
+    ) -> FutureRecordMetadata:
+        """``send`` for a row of ``send_many`` whose key and value are serialized already."""
+        return self.send(topic, value, key, headers, partition, timestamp_ms, None, True)
+
+    def _send_in_transaction(
+        self, record: ProducerRecord, on_delivery: DeliveryCallback | None, is_serialized: bool
+    ) -> FutureRecordMetadata:
+        """Send only while a transaction is open, if there have to be transactions.
+
+        An error forbids the commit: the caller meant the record to be part of the transaction.
+        """
+        manager = self._lifecycle.running_engine().transactions if self._is_transactional else None
+        if manager is not None:
+            manager.check_send()
+        try:
+            if self._intercepts and not is_serialized:
+                return self._send_intercepted(record, on_delivery)
+            return self._accept(*record, on_delivery, is_serialized)
+        except BaseException as error:
+            if manager is not None:
+                manager.send_failed(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
+            raise
+
+    def _send_intercepted(
+        self, record: ProducerRecord, on_delivery: DeliveryCallback | None
+    ) -> FutureRecordMetadata:
+        """Send with the hooks around it. If it raises, the hooks are told that the record failed."""
+        interceptors = self.interceptors
+        record = interceptors.on_send(record)
+
+        def acknowledge(metadata: RecordMetadata, error: KafkaError | None) -> None:
+            try:
+                interceptors.on_acknowledgement(metadata, error)
+            finally:  # also when a hook raises SystemExit or the like: the record's own callback follows
+                if on_delivery is not None:
+                    on_delivery(metadata, error)
+
+        try:
+            return self._accept(*record, acknowledge, False)
+        except Exception as error:
+            partition = -1 if record.partition is None else record.partition
+            timestamp = -1 if record.timestamp_ms is None else record.timestamp_ms
+            interceptors.on_acknowledgement(
+                RecordMetadata(record.topic, partition, -1, timestamp, -1, -1), error
+            )
+            raise
+
+    def _accept(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: HeadersInput | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: DeliveryCallback | None,
+        is_serialized: bool,
+    ) -> FutureRecordMetadata:
+        """Wait for metadata if necessary, serialize, choose the partition, and append."""
+        engine = self._lifecycle.running_engine()
+        # None: the accumulator reads the clock where it needs the time, which is once per batch.
+        now_ms: int | None = None
+        max_block_ms: float = self._max_block_ms
+        snapshot = engine.metadata.snapshot
+        topic_metadata = snapshot.topics.get(topic) if topic.__class__ is str else None
+        if (
+            topic_metadata is None
+            or not topic_metadata.partitions
+            or (
+                partition is not None
+                and (partition.__class__ is not int or not 0 <= partition < len(topic_metadata.partitions))
+            )
+        ):
+            # Unknown so far, or not legal: the wait finds out which.
+            partition = checked_partition(partition)
+            started_ms = self._clock.monotonic_ms()
+            snapshot = await_topic(engine, topic, partition, self._max_block_ms, started_ms)
+            topic_metadata = snapshot.topics[topic]
+            now_ms = self._clock.monotonic_ms()
+            max_block_ms = max(max_block_ms - (now_ms - started_ms), 0)
+
+        if headers is not None:
+            headers = encode_headers(topic, headers)
+        key_bytes = key
+        if key is not None and (key.__class__ is not bytes or (self._serializes_key and not is_serialized)):
+            headers = [] if headers is None else headers
+            key_bytes = self._key_bytes(topic, headers, key)
+        value_bytes = value
+        if value is not None and (
+            value.__class__ is not bytes or (self._serializes_value and not is_serialized)
+        ):
+            headers = [] if headers is None else headers
+            value_bytes = self._value_bytes(topic, headers, value)
+
+        if headers and (self._serializes_key or self._serializes_value):
+            headers = encode_headers(topic, headers)  # serializers may have appended anything
+
+        if self._fast_send is not None and now_ms is None:
+            future: FutureRecordMetadata | None = self._fast_send.try_send(
+                topic, value_bytes, key_bytes, headers, partition, timestamp_ms, on_delivery
+            )
+            if future is not None:
+                return future
+        if timestamp_ms is None:
+            timestamp_ms = self._wall_ms()
+        elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= INT64_MAX:
+            timestamp_ms = checked_timestamp(timestamp_ms)
+        size = (0 if key_bytes is None else len(key_bytes)) + (0 if value_bytes is None else len(value_bytes))
+        if headers:
+            size += headers_size_upper_bound(headers)
+        if size > self._small_size:
+            self._check_size(topic, key_bytes, value_bytes, headers)
+        if partition is None:
+            if not self._hashes_keys:
+                partition = self._custom_partition(topic, key, key_bytes, value, value_bytes, snapshot)
+            elif key_bytes is None or self._ignores_keys:
+                partition = UNKNOWN_PARTITION
+            else:
+                partition = partition_for_key(key_bytes, len(topic_metadata.partitions))
+        accepted, wake_sender = engine.accumulator.append(
+            topic,
+            partition,
+            timestamp_ms,
+            key_bytes,
+            value_bytes,
+            headers or None,
+            on_delivery,
+            max_block_ms,
+            now_ms,
+            snapshot,
+        )
+        if wake_sender:
+            engine.sender.wakeup()
+        return accepted
+
+    def _custom_partition(
+        self,
+        topic: str,
+        key: Any,
+        key_bytes: bytes | None,
+        value: Any,
+        value_bytes: bytes | None,
+        snapshot: MetadataSnapshot,
+    ) -> int:
+        """Ask the partitioner. A record for a partition that does not exist would never be sent."""
+        chosen = self.partitioner(topic, key, key_bytes, value, value_bytes, snapshot)
+        count = len(snapshot.topics[topic].partitions)
+        try:
+            number = operator.index(chosen)
+        except TypeError:
+            number = count
+        if not UNKNOWN_PARTITION <= number < count:
+            raise InvalidArgumentError(
+                f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions 0 to {count - 1}"
+            )
+        return number
+
+    def _check_size(self, topic: str, key: bytes | None, value: bytes | None, headers: Any) -> None:
+        size = record_size_upper_bound(key, value, headers or None)
+        if size > self._size_limit:
+            config = self._config
+            limit = "max_request_size" if config.max_request_size <= config.buffer_memory else "buffer_memory"
+            raise RecordTooLargeError(
+                f"a record for topic {topic!r} takes up to {size} bytes, more than {limit}={self._size_limit}"
+            )
