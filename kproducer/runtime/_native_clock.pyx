@@ -1,5 +1,8 @@
 # cython: language_level=3
-"""The wall clock as a C function, for compiled code that stamps records: a call through Python costs three times more."""
+"""The wall clock as a C function, for compiled code that stamps records.
+
+A call through Python costs about three times as much.
+"""
 
 from __future__ import annotations
 

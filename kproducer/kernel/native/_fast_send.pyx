@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: auto_pickle=False, annotation_typing=False
-"""FastSend: one record into its partition's open batch, without locks and without a Python object but its future.
+"""FastSend: one record into its partition's open batch, without a lock, and without a Python object but its future.
 
-Handles records with a known topic, arguments of the usual types, and an open batch with room. It declines all others
-(``None``), having changed nothing, and the general path in ``sending/record_sender.py`` handles them. Why no lock is
-needed is explained in ``_append.pxd``.
+It handles records with a known topic, arguments of the usual types, and an open batch with room. It declines all
+others (``None``), and then nothing has changed: the general path in ``sending/record_sender.py`` handles them.
+``_append.pxd`` explains why no lock is needed.
 """
 
 from __future__ import annotations
