@@ -13,7 +13,7 @@ from attrs import frozen
 
 from kproducer import kernel
 
-_PACKAGES = ("kproducer.kernel.native", "kproducer.network", "kproducer_messages")
+_PACKAGES = ("kproducer.kernel.native", "kproducer.network", "kproducer.runtime", "kproducer_messages")
 
 
 @frozen
