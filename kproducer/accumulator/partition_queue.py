@@ -2,7 +2,8 @@
 
 A queue's methods are the only code that changes which batches it holds, which of them is open, and whether
 compiled code may append. Methods that end in ``_locked`` need the queue's lock; the others take it. A queue
-is made when its partition is first used, and stays. Source: Kafka's ``RecordAccumulator.TopicInfo``.
+is made when its partition is first used, and stays. All transitions of a queue are in this file, hence its
+length. Source: Kafka's ``RecordAccumulator.TopicInfo``.
 
 Differs from Kafka, where the delivery timeout counts from the first record of a batch and later ones fail
 early: here it counts from the last one, and a batch is not open for long.

@@ -1,7 +1,8 @@
 """ProducerBatch: records of one partition that travel together, from the first append to their outcome.
 
 Owns a RecordBatchBuilder and the result that the records' futures look at. Knows nothing of queues, memory
-accounting, nodes or requests. Source: Kafka class ``ProducerBatch``.
+accounting, nodes or requests. One class for the whole life of a batch, hence its length.
+Source: Kafka class ``ProducerBatch``.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ compresses better. Only if the buffer cannot grow although the estimate says tha
 room, and the batch is not large already, do its records go through a compression stream as one chunk. The
 compressed records go back into the buffer if they fit.
 
-The builder does not know partitions, brokers, retries or memory accounting. Source: Kafka's
-``MemoryRecordsBuilder``.
+The builder does not know partitions, brokers, retries or memory accounting. It is one class, because growing,
+compressing and closing change the same buffer, hence its length. Source: Kafka's ``MemoryRecordsBuilder``.
 """
 
 from __future__ import annotations

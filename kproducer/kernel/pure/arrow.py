@@ -2,6 +2,7 @@
 
 ``ArrowRows`` has the interface of its compiled twin and writes no row itself: it hands out each of them, and
 the caller sends them one by one. So this is the reference for the compiled one.
+All Arrow types are read here, hence its length.
 Source: the Arrow C data interface (format texts) and PyCapsule interface.
 """
 
