@@ -54,6 +54,7 @@ class FakeProducer:
             source=SimpleNamespace(
                 metadata=SimpleNamespace(snapshot=_NOTHING_KNOWN), clock=SimpleNamespace(wall_ms=lambda: -1)
             ),
+            fast_slots_of=lambda topic: None,
             slots_of=lambda topic: None,
             transactions=None,
             max_block_ms=0,
