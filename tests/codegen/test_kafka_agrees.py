@@ -105,7 +105,7 @@ def test_kafka_3_9_agrees_on_the_versions_that_kafka_4_has_removed(oracle, tmp_p
 _UNABLE = {"3.4.1", "2.8.2"}
 #: What only the generator of Kafka 2.8 lets pass. Later ones refuse it, and so do we.
 _REFUSED = {
-    "DescribeProducersRequest": "the spec goes on after its closing brace",
+    "DescribeProducersRequest": "the file continues after the closing brace",
     "any other": '"flexibleVersions" is missing',
 }
 
