@@ -183,8 +183,10 @@ cdef RecordFuture new_future(object future_type):
     # outcome alone, and neither refers to a future once it is done, not through its error either: each reader
     # gets a copy of that. Freeing a future does not ask whether it was tracked.
     cdef object future = KP_NEW(future_type, _no_arguments)
+    if type(future) is not future_type:
+        raise TypeError(f"{future_type!r} made a {type(future)!r}")
     PyObject_GC_UnTrack(<PyObject*>future)
-    return <RecordFuture?>future
+    return <RecordFuture>future
 
 
 # -- callbacks -------------------------------------------------------------------------------------------------

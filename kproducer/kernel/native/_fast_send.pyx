@@ -32,6 +32,7 @@ from kproducer.kernel.native._completion cimport RecordFuture, new_future
 
 cdef extern from "Python.h":
     int PyCallable_Check(PyObject* op) noexcept
+    object PyObject_GenericGetAttr(object owner, object name)
     long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
 ctypedef long long (*WallClock)() noexcept
@@ -165,7 +166,8 @@ def fast_send(general):
     """The method ``general`` of an object with a ``_fast_send``, preceded by a compiled attempt."""
     def send(self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
              on_delivery=None):
-        cdef FastSend fast = <FastSend?>self._fast_send
+        # Not self._fast_send: a class with __getattr__ has a slower way to its attributes.
+        cdef FastSend fast = <FastSend?>PyObject_GenericGetAttr(self, "_fast_send")
         cdef RecordFuture future
         if fast._takes_arguments:
             future = fast.append(topic, value, key, headers, partition, timestamp_ms, on_delivery)
