@@ -13,6 +13,7 @@ from collections.abc import Callable
 import attrs
 
 from kproducer.errors import InvalidArgumentError
+from kproducer.kernel.arrow import TYPE_NAMES
 from kproducer.runtime.arguments import checked_partition, checked_timestamp
 
 #: The value column if none is named.
@@ -31,14 +32,6 @@ _IS_HEADERS = re.compile(
     rf"n|\+(?:l|L|vl|vL)\([^(),]*:\+s\((?:key|name):{_TEXT},value:{_BYTES}\)\)"
     rf"|\+m\([^(),]*:\+s\([^(),]*:{_TEXT},[^(),]*:{_BYTES}\)\)"
 )
-
-_READABLE = {
-    "n": "null", "b": "bool", "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32",
-    "I": "uint32", "l": "int64", "L": "uint64", "e": "float16", "f": "float32", "g": "float64", "u": "string",
-    "U": "large_string", "vu": "string_view", "z": "binary", "Z": "large_binary", "vz": "binary_view",
-    "tdD": "date32", "tdm": "date64", "tss:": "timestamp[s]", "tsm:": "timestamp[ms]",
-    "tsu:": "timestamp[us]", "tsn:": "timestamp[ns]",
-}  # fmt: skip
 
 
 @attrs.frozen
@@ -108,19 +101,14 @@ class ArrowColumns:
             "timestamp": self.timestamp if isinstance(self.timestamp, str) else None,
             "topic_column": self.topic,
         }
-        found = {role: -1 if name is None else _number(role, name, names) for role, name in given.items()}
-        found["value"] = self._value_number(names, all(name is None for name in given.values()))
+        others = {role: -1 if name is None else _number(role, name, names) for role, name in given.items()}
+        names_none = all(name is None for name in given.values())
+        found = {"value": self._value_number(names, names_none), **others}
         for role, number in found.items():
             if number >= 0:
                 self._check_type(role, names[number], formats[number])
-        return (
-            found["value"],
-            found["key"],
-            found["headers"],
-            found["partition"],
-            found["timestamp"],
-            found["topic_column"],
-        )
+        value, key, headers, partition, timestamp, topic = found.values()
+        return value, key, headers, partition, timestamp, topic
 
     def _value_number(self, names: tuple[str, ...], names_none: bool) -> int:
         if self.value is not None:
@@ -151,10 +139,10 @@ class ArrowColumns:
 
 def readable(text: str) -> str:
     """A format text as Arrow's libraries call the type."""
-    if text in _READABLE:
-        return _READABLE[text]
-    if text.startswith("ts") and text[:4] in _READABLE:
-        return f"{_READABLE[text[:4]][:-1]}, {text[4:]}]"
+    if text in TYPE_NAMES:
+        return TYPE_NAMES[text]
+    if text.startswith("ts") and text[:4] in TYPE_NAMES:
+        return f"{TYPE_NAMES[text[:4]][:-1]}, {text[4:]}]"
     if text.startswith("w:"):
         return f"fixed_size_binary[{text[2:]}]"
     if text.startswith("d:"):
@@ -165,9 +153,7 @@ def readable(text: str) -> str:
     return f"{text!r} in Arrow's format language"
 
 
-def _number(role: str, name: object, names: tuple[str, ...]) -> int:
-    if not isinstance(name, str):
-        raise InvalidArgumentError(f"{role}: a column is named by a str, not {name!r}")
+def _number(role: str, name: str, names: tuple[str, ...]) -> int:
     count = names.count(name)
     if count == 1:
         return names.index(name)

@@ -9,19 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kproducer.kernel import IMPLEMENTATION
-from kproducer.kernel.pure.arrow import REFUSALS
+from kproducer.kernel.pure.arrow import REFUSALS, TYPE_NAMES, ArrowRows, ArrowSource
+from kproducer.kernel.pure.arrow_checksum import RowChecksum
 
-__all__ = ["REFUSALS", "ArrowRows", "ArrowSource", "RowChecksum"]
+__all__ = ["REFUSALS", "TYPE_NAMES", "ArrowRows", "ArrowSource", "RowChecksum"]
 
-if TYPE_CHECKING or IMPLEMENTATION == "pure":
-    from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
-    from kproducer.kernel.pure.arrow_checksum import RowChecksum
-else:
+if not TYPE_CHECKING and IMPLEMENTATION == "native":
     try:
         from kproducer.kernel.native import _arrow_checksum, _arrow_reader, _arrow_rows
     except ImportError:
-        from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
-        from kproducer.kernel.pure.arrow_checksum import RowChecksum
+        pass
     else:
         ArrowRows = _arrow_rows.ArrowRows
         ArrowSource = _arrow_reader.ArrowSource

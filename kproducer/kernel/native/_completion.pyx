@@ -16,6 +16,7 @@ from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_CheckExact
 
 from bisect import bisect_right
+from functools import update_wrapper
 
 cdef extern from "Python.h":
     void PyObject_GC_Track(PyObject* op) noexcept
@@ -150,7 +151,7 @@ def fast_done(general):
         if outcome is not None and not outcome.is_split:
             return readable(outcome)
         return general(self)
-    return done
+    return update_wrapper(done, general)
 
 
 def fast_result(general):
@@ -162,7 +163,7 @@ def fast_result(general):
                 future._index, future._timestamp_ms, future._key_size, future._value_size
             )
         return general(self, timeout)
-    return result
+    return update_wrapper(result, general)
 
 
 def fast_exception(general):
@@ -171,7 +172,7 @@ def fast_exception(general):
         if delivered((<RecordFuture?>self)._outcome):
             return None
         return general(self, timeout)
-    return exception
+    return update_wrapper(exception, general)
 
 
 cdef tuple _no_arguments = ()

@@ -16,6 +16,8 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 
+from functools import update_wrapper
+
 from kproducer.kernel.native._append cimport (
     ANY_PARTITION,
     NO_PARTITION,
@@ -174,4 +176,4 @@ def fast_send(general):
             if future is not None:
                 return future
         return general(self, topic, value, key, headers, partition, timestamp_ms, on_delivery)
-    return send
+    return update_wrapper(send, general)

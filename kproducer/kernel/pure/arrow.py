@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kproducer.errors import ConfigError
 from kproducer.kernel.pure.batch_v2 import encode_headers
+from kproducer.types import INT64_MAX
 
 if TYPE_CHECKING:
     from array import array
@@ -27,6 +28,22 @@ REFUSALS: Final = ("", "row is null", "topic is null", "timestamp", "size", "hea
 (
     _FINE, _ROW_IS_NULL, _TOPIC_IS_NULL, _TIMESTAMP_WRONG, _TOO_LARGE, _HEADER_IS_NULL, _HEADER_NAME_WRONG
 ) = range(7)  # fmt: skip
+
+#: Types as the C data interface writes them, and their names in pyarrow.
+TYPE_NAMES: Final = {
+    "n": "null", "b": "bool", "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32",
+    "I": "uint32", "l": "int64", "L": "uint64", "e": "float16", "f": "float32", "g": "float64", "u": "string",
+    "U": "large_string", "vu": "string_view", "z": "binary", "Z": "large_binary", "vz": "binary_view",
+    "tdD": "date32", "tdm": "date64", "tss:": "timestamp[s]", "tsm:": "timestamp[ms]",
+    "tsu:": "timestamp[us]", "tsn:": "timestamp[ns]",
+}  # fmt: skip
+_NESTED: Final = {
+    "list": "+l", "large_list": "+L", "list_view": "+vl", "large_list_view": "+vL", "struct": "+s",
+    "map": "+m",
+}  # fmt: skip
+_TICKS_PER_SECOND: Final = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
+#: Seconds since the epoch that fit as milliseconds, with room.
+_MOST_SECONDS: Final = 9.2e15
 
 #: Column numbers of value, key, headers, partition, timestamp and topic; -1: not given.
 ColumnNumbers: TypeAlias = tuple[int, int, int, int, int, int]
@@ -73,11 +90,13 @@ class ArrowSource:
         except (pa.ArrowException, TypeError) as error:
             raise ValueError(f"invalid Arrow data: {error}") from error
         self._is_struct = pa.types.is_struct(kind)
-        fields = [kind.field(number) for number in range(kind.num_fields)] if self._is_struct else []
-        self.names = tuple(field.name for field in fields) if self._is_struct else ("",)
-        self.formats = (
-            tuple(_format_of(field.type) for field in fields) if self._is_struct else (_format_of(kind),)
+        fields = (
+            [kind.field(number) for number in range(kind.num_fields)]
+            if self._is_struct
+            else [pa.field("", kind)]
         )
+        self.names = tuple(field.name for field in fields)
+        self.formats = tuple(_format_of(field.type) for field in fields)
 
     def _open(self, pa: Any, data: object) -> Any:
         """Set ``_chunks``; return the type of a row."""
@@ -253,6 +272,7 @@ class ArrowRows:
             self._columns, first_row, count
         ):
             size = len(key or b"") + len(value or b"")
+            header_size = len(encode_headers(headers)) if isinstance(headers, list) and headers else 0
             refusal = _FINE
             if is_null:
                 refusal = _ROW_IS_NULL
@@ -260,15 +280,14 @@ class ArrowRows:
                 refusal = _TIMESTAMP_WRONG
             elif isinstance(headers, int):
                 refusal = headers
-            elif size + (len(encode_headers(headers)) if headers else 0) > self._content_limit:
+            elif size + header_size > self._content_limit:
                 refusal = _TOO_LARGE
-                size += len(encode_headers(headers)) if headers else 0
             elif topic is None and self._columns[5] >= 0:
                 refusal = _TOPIC_IS_NULL
             if not refusal:
                 self.content_bytes += size
             record = (topic, value, key, headers or None, number, timestamp_ms if time is None else time)
-            self._block.append((refusal, size if refusal == _TOO_LARGE else 0, record))
+            self._block.append((refusal, size + header_size if refusal == _TOO_LARGE else 0, record))
         return first_row + count
 
     def append_planned(self) -> int:
@@ -300,63 +319,23 @@ class ArrowRows:
         return self._block[row - self._first][2]
 
 
-#: pyarrow's names of types as format texts.
-_PLAIN = {
-    "null": "n",
-    "bool": "b",
-    "int8": "c",
-    "uint8": "C",
-    "int16": "s",
-    "uint16": "S",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "l",
-    "uint64": "L",
-    "halffloat": "e",
-    "float": "f",
-    "double": "g",
-    "string": "u",
-    "large_string": "U",
-    "string_view": "vu",
-    "binary": "z",
-    "large_binary": "Z",
-    "binary_view": "vz",
-    "date32[day]": "tdD",
-    "date64[ms]": "tdm",
-}
-_UNITS = {"s": "s", "ms": "m", "us": "u", "ns": "n"}
-
-
 def _format_of(kind: Any) -> str:
     """The type as text: Arrow's format, children in brackets; ``dictionary(i,u)`` for encoded ones."""
-    import pyarrow as pa
-
-    types = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
+    types = _pyarrow().types
+    if hasattr(kind, "storage_type"):
         return _format_of(kind.storage_type)
-    plain = _PLAIN.get(str(kind))
-    if plain is not None:
-        return plain
     if types.is_dictionary(kind):
         return f"dictionary({_format_of(kind.index_type)},{_format_of(kind.value_type)})"
     if types.is_fixed_size_binary(kind):
         return f"w:{kind.byte_width}"
     if types.is_timestamp(kind):
-        return f"ts{_UNITS[kind.unit]}:{kind.tz or ''}"
-    children = [f"{kind.field(n).name}:{_format_of(kind.field(n).type)}" for n in range(kind.num_fields)]
-    inner = f"({','.join(children)})" if children else ""
-    for is_kind, text in (
-        (types.is_list, "+l"),
-        (types.is_large_list, "+L"),
-        (types.is_list_view, "+vl"),
-        (types.is_large_list_view, "+vL"),
-        (types.is_struct, "+s"),
-    ):
-        if is_kind(kind):
-            return text + inner
-    if types.is_map(kind):
-        return f"+m(entries:+s(key:{_format_of(kind.key_type)},value:{_format_of(kind.item_type)}))"
-    return str(kind)
+        return f"ts{kind.unit[0]}:{kind.tz or ''}"
+    nested = _NESTED.get(str(kind).partition("<")[0])
+    if nested is not None:
+        children = [kind.field(number) for number in range(kind.num_fields)]
+        inner = ",".join(f"{child.name}:{_format_of(child.type)}" for child in children)
+        return f"{nested}({inner})" if inner else nested
+    return next((text for text, name in TYPE_NAMES.items() if kind == name), str(kind))
 
 
 def _bytes_list(column: Any) -> list[bytes | None]:
@@ -378,22 +357,16 @@ def _epoch_ms_list(column: Any) -> list[int | None]:
     import pyarrow as pa
 
     if pa.types.is_floating(column.type):
-        return [None if seconds is None else _from_seconds(seconds) for seconds in column.to_pylist()]
-    unit = column.type.unit if pa.types.is_timestamp(column.type) else "ms"
+        return [
+            None if seconds is None else int(seconds * 1000.0) if 0 <= seconds <= _MOST_SECONDS else -1
+            for seconds in column.to_pylist()
+        ]
+    ticks_per_second = 1000
     if pa.types.is_timestamp(column.type):
+        ticks_per_second = _TICKS_PER_SECOND[column.type.unit]
         column = column.cast(pa.int64())
-    return [None if ticks is None else _from_ticks(ticks, unit) for ticks in column.to_pylist()]
-
-
-def _from_seconds(seconds: float) -> int:
-    if not 0 <= seconds <= 9.2e15:
-        return -1
-    return int(seconds * 1000.0)
-
-
-def _from_ticks(ticks: int, unit: str) -> int:
-    ms = {"s": ticks * 1000, "ms": ticks, "us": ticks // 1000, "ns": ticks // 1000000}[unit]
-    return ms if ticks >= 0 and ms < 2**63 else -1
+    times = [None if ticks is None else ticks * 1000 // ticks_per_second for ticks in column.to_pylist()]
+    return [time if time is None or 0 <= time <= INT64_MAX else -1 for time in times]
 
 
 def _header_list(column: Any) -> list[Headers | int | None]:
