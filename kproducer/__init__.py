@@ -7,126 +7,73 @@ from typing import TYPE_CHECKING
 
 from kproducer.runtime import threads  # noqa: F401  # first: it refuses unsupported interpreters
 
-# isort: split
-from kproducer.config.producer_config import ProducerConfig
+# isort: off
+from kproducer.config.producer_config import ProducerConfig as ProducerConfig
 from kproducer.errors import (
-    AbortTransactionError,
-    AuthenticationError,
-    AuthorizationError,
-    BatchRejectedError,
-    BrokerError,
-    BufferExhaustedError,
-    CloseTimeoutError,
-    ConfigError,
-    DeliveryTimeoutError,
-    DisconnectedError,
-    FatalProducerError,
-    FencedError,
-    IllegalStateError,
-    IncompleteResponseError,
-    InvalidArgumentError,
-    InvalidMetadataError,
-    KafkaError,
-    KafkaTimeoutError,
-    LocalProtocolError,
-    MetadataTimeoutError,
-    NetworkError,
-    NoBrokersAvailableError,
-    Outcome,
-    ProducerClosedError,
-    RecordTooLargeError,
-    RemoteProtocolError,
-    RequestTimeoutError,
-    RetriableError,
-    SendManyError,
-    SerializationError,
-    TransactionAbortedError,
+    AbortTransactionError as AbortTransactionError,
+    AuthenticationError as AuthenticationError,
+    AuthorizationError as AuthorizationError,
+    BatchRejectedError as BatchRejectedError,
+    BrokerError as BrokerError,
+    BufferExhaustedError as BufferExhaustedError,
+    CloseTimeoutError as CloseTimeoutError,
+    ConfigError as ConfigError,
+    DeliveryTimeoutError as DeliveryTimeoutError,
+    DisconnectedError as DisconnectedError,
+    FatalProducerError as FatalProducerError,
+    FencedError as FencedError,
+    IllegalStateError as IllegalStateError,
+    IncompleteResponseError as IncompleteResponseError,
+    InvalidArgumentError as InvalidArgumentError,
+    InvalidMetadataError as InvalidMetadataError,
+    KafkaError as KafkaError,
+    KafkaTimeoutError as KafkaTimeoutError,
+    LocalProtocolError as LocalProtocolError,
+    MetadataTimeoutError as MetadataTimeoutError,
+    NetworkError as NetworkError,
+    NoBrokersAvailableError as NoBrokersAvailableError,
+    Outcome as Outcome,
+    ProducerClosedError as ProducerClosedError,
+    RecordTooLargeError as RecordTooLargeError,
+    RemoteProtocolError as RemoteProtocolError,
+    RequestTimeoutError as RequestTimeoutError,
+    RetriableError as RetriableError,
+    SendManyError as SendManyError,
+    SerializationError as SerializationError,
+    TransactionAbortedError as TransactionAbortedError,
 )
-from kproducer.errors.broker_errors import UnsupportedVersionError
+from kproducer.errors.broker_errors import UnsupportedVersionError as UnsupportedVersionError
 from kproducer.serializers import (
-    BytesSerializer,
-    FloatSerializer,
-    IntegerSerializer,
-    JsonSerializer,
-    NullSerializer,
-    StringSerializer,
-    UuidSerializer,
+    BytesSerializer as BytesSerializer,
+    FloatSerializer as FloatSerializer,
+    IntegerSerializer as IntegerSerializer,
+    JsonSerializer as JsonSerializer,
+    NullSerializer as NullSerializer,
+    StringSerializer as StringSerializer,
+    UuidSerializer as UuidSerializer,
 )
-from kproducer.types import Node, PartitionInfo, RecordMetadata, TopicPartition
+from kproducer.types import (
+    Node as Node,
+    PartitionInfo as PartitionInfo,
+    RecordMetadata as RecordMetadata,
+    TopicPartition as TopicPartition,
+)
 
 if TYPE_CHECKING:
-    from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
-    from kproducer.bulk.send_many_result import SendManyResult
-    from kproducer.config.producer_settings import ProducerSettings
-    from kproducer.installation import BuildInfo, build_info
-    from kproducer.kafka_producer import KafkaProducer
-    from kproducer.sender.metrics import METRICS
-    from kproducer.sending.interceptors import ProducerRecord
+    from kproducer.accumulator.future_record_metadata import FutureRecordMetadata as FutureRecordMetadata
+    from kproducer.bulk.send_many_result import SendManyResult as SendManyResult
+    from kproducer.config.producer_settings import ProducerSettings as ProducerSettings
+    from kproducer.installation import BuildInfo as BuildInfo, build_info as build_info
+    from kproducer.kafka_producer import KafkaProducer as KafkaProducer
+    from kproducer.sender.metrics import METRICS as METRICS
+    from kproducer.sending.interceptors import ProducerRecord as ProducerRecord
     from kproducer.transactions.transaction_arguments import (
-        ConsumerGroupMetadata,
-        OffsetAndMetadata,
-        PreparedTransaction,
+        ConsumerGroupMetadata as ConsumerGroupMetadata,
+        OffsetAndMetadata as OffsetAndMetadata,
+        PreparedTransaction as PreparedTransaction,
     )
 
-__all__ = [
-    "METRICS",
-    "AbortTransactionError",
-    "AuthenticationError",
-    "AuthorizationError",
-    "BatchRejectedError",
-    "BrokerError",
-    "BufferExhaustedError",
-    "BuildInfo",
-    "BytesSerializer",
-    "CloseTimeoutError",
-    "ConfigError",
-    "ConsumerGroupMetadata",
-    "DeliveryTimeoutError",
-    "DisconnectedError",
-    "FatalProducerError",
-    "FencedError",
-    "FloatSerializer",
-    "FutureRecordMetadata",
-    "IllegalStateError",
-    "IncompleteResponseError",
-    "IntegerSerializer",
-    "InvalidArgumentError",
-    "InvalidMetadataError",
-    "JsonSerializer",
-    "KafkaError",
-    "KafkaProducer",
-    "KafkaTimeoutError",
-    "LocalProtocolError",
-    "MetadataTimeoutError",
-    "NetworkError",
-    "NoBrokersAvailableError",
-    "Node",
-    "NullSerializer",
-    "OffsetAndMetadata",
-    "Outcome",
-    "PartitionInfo",
-    "PreparedTransaction",
-    "ProducerClosedError",
-    "ProducerConfig",
-    "ProducerRecord",
-    "ProducerSettings",
-    "RecordMetadata",
-    "RecordTooLargeError",
-    "RemoteProtocolError",
-    "RequestTimeoutError",
-    "RetriableError",
-    "SendManyError",
-    "SendManyResult",
-    "SerializationError",
-    "StringSerializer",
-    "TopicPartition",
-    "TransactionAbortedError",
-    "UnsupportedVersionError",
-    "UuidSerializer",
-    "build_info",
-]
-
-#: Imported when they are asked for: the processes in which Spark plans and commits each write need settings
+#: Imported on first use: the processes in which Spark plans and commits each write need settings
 #: and errors only, and start much sooner without a producer.
 _LATER = {
     "BuildInfo": "installation",
@@ -142,9 +89,11 @@ _LATER = {
     "PreparedTransaction": "transactions.transaction_arguments",
 }
 
-
 if not TYPE_CHECKING:
-    # Type checkers would take it for a promise that any name whatever is there.
+    # Type checkers read the imports above: "import X as X" makes X public. A __getattr__ that they could see
+    # would tell them that every name exists.
+    __all__ = sorted([*(name for name, value in globals().items() if isinstance(value, type)), *_LATER])
+
     def __getattr__(name: str) -> object:
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -152,6 +101,5 @@ if not TYPE_CHECKING:
         globals()[name] = value
         return value
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
