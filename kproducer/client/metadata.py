@@ -1,8 +1,9 @@
-"""Metadata: when to request cluster metadata, and the latest snapshot of it.
+"""Metadata: which topics to request and when, the latest snapshot of the cluster, and waiting for updates.
 
-The network client sends the requests and passes the responses in; all parts of the producer read
-``Metadata.snapshot``. Knows nothing of sockets or of producing: a subclass decides which topics to request.
-Source: Kafka class ``Metadata``; KIP-526 (partial requests), KIP-580 (backoff), KIP-899 (rebootstrap).
+The network client sends the requests and passes the responses in; all other parts read ``Metadata.snapshot``.
+A topic is requested while it is in use; a new topic is requested alone and at once. Knows nothing of sockets.
+Source: Kafka classes ``Metadata`` and ``ProducerMetadata``; KIP-526 (partial requests), KIP-580 (backoff),
+KIP-899 (rebootstrap).
 """
 
 from __future__ import annotations
@@ -20,11 +21,8 @@ from kproducer.client.snapshot_merger import (
     TOPIC_AUTHORIZATION_FAILED_CODE,
     SnapshotMerger,
 )
-from kproducer.errors import (
-    BrokerError,
-    KafkaError,
-    printable,
-)
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.errors import BrokerError, KafkaError, MetadataTimeoutError, ProducerClosedError, printable
 from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import Node, TopicPartition
@@ -40,73 +38,69 @@ FIRST_VERSION_WITH_RELIABLE_LEADER_EPOCHS = 9
 
 @attrs.frozen
 class MetadataRequestAndVersion:
-    """The content of the next Metadata request.
+    """The content of a Metadata request; ``Metadata.update`` gets it back with the response.
 
     Attributes:
-        topics: names; ``None`` requests all topics, an empty tuple only the brokers.
-        request_version: passed to ``Metadata.update`` with the response.
-        is_partial: only new topics are requested; passed to ``Metadata.update`` too.
+        topics: names; without any, only the brokers are requested.
+        request_version: tells whether topics were added after the request was made.
+        is_partial: only new topics are requested.
     """
 
-    topics: tuple[str, ...] | None
+    topics: tuple[str, ...]
     request_version: int
     is_partial: bool
 
 
 class Metadata:
-    """The latest snapshot of the cluster, and the timers of its updates. Thread-safe.
+    """The latest snapshot of the cluster, the topics in use, and the timers of updates. Thread-safe.
 
     Args:
-        retry_backoff_ms: the shortest wait between two requests; it grows while they fail or bring no news.
-        retry_backoff_max_ms: the longest such wait.
-        metadata_max_age_ms: the age at which all topics are requested again.
+        config: ``retry_backoff_ms`` and ``retry_backoff_max_ms``: the waits between two requests, which grow
+            while requests fail or bring no news. ``metadata_max_age_ms``: the age at which all topics are
+            requested again. ``metadata_max_idle_ms``: a topic that was not added again for this long is
+            dropped.
         random: source of the backoff jitter.
 
     Attributes:
         snapshot: complete and immutable; read without the lock.
         update_version: grows with every update.
         last_failure: why the latest request failed, for error messages; ``None`` after a success.
+        last_successful_update_ms: when the last full update arrived (monotonic); ``None`` before the first.
     """
 
-    def __init__(
-        self,
-        retry_backoff_ms: int,
-        retry_backoff_max_ms: int,
-        metadata_max_age_ms: int,
-        *,
-        random: random_module.Random | None = None,
-    ) -> None:
+    def __init__(self, config: ProducerConfig, *, random: random_module.Random | None = None) -> None:
         # Fixed after construction.
-        self._backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
-        self._max_age_ms = metadata_max_age_ms
-        #: Guards everything below. A subclass waits on it for updates.
+        self._backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
+        self._max_age_ms = config.metadata_max_age_ms
+        self._max_idle_ms = config.metadata_max_idle_ms
+        #: Guards everything below; ``await_update`` waits on it.
         self._lock = threading.Condition(threading.RLock())
         # Written under _lock, read by any thread.
         self.snapshot = MetadataSnapshot()
         self.update_version = 0
         self.is_closed = False
         self.last_failure: KafkaError | None = None
+        self.last_successful_update_ms: int | None = None
         # Guarded by _lock.
+        self._expiries_ms: dict[str, int] = {}  # topic in use to when it is dropped
+        self._new_topics: dict[str, None] = {}  # no response has mentioned them yet
         self._request_version = 0
         self._last_refresh_ms: int | None = None
-        self._last_successful_refresh_ms: int | None = None
         self._need_full_update = False
         self._need_partial_update = False
         self._failed_attempts = 0
         self._equivalent_responses = 0
-        # Jitter is drawn once per response or failure, so that every look at the wait gives the same end.
+        # Jitter is drawn once per response or failure, so that the end of a wait does not change.
         self._backoff_ms = self._backoff.backoff_ms(0)
         self._equivalent_backoff_ms = 0
         self._bootstrap_addresses: tuple[tuple[str, int], ...] = ()
         self._merger = SnapshotMerger()
         self._fatal_error: KafkaError | None = None
+        self._fatal_count = 0
+        self._last_fatal_error: KafkaError | None = None
+        self._refuses_waiters = False
 
     # -- reading ---------------------------------------------------------------------------------------
-
-    @property
-    def last_successful_update_ms(self) -> int | None:
-        """When the last full update arrived (monotonic); ``None`` before the first."""
-        return self._last_successful_refresh_ms
 
     @property
     def update_requested(self) -> bool:
@@ -141,53 +135,55 @@ class Metadata:
 
     # -- timers ----------------------------------------------------------------------------------------
 
-    def time_to_allow_update(self, now_ms: int) -> int:
-        """Milliseconds until the backoff ends; 0: now."""
-        with self._lock:
-            if self._last_refresh_ms is None:
-                return 0
-            if self._equivalent_responses and self._age_left_ms(now_ms) == 0:
-                # A periodic refresh is not a retry, even if all responses were equal.
-                self._equivalent_responses = 0
-                self._equivalent_backoff_ms = 0
-            wait_ms = max(self._backoff_ms, self._equivalent_backoff_ms)
-            return max(self._last_refresh_ms + wait_ms - now_ms, 0)
-
     def time_to_next_update(self, now_ms: int) -> int:
         """Milliseconds until a request is due: requested or too old, and not within the backoff."""
         with self._lock:
-            expires_in_ms = 0 if self.update_requested else self._age_left_ms(now_ms)
-            return max(expires_in_ms, self.time_to_allow_update(now_ms))
+            age_left_ms = self._age_left_ms(now_ms)
+            due_in_ms = 0 if self.update_requested else age_left_ms
+            if self._last_refresh_ms is None:
+                return due_in_ms
+            if not age_left_ms:
+                # A periodic refresh is not a retry, even if all responses were equal.
+                self._reset_equivalent_backoff()
+            wait_ms = max(self._backoff_ms, self._equivalent_backoff_ms)
+            return max(due_in_ms, self._last_refresh_ms + wait_ms - now_ms)
 
     def is_fresh(self, now_ms: int) -> bool:
         """Whether no update is due. Takes no lock, so ``False`` may be wrong."""
-        return not (self._need_full_update or self._need_partial_update) and self._age_left_ms(now_ms) > 0
+        return not self.update_requested and self._age_left_ms(now_ms) > 0
 
     def _age_left_ms(self, now_ms: int) -> int:
-        if self._last_successful_refresh_ms is None:
+        if self.last_successful_update_ms is None:
             return 0
-        return max(self._last_successful_refresh_ms + self._max_age_ms - now_ms, 0)
+        return max(self.last_successful_update_ms + self._max_age_ms - now_ms, 0)
 
     # -- requests --------------------------------------------------------------------------------------
 
-    def request_update(self, reason: str = "", *, reset_equivalent_backoff: bool = False) -> int:
+    def add(self, topic: str, now_ms: int) -> None:
+        """Renew the expiry of ``topic``; a new topic's metadata is requested at once."""
+        expiry_ms = now_ms + self._max_idle_ms
+        # Called per record: without the lock if the expiry stays the same.
+        if self._expiries_ms.get(topic) == expiry_ms:
+            return
+        with self._lock:
+            if topic not in self._expiries_ms:
+                self._new_topics[topic] = None
+                self.request_update_for_new_topics()
+            self._expiries_ms[topic] = expiry_ms
+
+    def request_update(self, reason: str) -> int:
         """Request a full update after the backoff.
 
         Args:
             reason: for the log.
-            reset_equivalent_backoff: whether to forget that the last responses brought no news, because
-                something new is requested.
 
         Returns:
             The current ``update_version``; an update has arrived once it is exceeded.
         """
         with self._lock:
-            if not self._need_full_update and reason:
+            if not self._need_full_update:
                 _log.debug("Metadata update requested: %s", reason)
             self._need_full_update = True
-            if reset_equivalent_backoff:
-                self._equivalent_responses = 0
-                self._equivalent_backoff_ms = 0
             return self.update_version
 
     def request_update_for_new_topics(self) -> int:
@@ -195,37 +191,36 @@ class Metadata:
         with self._lock:
             self._last_refresh_ms = None
             self._need_partial_update = True
-            self._equivalent_responses = 0
-            self._equivalent_backoff_ms = 0
+            self._reset_equivalent_backoff()
             self._request_version += 1
             return self.update_version
 
-    def new_metadata_request_and_version(self, now_ms: int) -> MetadataRequestAndVersion:
-        """The next request: all topics of interest, or only the new ones while the others are fresh."""
+    def request_update_for_topic(self, topic: str, reason: str) -> int:
+        """Request this topic: at once if it is new, after the backoff if it was requested before."""
         with self._lock:
-            topics = None
-            is_partial = False
-            if not self._need_full_update and self._age_left_ms(now_ms) > 0:
-                topics = self._new_topics_of_interest()
-                is_partial = topics is not None
-            if not is_partial:
-                topics = self._topics_of_interest()
+            if topic in self._new_topics:
+                return self.request_update_for_new_topics()
+            return self.request_update(reason)
+
+    def new_metadata_request_and_version(self, now_ms: int) -> MetadataRequestAndVersion:
+        """The next request: all topics in use, or only the new ones while the others are fresh."""
+        with self._lock:
+            is_partial = not self._need_full_update and self._age_left_ms(now_ms) > 0
+            topics = tuple(self._new_topics if is_partial else self._expiries_ms)
             return MetadataRequestAndVersion(topics, self._request_version, is_partial)
 
-    # -- for subclasses; called with the lock held -----------------------------------------------------
-
-    def _topics_of_interest(self) -> tuple[str, ...] | None:
-        return None
-
-    def _new_topics_of_interest(self) -> tuple[str, ...] | None:
-        """``None`` when partial requests are not supported."""
-        return None
+    def _reset_equivalent_backoff(self) -> None:
+        self._equivalent_responses = 0
+        self._equivalent_backoff_ms = 0
 
     def _retain_topic(self, topic: str, now_ms: int) -> bool:
-        return True
-
-    def _after_update(self, response: MetadataResponse) -> None:
-        pass
+        expiry_ms = self._expiries_ms.get(topic)
+        if expiry_ms is None:
+            return False
+        if topic in self._new_topics or expiry_ms > now_ms:
+            return True
+        del self._expiries_ms[topic]
+        return False
 
     # -- updates ---------------------------------------------------------------------------------------
 
@@ -245,9 +240,8 @@ class Metadata:
 
     def update(
         self,
-        request_version: int,
+        request: MetadataRequestAndVersion,
         response: MetadataResponse,
-        is_partial: bool,
         now_ms: int,
         *,
         api_version: int = FIRST_VERSION_WITH_RELIABLE_LEADER_EPOCHS,
@@ -255,7 +249,7 @@ class Metadata:
         """Merge a response into the snapshot. Ignored after ``close``.
 
         Args:
-            request_version, is_partial: of the ``MetadataRequestAndVersion`` of the request.
+            request: what was requested.
             response: the decoded message.
             now_ms: monotonic milliseconds.
             api_version: of the response; leader epochs below version 9 are not reliable.
@@ -264,21 +258,21 @@ class Metadata:
             if self.is_closed:
                 _log.debug("Metadata response ignored: closed")
                 return
-            self._need_partial_update = request_version < self._request_version
+            self._need_partial_update = request.request_version < self._request_version
             self._last_refresh_ms = now_ms
             self._failed_attempts = 0
             self._backoff_ms = self._backoff.backoff_ms(0)
             self.last_failure = None
             self._fatal_error = None
-            if not is_partial:
+            if not request.is_partial:
                 self._need_full_update = False
-                self._last_successful_refresh_ms = now_ms
+                self.last_successful_update_ms = now_ms
             epochs_reliable = api_version >= FIRST_VERSION_WITH_RELIABLE_LEADER_EPOCHS
             old_cluster_id = self.snapshot.cluster_id
             self.snapshot, has_news, why_update = self._merger.merge(
                 self.snapshot,
                 response,
-                is_partial,
+                request.is_partial,
                 epochs_reliable,
                 lambda topic: self._retain_topic(topic, now_ms),
             )
@@ -290,7 +284,10 @@ class Metadata:
             self._equivalent_backoff_ms = (
                 self._backoff.backoff_ms(self._equivalent_responses - 1) if self._equivalent_responses else 0
             )
-            self._after_update(response)
+            # Also with an error in the response: from now on full updates request the topic.
+            for topic in response.topics:
+                if topic.name is not None:
+                    self._new_topics.pop(topic.name, None)
             self.update_version += 1
             self._lock.notify_all()
 
@@ -300,16 +297,15 @@ class Metadata:
             self._last_refresh_ms = now_ms
             self._backoff_ms = self._backoff.backoff_ms(self._failed_attempts)
             self._failed_attempts += 1
-            self._equivalent_responses = 0
-            self._equivalent_backoff_ms = 0
+            self._reset_equivalent_backoff()
             if error is not None:
                 self.last_failure = error
 
     def fatal_error(self, error: KafkaError) -> None:
         """Raise ``error`` to the threads that wait for metadata (authentication, unsupported version)."""
         with self._lock:
-            self._fatal_error = error
-            self.last_failure = error
+            self._fatal_count += 1
+            self._fatal_error = self._last_fatal_error = self.last_failure = error
             self._lock.notify_all()
 
     def update_partition_leadership(
@@ -330,8 +326,49 @@ class Metadata:
             self.snapshot, changed = self._merger.with_leaders(self.snapshot, leaders, nodes)
             return changed
 
+    # -- waiting ---------------------------------------------------------------------------------------
+
+    def refuse_waiters(self) -> None:
+        """End every wait, now and later. Updates continue: accepted records need leaders. Idempotent."""
+        with self._lock:
+            self._refuses_waiters = True
+            self._lock.notify_all()
+
+    def await_update(self, last_version: int, timeout_ms: float) -> None:
+        """Block until ``update_version`` exceeds ``last_version``.
+
+        Raises:
+            MetadataTimeoutError: not within ``timeout_ms``.
+            ProducerClosedError: ``close`` or ``refuse_waiters`` was called before or during the wait.
+            KafkaError: a fatal error, the same one for all waiting threads.
+        """
+        with self._lock:
+            # A fatal error from before this call is raised by one waiter. One that occurs during the wait is
+            # raised by all of them, which is why they compare the count instead of the pending error.
+            if not self._refuses_waiters:
+                self.maybe_throw_fatal_error()
+            fatal_count = self._fatal_count
+
+            def is_over() -> bool:
+                return (
+                    self._refuses_waiters
+                    or self._fatal_count != fatal_count
+                    or self.update_version > last_version
+                )
+
+            in_time = self._lock.wait_for(is_over, max(timeout_ms, 0) / 1000)
+            if self._refuses_waiters:
+                raise ProducerClosedError("the producer was closed while a call waited for metadata")
+            if self._fatal_count != fatal_count and self._last_fatal_error is not None:
+                self._fatal_error = None
+                raise self._last_fatal_error.with_traceback(None)
+            if not in_time:
+                failure = self.last_failure
+                cause = "" if failure is None else f"; the last attempt failed with: {failure}"
+                raise MetadataTimeoutError(f"no metadata update arrived within {timeout_ms:.0f} ms{cause}")
+
     def close(self) -> None:
-        """No more updates; waiting threads are woken. Idempotent."""
+        """End the updates and every wait for one. Idempotent."""
         with self._lock:
             self.is_closed = True
-            self._lock.notify_all()
+            self.refuse_waiters()

@@ -35,7 +35,7 @@ _REBOOTSTRAP_REQUIRED = 129
 
 
 class MetadataRequestBuilder:
-    """Builds Metadata requests for the topics of interest."""
+    """Builds Metadata requests for the topics in use."""
 
     __slots__ = ("latest_version", "oldest_version", "wanted")
 
@@ -50,13 +50,7 @@ class MetadataRequestBuilder:
         return ApiKey.METADATA
 
     def build(self, version: int) -> MetadataRequest:
-        wanted = self.wanted
-        topics: list[MetadataRequestTopic] | None = None
-        if wanted.topics is not None:
-            topics = [MetadataRequestTopic(name=name) for name in wanted.topics]
-        elif version == 0:
-            topics = []  # version 0 has no null; an empty list requests all topics
-        return MetadataRequest(topics=topics)
+        return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in self.wanted.topics])
 
 
 class MetadataUpdater:
@@ -190,6 +184,4 @@ class MetadataUpdater:
             self._metadata.failed_update(now_ms)
             return
         self._attempt_since_ms = None
-        self._metadata.update(
-            wanted.request_version, response, wanted.is_partial, now_ms, api_version=api_version
-        )
+        self._metadata.update(wanted, response, now_ms, api_version=api_version)

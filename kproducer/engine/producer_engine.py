@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.record_accumulator import RecordAccumulator
+from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.transaction_calls import TransactionCalls
@@ -21,7 +22,6 @@ from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.sender.producer_metadata import ProducerMetadata
 from kproducer.sender.sender import Sender
 
 if TYPE_CHECKING:
@@ -58,12 +58,7 @@ class ProducerEngine:
             undo.callback(self.pool.close)
             self.transactions = self._transaction_manager() if config.enable_idempotence else None
             self.accumulator = RecordAccumulator(config, self.pool, clock, transactions=self.transactions)
-            self.metadata = ProducerMetadata(
-                config.retry_backoff_ms,
-                config.retry_backoff_max_ms,
-                config.metadata_max_age_ms,
-                config.metadata_max_idle_ms,
-            )
+            self.metadata = Metadata(config)
             undo.callback(self.metadata.close)
             self.client = new_network_client(config, self.metadata, clock)
             undo.callback(self.client.close)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from kproducer.accumulator.producer_batch import ProducerBatch
     from kproducer.accumulator.record_accumulator import RecordAccumulator
     from kproducer.client.client_request import ClientResponse
-    from kproducer.sender.producer_metadata import ProducerMetadata
+    from kproducer.client.metadata import Metadata
     from kproducer.transactions.transaction_manager import TransactionManager
 
 _log = GuardedLogger(__name__)
@@ -76,7 +76,7 @@ class ProduceResponseHandler:
     def __init__(
         self,
         completion: BatchCompletion,
-        metadata: ProducerMetadata,
+        metadata: Metadata,
         metrics: ProducerMetrics,
         config: ProducerConfig,
     ) -> None:
@@ -253,7 +253,7 @@ class BatchCompletion:
         self,
         config: ProducerConfig,
         accumulator: RecordAccumulator,
-        metadata: ProducerMetadata,
+        metadata: Metadata,
         in_flight: InFlightBatches,
         metrics: ProducerMetrics,
         transactions: TransactionManager | None = None,

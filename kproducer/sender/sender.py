@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from kproducer.accumulator.producer_batch import ProducerBatch
     from kproducer.accumulator.record_accumulator import RecordAccumulator
     from kproducer.client.client_request import ClientResponse
+    from kproducer.client.metadata import Metadata
     from kproducer.client.metadata_snapshot import MetadataSnapshot
     from kproducer.client.network_client import NetworkClient
-    from kproducer.sender.producer_metadata import ProducerMetadata
     from kproducer.transactions.coordinator_link import CoordinatorLink
     from kproducer.transactions.transaction_manager import TransactionManager
 
@@ -61,7 +61,7 @@ class Sender:
     def __init__(
         self,
         client: NetworkClient,
-        metadata: ProducerMetadata,
+        metadata: Metadata,
         accumulator: RecordAccumulator,
         config: ProducerConfig,
         clock: Clock,

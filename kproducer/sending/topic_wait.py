@@ -13,15 +13,15 @@ from kproducer.runtime.arguments import topic_mistake
 from kproducer.runtime.clock import Clock
 
 if TYPE_CHECKING:
+    from kproducer.client.metadata import Metadata
     from kproducer.client.metadata_snapshot import MetadataSnapshot
-    from kproducer.sender.producer_metadata import ProducerMetadata
 
 
 class MetadataSource(Protocol):
     """The parts of a producer that are needed here."""
 
     @property
-    def metadata(self) -> ProducerMetadata:
+    def metadata(self) -> Metadata:
         """Where topics become known."""
 
     @property

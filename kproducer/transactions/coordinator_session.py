@@ -109,7 +109,8 @@ class CoordinatorSession:
 
         The next call requests their metadata, and brokers with ``auto.create.topics.enable`` create them.
         """
-        self._loop.metadata.name(topics)
+        for topic in topics:
+            self._loop.metadata.add(topic, self._loop.clock.monotonic_ms())
 
     def fence(self, transactional_ids: Iterable[str], timeout_s: float) -> None:
         """Fence the producers with these ids. Their open transactions are aborted.
@@ -314,23 +315,6 @@ class CoordinatorSession:
         self.close()
 
 
-class _Brokers(Metadata):
-    """Metadata of brokers, and of the topics that were named."""
-
-    _topics: tuple[str, ...] = ()
-
-    def name(self, topics: Iterable[str]) -> None:
-        """Request these topics too, soon."""
-        with self._lock:
-            known = self._topics
-            self._topics = tuple(dict.fromkeys([*known, *topics]))
-            if self._topics != known:
-                self.request_update("new topics", reset_equivalent_backoff=True)
-
-    def _topics_of_interest(self) -> tuple[str, ...]:
-        return self._topics
-
-
 class _Loop:
     """The connections of a session, and the loop that performs many tasks at once. Not thread-safe.
 
@@ -346,12 +330,11 @@ class _Loop:
             transactional_id="",
             enable_idempotence=False,
             max_in_flight_requests_per_connection=_MOST_IN_FLIGHT,
+            metadata_max_idle_ms=NEVER_MS,
         )
         self.clock = SystemClock()
         self._request_timeout_ms = config.request_timeout_ms
-        self.metadata = _Brokers(
-            config.retry_backoff_ms, config.retry_backoff_max_ms, config.metadata_max_age_ms
-        )
+        self.metadata = Metadata(config)
         self.client = new_network_client(config, self.metadata, self.clock)
 
     def link(self, task: CoordinatorTask) -> CoordinatorLink:

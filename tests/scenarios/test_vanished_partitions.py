@@ -57,11 +57,13 @@ def recreate(cluster: FakeCluster, kafka: KafkaProducer, partitions: int) -> Non
     engine = kafka._lifecycle.engine
     assert engine is not None
     metadata = engine.metadata
-    metadata.request_update("the test wants one", reset_equivalent_backoff=True)
+    metadata.request_update("the test wants one")
+    metadata.request_update_for_new_topics()  # resets the backoff
     engine.sender.wakeup()
     wait_until(lambda: metadata.snapshot.partition_count("t") == partitions)
     asked = len(cluster.requests(METADATA))
-    metadata.request_update("the queues have been looked at before this one", reset_equivalent_backoff=True)
+    metadata.request_update("the queues have been looked at before this one")
+    metadata.request_update_for_new_topics()
     engine.sender.wakeup()
     cluster.wait_for_requests(METADATA, asked + 1)
 

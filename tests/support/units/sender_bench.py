@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 from kproducer_messages import MetadataResponse
 from kproducer_messages.metadata_response import (
     MetadataResponseBroker,
@@ -18,7 +19,7 @@ from kproducer import (
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.accumulator.record_accumulator import RecordAccumulator
-from kproducer.sender.producer_metadata import ProducerMetadata
+from kproducer.client.metadata import Metadata
 from kproducer.sender.sender import Sender
 from kproducer.transactions.partition_sequences import ProducerIdAndEpoch
 from kproducer.transactions.transaction_manager import TransactionManager
@@ -47,7 +48,7 @@ class Bench:
         self.pool = BufferPool.of(self.config, self.clock)
         self.transactions = transactions
         self.accumulator = RecordAccumulator(self.config, self.pool, self.clock, transactions=transactions)
-        self.metadata = ProducerMetadata(100, 1000, 300000, 300000)
+        self.metadata = Metadata(self.config)
         self.sender = Sender(
             self.client,  # type: ignore[arg-type]
             self.metadata,
@@ -75,7 +76,7 @@ class Bench:
         topic = MetadataResponseTopic(name="t", partitions=partitions)
         wanted = self.metadata.new_metadata_request_and_version(self.clock.now_ms)
         response = MetadataResponse(brokers=brokers, topics=[topic])
-        self.metadata.update(wanted.request_version, response, False, self.clock.now_ms)
+        self.metadata.update(attrs.evolve(wanted, is_partial=False), response, self.clock.now_ms)
 
     def send(self, partition: int = 0, value: bytes = b"v") -> FutureRecordMetadata:
         future, _ = self.accumulator.append(

@@ -11,6 +11,7 @@ import pytest
 from kproducer_messages import ProduceRequest
 
 from kproducer.client.client_request import ClientResponse
+from kproducer.client.metadata import Metadata
 from kproducer.client.metadata_updater import MetadataUpdater
 from kproducer.client.network_client import NetworkClient
 from kproducer.config.producer_config import ProducerConfig
@@ -19,7 +20,6 @@ from kproducer.network.selector import Selector
 from kproducer.protocol.framing import MAX_FRAME_BYTES
 from kproducer.protocol.registry import ApiKey
 from kproducer.runtime.clock import SystemClock
-from kproducer.sender.producer_metadata import ProducerMetadata
 from kproducer.types import Node
 from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.loopback import HOST, Listener, closed_port, frame, receive_exactly
@@ -38,8 +38,10 @@ class Rig:
     """A client with real sockets and metadata, polled by the test."""
 
     def __init__(self, servers: str, **settings: Any) -> None:
-        config = ProducerConfig(bootstrap_servers=servers, **settings)
-        self.metadata = ProducerMetadata(20, 200, 300_000, 300_000, random=random.Random(1))
+        config = ProducerConfig(
+            bootstrap_servers=servers, **{"retry_backoff_ms": 20, "retry_backoff_max_ms": 200, **settings}
+        )
+        self.metadata = Metadata(config, random=random.Random(1))
         addresses = [server.rsplit(":", 1) for server in config.bootstrap_servers]
         self.metadata.bootstrap([(host, int(port)) for host, port in addresses])
         updater = MetadataUpdater(self.metadata, config)

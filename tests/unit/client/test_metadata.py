@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 import threading
 
+import attrs
 import pytest
 from kproducer_messages import MetadataResponse
 
 from kproducer.client.metadata import Metadata
 from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError
 from kproducer.errors.broker_errors import InvalidTopicError, TopicAuthorizationFailedError
 from kproducer.types import Node, TopicPartition
@@ -20,7 +22,7 @@ LEADER_NOT_AVAILABLE = 5
 
 
 def make() -> Metadata:
-    return Metadata(100, 1000, 300_000, random=random.Random(1))
+    return Metadata(ProducerConfig(bootstrap_servers="host:1"), random=random.Random(1))
 
 
 def feed(
@@ -31,8 +33,11 @@ def feed(
     partial: bool = False,
     version: int = 12,
 ) -> MetadataSnapshot:
+    for each in message.topics:
+        if each.name is not None:
+            metadata.add(each.name, now_ms)
     request = metadata.new_metadata_request_and_version(now_ms)
-    metadata.update(request.request_version, message, partial, now_ms, api_version=version)
+    metadata.update(attrs.evolve(request, is_partial=partial), message, now_ms, api_version=version)
     return metadata.snapshot
 
 
@@ -237,7 +242,7 @@ def test_failures_back_off_exponentially_to_the_cap() -> None:
         now += wait
     assert isinstance(metadata.last_failure, AuthenticationError)
     feed(metadata, response({"t": [(1, 1)]}), now)
-    metadata.request_update()
+    metadata.request_update("test")
     assert metadata.time_to_next_update(now) <= 120
     assert metadata.last_failure is None
 
@@ -256,7 +261,7 @@ def test_answers_without_news_back_off_and_news_end_that() -> None:
     assert waits[-1] >= 800
     assert waits[1:] == sorted(waits[1:])
     feed(metadata, response({"t": [(2, 2)]}), now)
-    metadata.request_update()
+    metadata.request_update("test")
     assert metadata.time_to_next_update(now) <= 120
 
 
@@ -274,8 +279,8 @@ def test_new_demand_resets_the_backoff_for_equal_answers() -> None:
     metadata = make()
     for now in range(0, 6000, 1000):
         feed(metadata, response({"t": [(1, 1)]}), now)
-    metadata.request_update(reset_equivalent_backoff=True)
-    assert metadata.time_to_next_update(5000) <= 120
+    metadata.add("new", 5000)
+    assert metadata.time_to_next_update(5000) == 0
 
 
 def test_partition_in_trouble_is_asked_about_again_after_a_backoff() -> None:

@@ -15,7 +15,7 @@ from kproducer_messages.metadata_response import (
 )
 
 from kproducer.client.client_request import ClientResponse
-from kproducer.client.metadata import MetadataRequestAndVersion
+from kproducer.client.metadata import Metadata, MetadataRequestAndVersion
 from kproducer.client.metadata_updater import MetadataRequestBuilder, MetadataUpdater
 from kproducer.client.network_client import NetworkClient
 from kproducer.config.producer_config import ProducerConfig
@@ -24,7 +24,6 @@ from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.network.host_resolver import ResolvedAddress
 from kproducer.network.selector import IdleDisconnectError
 from kproducer.runtime.clock import NEVER_MS
-from kproducer.sender.producer_metadata import ProducerMetadata
 from kproducer.types import Node
 from tests.support.manual_clock import ManualClock
 from tests.support.units.client_harness import ALL_APIS, api_versions_response
@@ -58,7 +57,7 @@ class World:
         self.selector = MockSelector()
         self._answered: list[SentRequest] = []
         config = ProducerConfig(bootstrap_servers=servers, **settings)
-        self.metadata = ProducerMetadata(100, 1000, 300_000, 300_000, random=random.Random(1))
+        self.metadata = Metadata(config, random=random.Random(1))
         self.metadata.bootstrap([(server.split(":")[0], 9092) for server in servers])
         self.metadata.add("t", self.clock.now_ms)
         self.updater = MetadataUpdater(self.metadata, config)
@@ -302,10 +301,10 @@ def test_a_broker_too_old_for_metadata_is_a_fatal_error_with_both_ranges() -> No
 
 @pytest.mark.parametrize(
     ("topics", "version", "expected"),
-    [(None, 0, []), (None, 1, None), ((), 1, []), (("a", "b"), 0, ["a", "b"]), (("a",), 13, ["a"])],
+    [((), 1, []), (("a", "b"), 0, ["a", "b"]), (("a",), 13, ["a"])],
 )
 def test_every_version_of_the_request_can_be_built(
-    topics: tuple[str, ...] | None, version: int, expected: list[str] | None
+    topics: tuple[str, ...], version: int, expected: list[str]
 ) -> None:
     builder = MetadataRequestBuilder(MetadataRequestAndVersion(topics, 1, False))
     message = builder.build(version)

@@ -1,4 +1,4 @@
-"""ProducerMetadata: topics in use, requests for new ones only, and waiting that always ends."""
+"""Metadata of topics: topics in use, requests for new ones only, and waiting that always ends."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ from collections.abc import Callable
 
 import pytest
 
+from kproducer.client.metadata import Metadata
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, KafkaError, MetadataTimeoutError, ProducerClosedError
-from kproducer.sender.producer_metadata import ProducerMetadata
 from tests.support.units.metadata_messages import response
 
 IDLE_MS = 5000
 
 
-def make() -> ProducerMetadata:
-    return ProducerMetadata(100, 1000, 300_000, IDLE_MS)
+def make() -> Metadata:
+    return Metadata(ProducerConfig(bootstrap_servers="host:1", metadata_max_idle_ms=IDLE_MS))
 
 
-def answer(
-    metadata: ProducerMetadata, now_ms: int, *topics: str, errors: dict[str, int] | None = None
-) -> None:
+def answer(metadata: Metadata, now_ms: int, *topics: str, errors: dict[str, int] | None = None) -> None:
     """Answer the request that is due now."""
     request = metadata.new_metadata_request_and_version(now_ms)
     message = response({name: [(1, 1)] for name in topics}, errors=errors)
-    metadata.update(request.request_version, message, request.is_partial, now_ms)
+    metadata.update(request, message, now_ms)
 
 
 class Waiter:
     """A thread in await_update."""
 
-    def __init__(self, metadata: ProducerMetadata) -> None:
+    def __init__(self, metadata: Metadata) -> None:
         self.error: KafkaError | None = None
         self.returned = False
         self._metadata = metadata
@@ -93,7 +92,7 @@ def test_topic_added_while_a_request_is_out_is_asked_for_next() -> None:
     metadata.add("b", 1)
     request = metadata.new_metadata_request_and_version(1)
     metadata.add("c", 2)
-    metadata.update(request.request_version, response({"b": [(1, 1)]}), True, 3)
+    metadata.update(request, response({"b": [(1, 1)]}), 3)
     assert metadata.update_requested
     assert metadata.new_metadata_request_and_version(3).topics == ("c",)
 
@@ -137,11 +136,11 @@ def test_new_topic_skips_the_backoff_and_known_one_does_not() -> None:
     metadata = make()
     metadata.add("a", 0)
     answer(metadata, 0, "a")
-    metadata.request_update_for_topic("a")
+    metadata.request_update_for_topic("a", "test")
     assert metadata.time_to_next_update(0) > 0
     metadata.add("b", 0)
     answer(metadata, 0, "a")
-    metadata.request_update_for_topic("b")
+    metadata.request_update_for_topic("b", "test")
     assert metadata.time_to_next_update(0) == 0
 
 
@@ -183,7 +182,7 @@ def test_waiting_times_out_and_tells_the_last_failure() -> None:
     ids=["fatal error", "close", "refused"],
 )
 def test_everybody_who_waits_is_woken_with_the_reason(
-    end: Callable[[ProducerMetadata], None], kind: type[KafkaError]
+    end: Callable[[Metadata], None], kind: type[KafkaError]
 ) -> None:
     metadata = make()
     waiters = [Waiter(metadata) for _ in range(4)]
@@ -200,8 +199,8 @@ def test_fatal_error_from_before_the_wait_is_raised_once() -> None:
         metadata.await_update(metadata.update_version, 0)
 
 
-@pytest.mark.parametrize("end", [ProducerMetadata.close, ProducerMetadata.refuse_waiters])
-def test_waiting_after_close_is_refused(end: Callable[[ProducerMetadata], None]) -> None:
+@pytest.mark.parametrize("end", [Metadata.close, Metadata.refuse_waiters])
+def test_waiting_after_close_is_refused(end: Callable[[Metadata], None]) -> None:
     metadata = make()
     end(metadata)
     with pytest.raises(ProducerClosedError):
