@@ -13,6 +13,7 @@ import attrs
 
 from kproducer.errors import KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
+from kproducer.network.network_send import NetworkSend
 
 
 class RequestBuilder(Protocol):
@@ -36,27 +37,37 @@ class RequestBuilder(Protocol):
 
 @attrs.define(eq=False)
 class ClientRequest:
-    """A request to one node.
+    """A request to one node. I/O thread only.
 
     Attributes:
         destination: connection id (the node id as text).
         builder: builds the message.
         correlation_id: set by the client; the response has the same.
-        client_id: for the header.
-        created_ms: monotonic milliseconds.
         expect_response: False if the broker sends none (``acks=0``).
-        request_timeout_ms: the longest wait for the response, from when the request is sent.
+        sent_ms: when it was queued for the socket (monotonic); the timeout counts from here.
+        timeout_ms: the longest wait for the response.
         callback: called with the ClientResponse inside ``NetworkClient.poll``, exactly once.
+        is_internal: made by the client itself (Metadata, ApiVersions).
+        api_version: the version it was encoded in; the builder's latest before that.
+        send: its bytes, once it is encoded; completed once they are written.
+        expires_ms: when it times out; later if the broker throttles this client.
     """
 
     destination: str
     builder: RequestBuilder
     correlation_id: int
-    client_id: str | None
-    created_ms: int
     expect_response: bool
-    request_timeout_ms: int
-    callback: Callable[[ClientResponse], None] | None
+    sent_ms: int
+    timeout_ms: int
+    callback: Callable[[ClientResponse], None] | None = None
+    is_internal: bool = False
+    api_version: int = attrs.field(init=False)
+    send: NetworkSend = attrs.field(init=False)
+    expires_ms: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.api_version = self.builder.latest_version
+        self.expires_ms = self.sent_ms + self.timeout_ms
 
     @property
     def api_key(self) -> int:
@@ -68,36 +79,35 @@ class ClientResponse:
     """The end of a request: a response, a lost connection, or a request that could not be sent.
 
     Attributes:
-        api_version: the version of the request; the builder's latest if it was not sent.
         received_ms: when it ended (monotonic milliseconds).
-        disconnected: the connection ended before the response; the broker may have executed the request.
-        timed_out: the connection ended because a request on it was not answered in time.
-        unsupported_version: there is no common version; the request was not sent.
-        authentication_error: the connection ended because the broker refused the credentials.
-        error: why there is no response; None for a normal end. With neither ``disconnected`` nor
-            ``unsupported_version``, the message could not be encoded and was not sent.
         body: the decoded message; None without a response.
+        disconnected: the connection ended before the response; the broker may have executed the request.
+        error: why there is no response; None for a normal end. Without ``disconnected``, the request was not
+            sent: there is no common version, or the message could not be encoded. RequestTimeoutError: the
+            connection ended because a request on it was not answered in time. AuthenticationError: it ended
+            because the broker refused the credentials.
     """
 
     request: ClientRequest
-    api_version: int
     received_ms: int
     body: Any = attrs.field(default=None, kw_only=True)
     disconnected: bool = attrs.field(default=False, kw_only=True)
-    timed_out: bool = attrs.field(default=False, kw_only=True)
-    unsupported_version: UnsupportedVersionError | None = attrs.field(default=None, kw_only=True)
-    authentication_error: KafkaError | None = attrs.field(default=None, kw_only=True)
     error: KafkaError | None = attrs.field(default=None, kw_only=True)
 
     @property
     def latency_ms(self) -> int:
         """Milliseconds from the request's creation to its end."""
-        return self.received_ms - self.request.created_ms
+        return self.received_ms - self.request.sent_ms
 
     @property
     def was_sent(self) -> bool:
         """Whether any byte of the request may have reached the broker."""
         return self.disconnected or self.error is None
+
+    @property
+    def unsupported_version(self) -> UnsupportedVersionError | None:
+        """The error if there is no common version; the request was not sent then."""
+        return self.error if isinstance(self.error, UnsupportedVersionError) else None
 
     def on_complete(self) -> None:
         """Call the request's callback."""

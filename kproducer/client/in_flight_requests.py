@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-import attrs
-
 from kproducer.client.client_request import ClientRequest
 from kproducer.errors import IllegalStateError, RemoteProtocolError
 from kproducer.network.network_receive import NetworkReceive
@@ -22,30 +20,6 @@ from kproducer.runtime.clock import NEVER_MS
 
 #: Per connection: requests without a response that are remembered, to recognize responses to them.
 _REMEMBERED = 4096
-
-
-@attrs.define(eq=False)
-class InFlightRequest:
-    """A request in flight. I/O thread only.
-
-    Attributes:
-        request: the caller's request.
-        api_version: the version it was encoded in.
-        send: its bytes; completed once they are written.
-        is_internal: made by the client itself (Metadata, ApiVersions).
-        sent_ms: when it was queued for the socket; the timeout counts from here.
-        expires_ms: when it times out; later if the broker throttles this client.
-    """
-
-    request: ClientRequest
-    api_version: int
-    send: NetworkSend
-    is_internal: bool
-    sent_ms: int
-    expires_ms: int = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.expires_ms = self.sent_ms + self.request.request_timeout_ms
 
 
 class InFlightRequests:
@@ -62,7 +36,7 @@ class InFlightRequests:
 
     def __init__(self, max_per_connection: int) -> None:
         self._max_per_connection = max_per_connection
-        self._queues: dict[str, deque[InFlightRequest]] = {}
+        self._queues: dict[str, deque[ClientRequest]] = {}
         #: Correlation ids of written requests that expect no response, by node.
         self._without_response: dict[str, deque[int]] = {}
         # Never later than the true earliest expiry. It is made exact when it is reached, so that the usual
@@ -70,9 +44,9 @@ class InFlightRequests:
         self._earliest_expiry_ms = NEVER_MS
         self.count = 0
 
-    def add(self, request: InFlightRequest) -> None:
+    def add(self, request: ClientRequest) -> None:
         """Append a request to the queue of its node."""
-        destination = request.request.destination
+        destination = request.destination
         queue = self._queues.get(destination)
         if queue is None:
             queue = self._queues[destination] = deque()
@@ -81,14 +55,14 @@ class InFlightRequests:
         if request.expires_ms < self._earliest_expiry_ms:
             self._earliest_expiry_ms = request.expires_ms
 
-    def request_of(self, receive: NetworkReceive, broker: str) -> InFlightRequest | None:
+    def request_of(self, receive: NetworkReceive, broker: str) -> ClientRequest | None:
         """The request that a frame answers; None if the frame is to be dropped.
 
         Raises RemoteProtocolError if no request, or one that is not completely written, waits for a response.
         """
         node_id, payload = receive
         queue = self._queues.get(node_id)
-        if not queue or not queue[0].request.expect_response:
+        if not queue or not queue[0].expect_response:
             if self._answers_acks_0(receive):
                 return None
             raise RemoteProtocolError(f"{broker} sent a response of {len(payload)} bytes to no request")
@@ -100,15 +74,14 @@ class InFlightRequests:
             )
         return oldest
 
-    def parse(self, receive: NetworkReceive, pending: InFlightRequest) -> Any | None:
+    def parse(self, receive: NetworkReceive, pending: ClientRequest) -> Any | None:
         """The decoded response to ``pending``; None if the frame is to be dropped.
 
         Raises RemoteProtocolError if the frame cannot be decoded, or answers another request.
         """
-        request = pending.request
         try:
             return parse_response(
-                request.builder.api_key, pending.api_version, request.correlation_id, receive.payload
+                pending.api_key, pending.api_version, pending.correlation_id, receive.payload
             )
         except CorrelationIdMismatchError:
             if self._answers_acks_0(receive):
@@ -127,7 +100,7 @@ class InFlightRequests:
             pass
         return True
 
-    def complete_oldest(self, node_id: str) -> InFlightRequest:
+    def complete_oldest(self, node_id: str) -> ClientRequest:
         """Remove the oldest request. Raises IllegalStateError if there is none."""
         queue = self._queues.get(node_id)
         if not queue:
@@ -135,19 +108,19 @@ class InFlightRequests:
         self.count -= 1
         return queue.popleft()
 
-    def complete_unanswered(self, send: NetworkSend) -> InFlightRequest | None:
+    def complete_unanswered(self, send: NetworkSend) -> ClientRequest | None:
         """Remove the request whose frame was written, if it expects no response; else do nothing."""
         queue = self._queues.get(send.destination)
         if queue is None:
             return None
         for position, pending in enumerate(queue):
             if pending.send is send:
-                if pending.request.expect_response:
+                if pending.expect_response:
                     return None
                 del queue[position]
                 self.count -= 1
                 ids = self._without_response.setdefault(send.destination, deque(maxlen=_REMEMBERED))
-                ids.append(pending.request.correlation_id)
+                ids.append(pending.correlation_id)
                 return pending
         return None
 
@@ -168,7 +141,7 @@ class InFlightRequests:
         """Nodes with requests in flight."""
         return [node_id for node_id, queue in self._queues.items() if queue]
 
-    def clear(self, node_id: str) -> list[InFlightRequest]:
+    def clear(self, node_id: str) -> list[ClientRequest]:
         """The connection ended: remove all requests of its node. Returns them, oldest first."""
         self._without_response.pop(node_id, None)
         requests = list(self._queues.pop(node_id, ()))
@@ -183,17 +156,17 @@ class InFlightRequests:
             most_ms: the most that one request gets in all, however many responses ask for it.
         """
         for request in self._queues.get(node_id, ()):
-            latest_ms = request.sent_ms + request.request.request_timeout_ms + most_ms
+            latest_ms = request.sent_ms + request.timeout_ms + most_ms
             request.expires_ms = min(request.expires_ms + throttle_ms, latest_ms)
 
-    def expired(self, now_ms: int) -> list[InFlightRequest]:
+    def expired(self, now_ms: int) -> list[ClientRequest]:
         """For each node with a request past its timeout, the first such request."""
         if now_ms <= self._earliest_expiry_ms:
             return []
         earliest = NEVER_MS
-        late: list[InFlightRequest] = []
+        late: list[ClientRequest] = []
         for queue in self._queues.values():
-            first_late: InFlightRequest | None = None
+            first_late: ClientRequest | None = None
             for request in queue:
                 if request.expires_ms < now_ms:
                     first_late = first_late or request

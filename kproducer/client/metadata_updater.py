@@ -9,7 +9,7 @@ after an attempt to connect to each node failed, because a rebootstrap forgets t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kproducer_messages import MetadataRequest, MetadataResponse
 from kproducer_messages.metadata_request import MetadataRequestTopic
@@ -164,7 +164,7 @@ class MetadataUpdater:
         self._metadata.failed_update(now_ms, error)
 
     def handle_successful_response(
-        self, request: ClientRequest, api_version: int, now_ms: int, response: MetadataResponse | Any
+        self, request: ClientRequest, now_ms: int, response: MetadataResponse
     ) -> None:
         """The response to the update in progress arrived; it may contain an error."""
         wanted, self._in_progress = self._in_progress, None
@@ -184,4 +184,4 @@ class MetadataUpdater:
             self._metadata.failed_update(now_ms)
             return
         self._attempt_since_ms = None
-        self._metadata.update(wanted, response, now_ms, api_version=api_version)
+        self._metadata.update(wanted, response, now_ms, api_version=request.api_version)

@@ -17,7 +17,7 @@ from importlib import metadata as distribution_metadata
 from kproducer.client.api_versions import ApiVersionsRequestBuilder, NodeApiVersions
 from kproducer.client.client_request import ClientRequest, ClientResponse, RequestBuilder
 from kproducer.client.connections import QUIET_MS, Connections
-from kproducer.client.in_flight_requests import InFlightRequest, InFlightRequests
+from kproducer.client.in_flight_requests import InFlightRequests
 from kproducer.client.metadata import Metadata
 from kproducer.client.metadata_updater import MetadataUpdater
 from kproducer.client.node_connection import ConnectionState, NodeConnection
@@ -166,92 +166,89 @@ class NetworkClient:
 
     # -- requests --------------------------------------------------------------------------------------
 
-    def new_client_request(
+    def send(
         self,
-        node_id: int | str,
-        request_builder: RequestBuilder,
+        node_id: int,
+        builder: RequestBuilder,
         now_ms: int,
-        expect_response: bool,
-        request_timeout_ms: int | None = None,
-        callback: Callable[[ClientResponse], None] | None = None,
+        callback: Callable[[ClientResponse], None],
+        *,
+        expect_response: bool = True,
     ) -> ClientRequest:
-        """A request with the next correlation id; ``request_timeout_ms`` defaults to the configured one."""
-        correlation_id = self._correlation_id
-        self._correlation_id = (correlation_id + 1) % _CORRELATION_ID_LIMIT
-        timeout_ms = self._request_timeout_ms if request_timeout_ms is None else request_timeout_ms
-        return ClientRequest(
-            str(node_id),
-            request_builder,
-            correlation_id,
-            self._client_id,
-            now_ms,
-            expect_response,
-            timeout_ms,
-            callback,
-        )
-
-    def send(self, request: ClientRequest, now_ms: int) -> None:
-        """Send a request; a later ``poll`` calls its callback.
+        """Send a request; a later ``poll`` calls ``callback``.
 
         A request that the broker supports no version of, or that cannot be encoded, is not sent: the next
-        poll ends it with ``unsupported_version`` or ``error``. Raises IllegalStateError if the node is not
-        ready or the client is closed.
+        poll ends it with an ``error``. Raises IllegalStateError if the node is not ready or the client is
+        closed.
         """
         if not self.active:
             raise IllegalStateError("the network client is closed")
-        if not self.connections.can_send(request.destination, now_ms):
-            raise IllegalStateError(
-                f"{api_name(request.api_key)} to node {request.destination}: the node is not ready"
-            )
-        self._send(request, False, now_ms)
+        if not self.connections.can_send(str(node_id), now_ms):
+            raise IllegalStateError(f"{api_name(builder.api_key)} to node {node_id}: the node is not ready")
+        return self._send(node_id, builder, now_ms, callback, expect_response)
 
     def send_internal(self, node_id: int | str, builder: RequestBuilder, now_ms: int) -> None:
         """Send a request of the client itself (Metadata, ApiVersions)."""
-        self._send(self.new_client_request(node_id, builder, now_ms, True), True, now_ms)
+        self._send(node_id, builder, now_ms, is_internal=True)
 
-    def _send(self, request: ClientRequest, is_internal: bool, now_ms: int) -> None:
-        builder = request.builder
-        node_id, api_key, version = request.destination, builder.api_key, builder.latest_version
-        connection = self.connections.get(node_id)
+    def _send(
+        self,
+        node_id: int | str,
+        builder: RequestBuilder,
+        now_ms: int,
+        callback: Callable[[ClientResponse], None] | None = None,
+        expect_response: bool = True,
+        is_internal: bool = False,
+    ) -> ClientRequest:
+        request = ClientRequest(
+            str(node_id),
+            builder,
+            self._correlation_id,
+            expect_response,
+            now_ms,
+            self._request_timeout_ms,
+            callback,
+            is_internal,
+        )
+        self._correlation_id = (self._correlation_id + 1) % _CORRELATION_ID_LIMIT
+        connection = self.connections.get(request.destination)
         assert connection is not None
         try:
             if connection.versions is not None:
-                version = connection.versions.latest_usable_version(
-                    api_key, builder.oldest_version, builder.latest_version
+                request.api_version = connection.versions.latest_usable_version(
+                    builder.api_key, builder.oldest_version, builder.latest_version
                 )
-            message = builder.build(version)
-            buffers = build_request(api_key, version, request.correlation_id, request.client_id, message)
+            message = builder.build(request.api_version)
+            buffers = build_request(
+                builder.api_key, request.api_version, request.correlation_id, self._client_id, message
+            )
         except (UnsupportedVersionError, LocalProtocolError) as error:
-            self._not_sent(request, is_internal, version, error, now_ms)
-            return
-        send = NetworkSend(node_id, buffers)
-        self._versions_used[node_id, api_key] = version
+            self._not_sent(request, error, now_ms)
+            return request
+        request.send = NetworkSend(request.destination, buffers)
+        self._versions_used[request.destination, builder.api_key] = request.api_version
         try:
-            self._selector.send(send)
-            self._in_flight.add(InFlightRequest(request, version, send, is_internal, now_ms))
+            self._selector.send(request.send)
+            self._in_flight.add(request)
         except BaseException:
             # A bug. The caller takes the request as not sent and reuses its buffers, so the connection must
             # not go on reading them.
             reason = DisconnectedError(f"a request to {connection.broker} could not be queued")
             self._end_connection(connection, reason, now_ms)
             raise
-        if not request.expect_response:
+        if not expect_response:
             self._unanswered_queued += 1
+        return request
 
-    def _not_sent(
-        self, request: ClientRequest, is_internal: bool, version: int, error: KafkaError, now_ms: int
-    ) -> None:
-        if is_internal:
-            broker = self.connections.broker(request.destination)
-            suffix = self._log_repeats.suffix((broker, request.api_key), now_ms)
-            if suffix is not None:
-                _log.warning("%s to %s was not sent: %s%s", api_name(request.api_key), broker, error, suffix)
-            self._updater.handle_failed_request(now_ms, error)
+    def _not_sent(self, request: ClientRequest, error: KafkaError, now_ms: int) -> None:
+        if not request.is_internal:
+            self._ended.append(ClientResponse(request, now_ms, error=error))
             return
-        unsupported = error if isinstance(error, UnsupportedVersionError) else None
-        self._ended.append(
-            ClientResponse(request, version, now_ms, unsupported_version=unsupported, error=error)
-        )
+        broker = self.connections.broker(request.destination)
+        suffix = self._log_repeats.suffix((broker, request.api_key), now_ms)
+        if suffix is not None:
+            _log.warning("%s to %s was not sent: %s%s", api_name(request.api_key), broker, error, suffix)
+        self._updater.handle_failed_request(now_ms, error)
 
     def in_flight_request_count(self, node_id: int | str | None = None) -> int:
         """Requests that were sent and have not ended, to one node or to all."""
@@ -335,7 +332,7 @@ class NetworkClient:
         for send in self._selector.completed_sends:
             ended = self._in_flight.complete_unanswered(send)
             if ended is not None:
-                self._ended.append(ClientResponse(ended.request, ended.api_version, now_ms))
+                self._ended.append(ClientResponse(ended, now_ms))
 
     def _handle_completed_receives(self, now_ms: int) -> None:
         for receive in self._selector.completed_receives:
@@ -357,7 +354,7 @@ class NetworkClient:
         pending = self._in_flight.request_of(receive, connection.broker)
         if pending is None:
             return
-        version, api_key = pending.api_version, pending.request.builder.api_key
+        version, api_key = pending.api_version, pending.api_key
         if api_key == ApiKey.API_VERSIONS and pending.is_internal:
             self._handle_versions_answer(connection, pending, receive.payload, now_ms)
             return
@@ -367,20 +364,20 @@ class NetworkClient:
         self._in_flight.complete_oldest(connection.id)
         if not pending.is_internal:
             # First of all: an error below must not lose a request that is no longer in flight.
-            self._ended.append(ClientResponse(pending.request, version, now_ms, body=body))
+            self._ended.append(ClientResponse(pending, now_ms, body=body))
         self.connections.throttle(connection, api_key, version, body, now_ms)
         if pending.is_internal:
-            self._updater.handle_successful_response(pending.request, version, now_ms, body)
+            self._updater.handle_successful_response(pending, now_ms, body)
             nodes = self._updater.fetch_nodes()
             self.connections.retain(nodes)
             for node in nodes:
                 self._note_move(node)
 
     def _handle_versions_answer(
-        self, connection: NodeConnection, pending: InFlightRequest, payload: bytes, now_ms: int
+        self, connection: NodeConnection, pending: ClientRequest, payload: bytes, now_ms: int
     ) -> None:
         broker, version = connection.broker, pending.api_version
-        answer = connection.exchange.on_answer(broker, version, pending.request.correlation_id, payload)
+        answer = connection.exchange.on_answer(broker, version, pending.correlation_id, payload)
         self._in_flight.complete_oldest(connection.id)
         if answer.ask_again_in is not None:
             _log.debug(
@@ -462,16 +459,15 @@ class NetworkClient:
             self._end_connection(connection, error, now_ms)
 
     def _handle_request_timeouts(self, now_ms: int) -> None:
-        for late in self._in_flight.expired(now_ms):
-            request = late.request
+        for request in self._in_flight.expired(now_ms):
             connection = self.connections.get(request.destination)
             assert connection is not None
             error = RequestTimeoutError(
                 f"{connection.broker} did not answer {api_name(request.api_key)} version"
-                f" {late.api_version} (correlation id {request.correlation_id}) within"
-                f" {request.request_timeout_ms} ms (request_timeout_ms)"
+                f" {request.api_version} (correlation id {request.correlation_id}) within"
+                f" {request.timeout_ms} ms (request_timeout_ms)"
             )
-            self._end_connection(connection, error, now_ms, timed_out=True)
+            self._end_connection(connection, error, now_ms)
 
     def _complete(self, responses: Sequence[ClientResponse]) -> None:
         """Call all callbacks, then raise the first error that one of them raised: it is a bug."""
@@ -487,15 +483,13 @@ class NetworkClient:
 
     # -- the end of a connection -----------------------------------------------------------------------
 
-    def _end_connection(
-        self, connection: NodeConnection, error: KafkaError, now_ms: int, *, timed_out: bool = False
-    ) -> None:
+    def _end_connection(self, connection: NodeConnection, error: KafkaError, now_ms: int) -> None:
         """Close a connection because of ``error``."""
         self._selector.close(connection.id)
-        self._connection_ended(connection.id, error, now_ms, timed_out=timed_out)
+        self._connection_ended(connection.id, error, now_ms)
 
     def _connection_ended(
-        self, node_id: str, error: KafkaError, now_ms: int, *, timed_out: bool = False, by_peer: bool = False
+        self, node_id: str, error: KafkaError, now_ms: int, *, by_peer: bool = False
     ) -> None:
         """The one place that handles the end of a connection, or of an attempt, whatever ended it."""
         connection = self.connections.get(node_id)
@@ -511,29 +505,18 @@ class NetworkClient:
         self._versions_to_ask.pop(node_id, None)
         self._moved.pop(node_id, None)
         self.connections.ended(connection, error, self._updater.fetch_nodes(), now_ms)
-        self._cancel_in_flight(node_id, error, now_ms, timed_out=timed_out)
+        self._cancel_in_flight(node_id, error, now_ms)
         self._updater.handle_server_disconnect(now_ms, node_id, error)
 
-    def _cancel_in_flight(
-        self, node_id: str, error: KafkaError, now_ms: int, *, timed_out: bool = False
-    ) -> None:
-        # Requests are retried after every end of a connection; its reason is in the text of the error.
-        cause = error if error.retriable else DisconnectedError(str(error))
-        authentication_error = error if isinstance(error, AuthenticationError) else None
+    def _cancel_in_flight(self, node_id: str, error: KafkaError, now_ms: int) -> None:
+        cause = error
+        if not error.retriable and not isinstance(error, AuthenticationError):
+            # Requests are retried after every other end of a connection; the error's text has its reason.
+            cause = DisconnectedError(str(error))
         for pending in self._in_flight.clear(node_id):
             if not pending.is_internal:
-                self._ended.append(
-                    ClientResponse(
-                        pending.request,
-                        pending.api_version,
-                        now_ms,
-                        disconnected=True,
-                        timed_out=timed_out,
-                        authentication_error=authentication_error,
-                        error=cause,
-                    )
-                )
-            elif pending.request.api_key == ApiKey.METADATA:
+                self._ended.append(ClientResponse(pending, now_ms, disconnected=True, error=cause))
+            elif pending.api_key == ApiKey.METADATA:
                 self._updater.handle_failed_request(now_ms, error)
 
 

@@ -127,7 +127,7 @@ class ProduceResponseHandler:
                 needed = f"compression_type=zstd needs Produce version {FIRST_VERSION_WITH_ZSTD} or newer"
                 error.args = (f"{error.args[0]} ({needed})",)
             return error
-        if response.timed_out:
+        if isinstance(cause, RequestTimeoutError):
             return RequestTimeoutError(
                 f"no response within request_timeout_ms={self._config.request_timeout_ms}{because}"
             )
@@ -170,7 +170,7 @@ class ProduceResponseHandler:
     ) -> None:
         body: ProduceResponse = response.body
         names = {}
-        if response.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        if response.request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
             names = {topic_ids[topic]: topic for topic in {topic for topic, _ in waiting}}
         leaders: dict[TopicPartition, tuple[int, int]] = {}
         for topic in body.responses:
@@ -220,8 +220,8 @@ class ProduceResponseHandler:
 
 def _describe_attempt(batch: ProducerBatch, node: Node, response: ClientResponse, now_ms: int) -> str:
     """Where and when an attempt failed: the context that every delivery error carries."""
-    request = f"Produce v{response.api_version}"
-    if not response.was_sent or response.unsupported_version is not None:
+    request = f"Produce v{response.request.api_version}"
+    if not response.was_sent:
         # No version was negotiated for a request that was not sent.
         request, how = "Produce", "never sent"
     elif response.body is None:

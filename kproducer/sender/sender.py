@@ -75,7 +75,7 @@ class Sender:
             # Imported here because it loads the messages of seven APIs that most producers never send.
             from kproducer.transactions.coordinator_link import CoordinatorLink
 
-            self._coordinators = CoordinatorLink(transactions, client, clock, config.request_timeout_ms)
+            self._coordinators = CoordinatorLink(transactions, client, clock)
             transactions.connect(self.wakeup, lambda: accumulator.incomplete_count > 0)
         self._client = client
         self._metadata = metadata
@@ -387,11 +387,8 @@ class Sender:
         def on_complete(response: ClientResponse) -> None:
             self._responses.handle(batches, builder.topic_ids, node, response, self._clock.monotonic_ms())
 
-        request = self._client.new_client_request(
-            str(node_id), builder, now_ms, config.acks != 0, config.request_timeout_ms, on_complete
-        )
         self._count_request(batches, now_ms)
-        self._client.send(request, now_ms)
+        self._client.send(node_id, builder, now_ms, on_complete, expect_response=config.acks != 0)
 
     def _fail_request(self, batches: Sequence[ProducerBatch], cause: Exception) -> None:
         self.metrics.io_error_total += 1

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from kproducer.errors import DisconnectedError, KafkaError
+from kproducer.errors import AuthenticationError, DisconnectedError, KafkaError
+from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.transactions.coordinator_requests import Coordinator, CoordinatorRequest, FindCoordinator
@@ -80,9 +81,8 @@ class TransportFailure(NamedTuple):
 
 def transport_failure(request: Any, response: ClientResponse) -> TransportFailure:
     """For a ``ClientResponse`` without a body."""
-    final = response.unsupported_version or response.authentication_error
-    if final is not None:
-        return TransportFailure(final, False)
+    if isinstance(response.error, (UnsupportedVersionError, AuthenticationError)):
+        return TransportFailure(response.error, False)
     if response.disconnected:
         return TransportFailure(response.error or DisconnectedError(f"{request}: disconnected"), True)
     return TransportFailure(response.error or KafkaError(f"{request}: no response, reason unknown"), False)
@@ -95,19 +95,15 @@ class CoordinatorLink:
         task: makes the requests.
         client: the connections.
         clock: for the time of responses.
-        request_timeout_ms: for each request.
 
     Attributes:
         task: as given.
     """
 
-    def __init__(
-        self, task: CoordinatorTask, client: NetworkClient, clock: Clock, request_timeout_ms: int
-    ) -> None:
+    def __init__(self, task: CoordinatorTask, client: NetworkClient, clock: Clock) -> None:
         self.task = task
         self._client = client
         self._clock = clock
-        self._request_timeout_ms = request_timeout_ms
         #: Requests whose brokers are being connected to, or cannot take another request at present.
         self._held: list[Addressed] = []
 
@@ -153,12 +149,7 @@ class CoordinatorLink:
             except Exception as bug:
                 self._note_bug(bug)
 
-        self._client.send(
-            self._client.new_client_request(
-                str(node.id), request, now_ms, True, self._request_timeout_ms, on_complete
-            ),
-            now_ms,
-        )
+        self._client.send(node.id, request, now_ms, on_complete)
 
     def _note_bug(self, bug: Exception) -> None:
         """Without this, the task would wait for a request that was never sent, or repeat it for ever."""

@@ -333,13 +333,12 @@ class _Loop:
             metadata_max_idle_ms=NEVER_MS,
         )
         self.clock = SystemClock()
-        self._request_timeout_ms = config.request_timeout_ms
         self.metadata = Metadata(config)
         self.client = new_network_client(config, self.metadata, self.clock)
 
     def link(self, task: CoordinatorTask) -> CoordinatorLink:
         """A link for the requests of a task."""
-        return CoordinatorLink(task, self.client, self.clock, self._request_timeout_ms)
+        return CoordinatorLink(task, self.client, self.clock)
 
     def drive(self, links: Iterable[CoordinatorLink], deadline_ms: int) -> None:
         """Step until each task has ended, or until the (monotonic) deadline."""

@@ -156,7 +156,7 @@ class TransactionProtocol:
             return
         answer = request.parse(response.body)
         if isinstance(request, InitProducerId):
-            self._life.can_raise_epoch = response.api_version >= EPOCH_RAISED_SINCE
+            self._life.can_raise_epoch = response.request.api_version >= EPOCH_RAISED_SINCE
         reaction, code = request.worst_reaction(answer.codes.values())
         if reaction is Reaction.DONE:
             self._done(request, answer)

@@ -53,9 +53,7 @@ class NoteTakingUpdater:
     def handle_failed_request(self, now_ms: int, error: KafkaError | None) -> None:
         self.failures.append(error)
 
-    def handle_successful_response(
-        self, request: ClientRequest, api_version: int, now_ms: int, response: Any
-    ) -> None:
+    def handle_successful_response(self, request: ClientRequest, now_ms: int, response: Any) -> None:
         self.successes.append(response)
 
 
@@ -137,9 +135,5 @@ class Harness:
 
     def request(self, builder: Any = None, node: Node = NODES[0], **arguments: Any) -> ClientRequest:
         """Send a request whose response is collected in ``done``."""
-        arguments = {"expect_response": True, "callback": self.done.append, **arguments}
-        request = self.client.new_client_request(
-            node.id, builder or produce_builder(), self.clock.now_ms, **arguments
-        )
-        self.client.send(request, self.clock.now_ms)
-        return request
+        arguments = {"callback": self.done.append, **arguments}
+        return self.client.send(node.id, builder or produce_builder(), self.clock.now_ms, **arguments)

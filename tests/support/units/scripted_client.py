@@ -23,10 +23,9 @@ from kproducer.types import Node
 class SentRequest:
     """A Produce request as it went out."""
 
-    def __init__(self, request: ClientRequest, message: ProduceRequest, version: int) -> None:
+    def __init__(self, request: ClientRequest, message: ProduceRequest) -> None:
         self.request = request
         self.message = message
-        self.version = version
 
     @property
     def node_id(self) -> int:
@@ -74,32 +73,23 @@ class ScriptedClient:
     def last_error(self, node_id: int) -> str | None:
         return self.errors.get(node_id)
 
-    def new_client_request(
+    def send(
         self,
-        node_id: str,
+        node_id: int,
         builder: Any,
         now_ms: int,
-        expect_response: bool,
-        request_timeout_ms: int | None = None,
-        callback: Callable[[ClientResponse], None] | None = None,
-    ) -> ClientRequest:
-        self._correlation_id += 1
-        return ClientRequest(
-            node_id,
-            builder,
-            self._correlation_id,
-            "client",
-            now_ms,
-            expect_response,
-            request_timeout_ms or 0,
-            callback,
-        )
-
-    def send(self, request: ClientRequest, now_ms: int) -> None:
+        callback: Callable[[ClientResponse], None],
+        *,
+        expect_response: bool = True,
+    ) -> None:
         if self.fail_send is not None:
             raise self.fail_send
-        version = min(self.version, request.builder.latest_version)
-        self.sent.append(SentRequest(request, request.builder.build(version), version))
+        self._correlation_id += 1
+        request = ClientRequest(
+            str(node_id), builder, self._correlation_id, expect_response, now_ms, 30_000, callback
+        )
+        request.api_version = min(self.version, builder.latest_version)
+        self.sent.append(SentRequest(request, builder.build(request.api_version)))
 
     def poll(self, timeout_ms: int, now_ms: int) -> list[ClientResponse]:
         self.poll_timeouts.append(timeout_ms)
@@ -145,14 +135,14 @@ class ScriptedClient:
 
     def answer_with(self, sent: SentRequest, now_ms: int, **fields: Any) -> None:
         self.answered.add(sent.request.correlation_id)
-        self._responses.append(ClientResponse(sent.request, sent.version, now_ms, **fields))
+        self._responses.append(ClientResponse(sent.request, now_ms, **fields))
 
     def disconnect(self, sent: SentRequest, now_ms: int, error: KafkaError | None = None) -> None:
         self.answer_with(sent, now_ms, disconnected=True, error=error)
 
     def refuse_version(self, sent: SentRequest, now_ms: int) -> None:
         error = UnsupportedVersionError("Produce: broker has 0-2, we have 3-13")
-        self.answer_with(sent, now_ms, unsupported_version=error, error=error)
+        self.answer_with(sent, now_ms, error=error)
 
 
 def result(

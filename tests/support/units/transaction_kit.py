@@ -358,12 +358,11 @@ class Kit:
         version = request.latest_version
         if request.api_key == 22:
             version = min(version, self.init_version)
-        client_request = ClientRequest("1", request, 1, None, self.now_ms, True, 30_000, None)
+        client_request = ClientRequest("1", request, 1, True, self.now_ms, 30_000)
+        client_request.api_version = version
         if version < request.oldest_version:
             failed = error_for_code(35)
-            response = ClientResponse(
-                client_request, version, self.now_ms, unsupported_version=failed, error=failed
-            )  # type: ignore[arg-type]
+            response = ClientResponse(client_request, self.now_ms, error=failed)  # type: ignore[arg-type]
             self.manager.handle(request, response, self.now_ms)
             return
         message = request.build(version)
@@ -378,11 +377,11 @@ class Kit:
             body = self.handle(request.api_key, version, message)
         if lost:
             error = DisconnectedError("gone")
-            response = ClientResponse(client_request, version, self.now_ms, disconnected=True, error=error)
+            response = ClientResponse(client_request, self.now_ms, disconnected=True, error=error)
         else:
             assert body is not None
             body = type(body).decode(body.encode(version), version)[0]
-            response = ClientResponse(client_request, version, self.now_ms, body=body)
+            response = ClientResponse(client_request, self.now_ms, body=body)
         self.manager.handle(request, response, self.now_ms)
 
     def late_request_arrives(self) -> int:

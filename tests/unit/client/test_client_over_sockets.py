@@ -65,10 +65,7 @@ class Rig:
     def send(self, node: Node, *, expect_response: bool = True) -> None:
         builder = Builder(ProduceRequest(acks=-1 if expect_response else 0, timeout_ms=1000), 3, 9)
         now = CLOCK.monotonic_ms()
-        request = self.client.new_client_request(
-            node.id, builder, now, expect_response, callback=self.done.append
-        )
-        self.client.send(request, now)
+        self.client.send(node.id, builder, now, self.done.append, expect_response=expect_response)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kproducer_messages import ProduceResponse
 
 from kproducer.client.client_request import ClientRequest
-from kproducer.client.in_flight_requests import InFlightRequest, InFlightRequests
+from kproducer.client.in_flight_requests import InFlightRequests
 from kproducer.errors import IllegalStateError, RemoteProtocolError
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
@@ -25,13 +25,11 @@ def make(
     timeout_ms: int = 1000,
     completed: bool = True,
     expect_response: bool = True,
-) -> InFlightRequest:
-    request = ClientRequest(
-        node_id, produce_builder(), number, "c", sent_ms, expect_response, timeout_ms, None
-    )
-    send = NetworkSend(node_id, [])
-    send.completed = completed
-    return InFlightRequest(request, 9, send, False, sent_ms)
+) -> ClientRequest:
+    request = ClientRequest(node_id, produce_builder(), number, expect_response, sent_ms, timeout_ms)
+    request.send = NetworkSend(node_id, [])
+    request.send.completed = completed
+    return request
 
 
 def test_requests_leave_in_the_order_they_came() -> None:
@@ -97,7 +95,7 @@ def test_timeouts_count_from_the_sending_of_each_request() -> None:
     queues.clear("0")
     assert queues.next_expiry_delay_ms(NOW + 111) <= 1390
     assert (queues.expired(NOW + 1500)) == []
-    assert [r.request.destination for r in queues.expired(NOW + 1501)] == ["1"]
+    assert [r.destination for r in queues.expired(NOW + 1501)] == ["1"]
 
 
 def test_throttling_gives_more_time() -> None:
@@ -131,7 +129,7 @@ def test_the_announced_delay_is_never_too_late(requests: list[tuple[int, int, in
     now = NOW
     for node, wait_ms, timeout_ms in requests:
         now += wait_ms
-        late = {r.request.destination for r in queues.expired(now)}
+        late = {r.destination for r in queues.expired(now)}
         for node_id in late:
             queues.clear(node_id)
         queues.add(make(str(node), sent_ms=now, timeout_ms=timeout_ms))
@@ -142,7 +140,7 @@ def test_the_announced_delay_is_never_too_late(requests: list[tuple[int, int, in
     while queues.count:
         now += queues.next_expiry_delay_ms(now)
         for request in queues.expired(now):
-            queues.clear(request.request.destination)
+            queues.clear(request.destination)
         looks += 1
     assert looks <= 2 * len(requests)  # following the delays is no busy loop
 
@@ -152,13 +150,13 @@ def frame(correlation_id: int) -> NetworkReceive:
     return NetworkReceive("1", correlation_id.to_bytes(4, "big") + body)
 
 
-def sent(queues: InFlightRequests, correlation_id: int, *, written: bool = True) -> InFlightRequest:
-    request = ClientRequest("1", produce_builder(), correlation_id, "c", 0, True, 1000, None)
-    send = NetworkSend("1", [memoryview(b"rest")])
-    send.completed = written
-    pending = InFlightRequest(request, VERSION, send, False, 0)
-    queues.add(pending)
-    return pending
+def sent(queues: InFlightRequests, correlation_id: int, *, written: bool = True) -> ClientRequest:
+    request = ClientRequest("1", produce_builder(), correlation_id, True, 0, 1000)
+    request.api_version = VERSION
+    request.send = NetworkSend("1", [memoryview(b"rest")])
+    request.send.completed = written
+    queues.add(request)
+    return request
 
 
 def unanswered(queues: InFlightRequests, correlation_id: int) -> None:

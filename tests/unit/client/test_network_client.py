@@ -21,7 +21,6 @@ from tests.support.units.client_harness import (
     Builder,
     Harness,
     metadata_builder,
-    produce_builder,
 )
 
 NODE = NODES[0]
@@ -55,7 +54,7 @@ def test_a_request_and_its_response() -> None:
     (response,) = harness.poll()
     assert harness.done == [response]
     assert response.body == ProduceResponse()
-    assert (response.api_version, response.latency_ms, response.request.destination) == (9, 7, ID)
+    assert (response.request.api_version, response.latency_ms, response.request.destination) == (9, 7, ID)
     assert not response.disconnected
     assert response.error is None
     assert harness.client.in_flight_request_count() == 0
@@ -201,11 +200,8 @@ def test_a_response_that_nothing_asked_for_ends_the_connection() -> None:
 def test_a_request_timeout_counts_from_the_sending_and_ends_the_connection() -> None:
     harness = Harness(request_timeout_ms=1000, delivery_timeout_ms=5000)
     harness.make_ready()
-    request = harness.client.new_client_request(
-        NODE.id, produce_builder(), harness.clock.now_ms, True, 1000, harness.done.append
-    )
     harness.clock.advance(900)
-    harness.client.send(request, harness.clock.now_ms)
+    request = harness.request()
     second = harness.request()
     harness.poll(60_000)
     assert 0 < harness.selector.poll_timeouts_ms[-1] <= 1001
@@ -214,7 +210,7 @@ def test_a_request_timeout_counts_from_the_sending_and_ends_the_connection() -> 
     harness.clock.advance(1)
     harness.poll()
     assert [r.request.correlation_id for r in harness.done] == [request.correlation_id, second.correlation_id]
-    assert all(r.disconnected and r.timed_out for r in harness.done)
+    assert all(r.disconnected and isinstance(r.error, RequestTimeoutError) for r in harness.done)
     assert isinstance(harness.done[0].error, RequestTimeoutError)
     text = str(harness.done[0].error)
     for words in ("host0:9092", "Produce", "1000 ms", "request_timeout_ms"):
@@ -233,7 +229,7 @@ def test_a_broker_that_sends_a_byte_a_second_does_not_put_the_timeout_off() -> N
         harness.clock.advance(1000)
         assert harness.poll() == []
     harness.clock.advance(1)
-    assert harness.poll()[0].timed_out
+    assert isinstance(harness.poll()[0].error, RequestTimeoutError)
 
 
 def test_responses_that_wait_in_the_socket_after_a_long_pause_are_not_timed_out() -> None:
@@ -264,7 +260,7 @@ def test_throttling_makes_one_node_unready_and_gives_its_requests_more_time() ->
     assert harness.poll() == []
     assert harness.client.ready(NODE, harness.clock.now_ms)
     harness.clock.advance(500)
-    assert harness.poll()[0].timed_out
+    assert isinstance(harness.poll()[0].error, RequestTimeoutError)
 
 
 def test_a_throttle_time_beyond_reason_is_cut(caplog: pytest.LogCaptureFixture) -> None:
@@ -284,7 +280,7 @@ def test_a_throttle_time_beyond_reason_is_cut(caplog: pytest.LogCaptureFixture) 
     harness.clock.advance(1000)
     assert harness.poll() == []
     harness.clock.advance(1)
-    assert harness.poll()[0].timed_out
+    assert isinstance(harness.poll()[0].error, RequestTimeoutError)
 
 
 def test_old_versions_were_throttled_by_the_broker_already() -> None:
@@ -336,8 +332,9 @@ def test_a_message_that_cannot_be_encoded_ends_unsent() -> None:
 
 def test_correlation_ids_are_distinct_and_wrap_without_going_negative() -> None:
     harness = Harness()
+    harness.make_ready()
     harness.client._correlation_id = 2**31 - 2
-    ids = [harness.client.new_client_request(0, produce_builder(), 0, True).correlation_id for _ in range(4)]
+    ids = [harness.request().correlation_id for _ in range(4)]
     assert ids == [2**31 - 2, 2**31 - 1, 0, 1]
 
 

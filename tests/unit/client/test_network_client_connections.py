@@ -240,7 +240,7 @@ def test_a_lost_connection_ends_its_requests_once_each_in_order_and_asks_for_met
     harness.poll()
     harness.poll()
     assert [r.request.correlation_id for r in harness.done] == [r.correlation_id for r in sent]
-    assert all(r.disconnected and not r.timed_out for r in harness.done)
+    assert all(r.disconnected and not isinstance(r.error, RequestTimeoutError) for r in harness.done)
     assert str(harness.done[0].error) == "host0:9092 closed the connection"
     assert [node_id for node_id, _ in harness.updater.disconnects] == [ID]
     assert harness.client.last_error(NODE.id) == "host0:9092 closed the connection"
@@ -306,7 +306,7 @@ def test_an_authentication_failure_is_kept_apart_from_a_lost_connection() -> Non
     error = AuthenticationError("wrong password")
     harness.selector.break_connection(ID, error)
     harness.poll()
-    assert harness.done[0].authentication_error is error
+    assert harness.done[0].error is error
     assert harness.updater.disconnects[0][1] is error
     assert not harness.client.ready(NODE, harness.clock.now_ms)
     wait_out_backoff(harness)

@@ -86,7 +86,7 @@ def test_a_failure_says_whether_there_was_an_answer_and_whether_anything_was_sen
         if how == "answered":
             bench.client.answer_all(sent, now_ms, 19)
         elif how == "timed out":
-            bench.client.answer_with(sent, now_ms, disconnected=True, timed_out=True)
+            bench.client.answer_with(sent, now_ms, disconnected=True, error=RequestTimeoutError("late"))
         elif how == "disconnected":
             bench.client.disconnect(sent, now_ms, DisconnectedError("reset by peer"))
         elif how == "no version":
@@ -143,7 +143,9 @@ def test_a_lost_connection_is_retried_and_may_have_written() -> None:
 def test_a_request_timeout_is_retried_and_named() -> None:
     bench = Bench(retries=0)
     future = bench.send()
-    bench.client.answer_with(bench.step_one(), bench.clock.now_ms, disconnected=True, timed_out=True)
+    bench.client.answer_with(
+        bench.step_one(), bench.clock.now_ms, disconnected=True, error=RequestTimeoutError("late")
+    )
     bench.step()
     error = error_of(future)
     assert isinstance(error, RequestTimeoutError)

@@ -178,7 +178,9 @@ def test_a_failure_with_a_request_to_a_coordinator_ends_the_producer(
         link = bench.sender._coordinators
         assert link is not None
         callbacks: list[Any] = []
-        monkeypatch.setattr(bench.client, "send", lambda request, now_ms: callbacks.append(request.callback))
+        monkeypatch.setattr(
+            bench.client, "send", lambda node_id, builder, now_ms, callback: callbacks.append(callback)
+        )
         link._send(request, bench.metadata.snapshot.nodes[0], bench.clock.now_ms)
         callbacks[0](None)
     assert manager.state is TransactionState.FATAL_ERROR

@@ -89,7 +89,7 @@ def test_parts_of_a_batch_that_may_have_been_written_do_not_claim_otherwise() ->
     futures = [bench.send(value=b"x" * 50) for _ in range(2)]
     unanswered = bench.step_one(5)
     bench.client.answer_with(
-        unanswered, bench.clock.now_ms, disconnected=True, timed_out=True, error=RequestTimeoutError("late")
+        unanswered, bench.clock.now_ms, disconnected=True, error=RequestTimeoutError("late")
     )
     bench.step()
     refused = bench.step_one(bench.retry_delay())

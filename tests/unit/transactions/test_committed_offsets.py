@@ -69,7 +69,7 @@ class Groups:
         request, node = self.take(which)
         if request.oldest_version > self.newest and isinstance(request, OffsetFetch):
             error = UnsupportedVersionError("too old")
-            self.end(request, unsupported_version=error, error=error)
+            self.end(request, error=error)
             return
         version = min(request.latest_version, self.newest) if isinstance(request, OffsetFetch) else 6
         asked = request.build(version)
@@ -122,8 +122,8 @@ class Groups:
         return body
 
     def end(self, request: Any, **how: Any) -> None:
-        sent = ClientRequest("1", request, 1, None, self.now_ms, True, 30_000, None)
-        response = ClientResponse(sent, request.latest_version, self.now_ms, **how)
+        sent = ClientRequest("1", request, 1, True, self.now_ms, 30_000)
+        response = ClientResponse(sent, self.now_ms, **how)
         self.dialogue.handle(request, response, self.now_ms)
 
     def lose(self, which: int = 0) -> None:
@@ -229,7 +229,7 @@ def test_wrong_credentials_are_not_tried_again() -> None:
     groups = Groups(["g0"])
     groups.ask()
     error = AuthenticationError("no")
-    groups.end(groups.take()[0], disconnected=True, authentication_error=error, error=DisconnectedError("x"))
+    groups.end(groups.take()[0], disconnected=True, error=error)
     assert groups.dialogue.errors == {"g0": error}
 
 
@@ -305,8 +305,8 @@ def test_coordinators_of_many_are_looked_up_two_hundred_at_a_time() -> None:
         found[0].error_code = 15
         found[1].key = "not asked for"
         body = RESPONSES[10](coordinators=found)
-        sent = ClientRequest("1", request, 1, None, 0, True, 30_000, None)
-        lookup.handle(request, ClientResponse(sent, 4, 0, body=body), 0)
+        sent = ClientRequest("1", request, 1, True, 0, 30_000)
+        lookup.handle(request, ClientResponse(sent, 0, body=body), 0)
     assert sizes == [200, 200, 50]
     assert lookup.has_ended
     missing = [name for name in names if Coordinator(CoordinatorKind.TRANSACTION, name) not in known]
