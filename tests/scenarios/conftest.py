@@ -1,4 +1,4 @@
-"""Fixtures of the scenarios: a fake cluster, producers under watch, and the check after each test."""
+"""Fixtures of the scenarios: fake clusters, watched producers, and the checks after each test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.scenarios.harness import PollMeter, Resources, WatchedProducer
 
 
 class _Surprises(logging.Handler):
-    """Collects what the producer reports about itself that should never happen."""
+    """Collects log messages of the producer that must never occur."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -27,10 +27,10 @@ class _Surprises(logging.Handler):
 
 
 class Stage:
-    """Makes clusters and producers for one test and takes everything down again, checking.
+    """Creates clusters and producers for one test, and checks and closes them afterwards.
 
     Attributes:
-        polls: how often the I/O threads went round.
+        polls: number of polls of all I/O threads.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Stage:
         return producer
 
     def finish(self, *, failed: bool) -> None:
-        """Close everything; when the test itself passed, check the standing promises."""
+        """Close everything; if the test passed, check the standing promises."""
         try:
             for producer in self.producers:
                 if failed:

@@ -1,7 +1,7 @@
-"""A program for ``test_memory_bound``: fills a producer's buffer against a broker that keeps silent.
+"""A program for ``test_memory_bound``: fills a producer's buffer while the broker does not answer.
 
-Arguments: bootstrap servers, buffer_memory, value size, number of partitions, compression. Prints as JSON how
-much its memory grew from before the producer was made until the buffer is full, and of how many batches.
+Arguments: bootstrap servers, buffer_memory, value size, number of partitions, compression. Prints as JSON the
+growth of its memory, from before the producer is created until the buffer is full, and the number of batches.
 """
 
 from __future__ import annotations

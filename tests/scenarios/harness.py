@@ -1,11 +1,11 @@
-"""A producer under watch: it notes every send, and after the test the standing promises are checked.
+"""A watched producer: it records every send, and the standing promises are checked after the test.
 
-The promises hold in every scenario, whatever the broker did:
-each send resolves exactly once, its callback runs exactly once and says the same; per partition the
-outcomes come in the order of the sends; what was acknowledged lies in the log at the offset that was
-reported; what failed as "not sent" or "rejected" is not in the log; buffer memory is all back; nothing
-is in flight; no thread and no file descriptor is left; the I/O thread did not spin; and the broker
-saw no request that a correct producer would not send.
+The promises hold in every scenario, whatever the broker does:
+each send resolves exactly once; its callback runs exactly once with the same result; the outcomes of a
+partition arrive in send order; an acknowledged record is in the log at the reported offset; a record that
+failed as "not sent" or "rejected" is not in the log; all buffer memory is free again; nothing is in flight;
+no thread and no file descriptor is left; the I/O thread did not spin; and the broker received no request that
+a correct producer would not send.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tests.fakebroker import FakeCluster
 from tests.scenarios import internals
 from tests.support.waiting import learn_topics
 
-#: Generous: a test that needs it has failed in all but name.
+#: So generous that only a failing test reaches it.
 PATIENCE_S = 60.0
 _counter = itertools.count()
 
 
 @attrs.define(eq=False)
 class Sent:
-    """One accepted ``send`` and what became of it."""
+    """One accepted ``send`` and its result."""
 
     topic: str
     key: bytes | None
@@ -56,13 +56,13 @@ class Sent:
 
 
 class WatchedProducer:
-    """``KafkaProducer`` with a notebook. Thread-safe like it.
+    """``KafkaProducer`` that records its sends. Thread-safe, too.
 
     Args:
-        cluster: where the log is read back.
-        ordered: outcomes come in send order per partition and sending thread; false where retries may
-            overtake.
-        config: the producer's settings; short times and ``linger_ms=0`` unless given.
+        cluster: its logs are compared with the results.
+        ordered: outcomes arrive in send order per partition and sending thread; false if retries may reorder
+            records.
+        config: the producer's settings; short timeouts and ``linger_ms=0`` unless given.
     """
 
     def __init__(self, cluster: FakeCluster, *, ordered: bool = True, **config: Any) -> None:
@@ -94,7 +94,7 @@ class WatchedProducer:
         timestamp_ms: int | None = None,
         on_delivery: Callable[[RecordMetadata, KafkaError | None], Any] | None = None,
     ) -> Sent:
-        """Send a value that no other send has (unless one is given)."""
+        """Send a value that no other send has, unless one is given."""
         value = b"value-%d" % next(_counter) if value is None else value
         sent = Sent(topic, key, value, None, threading.get_ident())
 
@@ -105,7 +105,7 @@ class WatchedProducer:
             if on_delivery is not None:
                 on_delivery(metadata, error)
 
-        # Appended first: the outcome may come before send() has returned.
+        # Appended before send(): the result may arrive before send() returns.
         with self._lock:
             self.sent.append(sent)
         try:
@@ -130,7 +130,7 @@ class WatchedProducer:
         return self
 
     def send_until_it_works(self, topic: str = "t") -> Sent:
-        """Send again and again, for a while: after a fault whose end the producer has to notice."""
+        """Repeat a send for a while: after a fault, until the producer notices that it has ended."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -147,11 +147,13 @@ class WatchedProducer:
 
     @staticmethod
     def was_not_sent(error: KafkaError) -> bool:
-        """True for what ``send`` raised itself (no record was accepted) and for futures that say so."""
+        """True for errors raised by ``send`` itself (no record was accepted) and for futures that report
+        NOT_SENT.
+        """
         return error.outcome in (None, Outcome.NOT_SENT)
 
     def failing_send(self, topic: str = "t", value: bytes | None = None, **options: Any) -> KafkaError:
-        """Send what must fail; the error may be raised at once or come through the future."""
+        """Send a record that must fail, either in ``send`` itself or through the future."""
         try:
             sent = self.send(topic, value, **options)
         except KafkaError as error:
@@ -159,7 +161,7 @@ class WatchedProducer:
         return sent.error()
 
     def forget(self, sends: Iterable[Sent]) -> None:
-        """Do not compare these with the log: the broker lied about them."""
+        """Do not compare these sends with the log: the broker lied about them."""
         forgotten = list(sends)
         self.sent = [sent for sent in self.sent if sent not in forgotten]
         self.completed = [sent for sent in self.completed if sent not in forgotten]
@@ -170,9 +172,9 @@ class WatchedProducer:
     # -- the promises -------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Close what is open and check every promise of this producer."""
+        """Close the producer if it is open, and check its promises."""
         self.kafka.close(PATIENCE_S)
-        assert not internals.io_thread(self.kafka).is_alive(), "the I/O thread outlives close()"
+        assert not internals.io_thread(self.kafka).is_alive(), "the I/O thread is alive after close()"
         for sent in self.sent:
             self._check_resolved(sent)
             self._check_log(sent)
@@ -191,7 +193,7 @@ class WatchedProducer:
         else:
             assert metadata.offset == -1
             assert isinstance(error, KafkaError), f"{error!r}"
-            assert error.outcome is not None, f"the outcome of {sent} is not stated: {error!r}"
+            assert error.outcome is not None, f"the error of {sent} has no outcome: {error!r}"
         assert metadata.topic == sent.topic
 
     def _check_log(self, sent: Sent) -> None:
@@ -214,7 +216,7 @@ class WatchedProducer:
             if partition.index == metadata.partition and record.offset == metadata.offset
         ]
         is_there = (sent.key, sent.value, metadata.timestamp_ms) in at_offset
-        assert is_there, f"{sent} is not what lies at {metadata}"
+        assert is_there, f"{sent} is not the record at {metadata}"
 
     def _check_order(self) -> None:
         position = {id(sent): index for index, sent in enumerate(self.sent)}
@@ -236,7 +238,7 @@ class WatchedProducer:
 
 
 class Resources:
-    """Threads and file descriptors of this process, before and after."""
+    """Threads and file descriptors of this process, compared before and after a test."""
 
     def __init__(self) -> None:
         self._threads = set(threading.enumerate())
@@ -250,7 +252,7 @@ class Resources:
 
 
 def _describe(target: str) -> str:
-    """For a TCP socket its addresses, which tell whose end it is: the fake cluster's or the producer's."""
+    """A TCP socket with its ports, which show whether it belongs to the fake cluster or to the producer."""
     inode = target.removeprefix("socket:[").removesuffix("]")
     with open("/proc/self/net/tcp") as table:
         for row in table:
@@ -266,16 +268,16 @@ def _descriptors() -> dict[str, str]:
     for descriptor in os.listdir("/proc/self/fd"):
         try:
             found[descriptor] = os.readlink(f"/proc/self/fd/{descriptor}")
-        except FileNotFoundError:  # the descriptor of this very listing
+        except FileNotFoundError:  # the descriptor of this directory listing
             continue
     return found
 
 
 class PollMeter:
-    """Counts the I/O thread's rounds. A loop that spins makes tens of thousands a second.
+    """Counts the polls of the I/O thread. A spinning loop makes tens of thousands per second.
 
-    The bound grows with what happened (requests, sends, connections) and, slowly, with time, so that
-    a slow machine can only loosen it.
+    The limit grows with the number of events (requests, sends, connections) and slowly with time, so a slow
+    machine can only loosen it.
     """
 
     BASE = 400
@@ -290,5 +292,5 @@ class PollMeter:
         elapsed_s = time.monotonic() - self._started
         bound = self.BASE + self.PER_EVENT * event_count + self.PER_SECOND * elapsed_s
         assert self.count <= bound, (
-            f"{self.count} polls for {event_count} events in {elapsed_s:.2f} s: it spins"
+            f"{self.count} polls for {event_count} events in {elapsed_s:.2f} s: the I/O thread spins"
         )

@@ -1,4 +1,4 @@
-"""The only place where the scenarios look inside the producer."""
+"""The only module of the scenarios that accesses internals of the producer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def buffer_memory(producer: KafkaProducer) -> tuple[int, int]:
 
 
 def memory_waiters(producer: KafkaProducer) -> int:
-    """How many callers wait for buffer memory."""
+    """Number of callers that wait for buffer memory."""
     count: int = _engine(producer).pool.queued
     return count
 
@@ -41,11 +41,11 @@ def incomplete_count(producer: KafkaProducer) -> int:
 
 
 def is_ending_transaction(producer: KafkaProducer) -> bool:
-    """Whether a commit or an abort goes on in the background."""
+    """Whether a commit or an abort is running in the background."""
     is_ending: bool = _engine(producer).transactions.is_ending
     return is_ending
 
 
 def accumulator(producer: KafkaProducer) -> Any:
-    """Where its records wait."""
+    """The producer's record accumulator."""
     return _engine(producer).accumulator

@@ -1,4 +1,4 @@
-"""The caller's code inside the producer: callbacks, interceptors, serializers, partitioners, futures."""
+"""Application code that the producer calls: callbacks, interceptors, serializers, partitioners, futures."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from tests.scenarios.harness import PATIENCE_S
 PRODUCE = 0
 
 
-def test_a_raising_callback_is_logged_and_hurts_nobody(
+def test_a_raising_callback_is_logged_and_affects_no_other_record(
     stage: Stage, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = stage.producer(cluster, linger_ms=20)
 
     def bad(metadata: object, error: object) -> None:
-        raise RuntimeError("callback went wrong")
+        raise RuntimeError("callback failed")
 
     with caplog.at_level(logging.ERROR, "kproducer"):
         sent = [producer.send(on_delivery=bad if index % 3 == 0 else None) for index in range(9)]
         assert [s.metadata().offset for s in sent] == list(range(9))
         producer.close(PATIENCE_S)
-    assert "callback went wrong" in caplog.text
+    assert "callback failed" in caplog.text
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
-def test_not_even_an_exit_in_a_callback_ends_the_io_thread(
+def test_system_exit_in_a_callback_does_not_end_the_io_thread(
     stage: Stage, cluster: FakeCluster, kind: type[BaseException]
 ) -> None:
     producer = stage.producer(cluster, linger_ms=20)
@@ -73,10 +73,8 @@ def test_a_callback_may_send_again(stage: Stage, cluster: FakeCluster) -> None:
     assert second[0].metadata().offset == 1
 
 
-def test_waiting_inside_a_callback_for_what_only_it_could_do_does_not_hang(
-    stage: Stage, cluster: FakeCluster
-) -> None:
-    """flush() and result() on the I/O thread would wait for themselves: an error, not a deadlock."""
+def test_waiting_for_the_io_thread_in_a_callback_is_refused(stage: Stage, cluster: FakeCluster) -> None:
+    """flush() and result() on the I/O thread raise an error: they would wait for the thread they run on."""
     producer = stage.producer(cluster)
     caught: list[BaseException] = []
     ran = threading.Event()
@@ -96,7 +94,7 @@ def test_waiting_inside_a_callback_for_what_only_it_could_do_does_not_hang(
     assert isinstance(caught[0], KafkaError)
 
 
-def test_a_slow_callback_delays_and_does_not_fail_what_is_behind_it(stage: Stage) -> None:
+def test_a_slow_callback_delays_later_records_but_does_not_fail_them(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 2})
     producer = stage.producer(cluster, request_timeout_ms=400, delivery_timeout_ms=5000)
     release = threading.Event()
@@ -107,7 +105,7 @@ def test_a_slow_callback_delays_and_does_not_fail_what_is_behind_it(stage: Stage
     assert len(cluster.records("t", 1)) == 5
 
 
-def test_a_failed_record_tells_its_place_and_sentinels(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_failed_record_has_its_partition_and_sentinel_values(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(PRODUCE, faults.refuse_produce(29))
     producer = stage.producer(cluster)
     failed = producer.send(key=b"abc", partition=0)
@@ -135,7 +133,7 @@ def test_a_record_refused_locally_still_reaches_its_callback_or_raises(
 
 
 class _Recorder:
-    """An interceptor that notes what it sees; ``raises`` names the hooks that go wrong."""
+    """An interceptor that records its calls; ``raises`` names the hooks that raise."""
 
     def __init__(self, *raises: str) -> None:
         self.raises = raises
@@ -158,7 +156,7 @@ class _Recorder:
 
 
 @pytest.mark.parametrize("hook", ["on_send", "on_acknowledgement", "close"])
-def test_a_raising_interceptor_is_logged_and_the_chain_goes_on(
+def test_a_raising_interceptor_is_logged_and_the_chain_continues(
     stage: Stage, cluster: FakeCluster, hook: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad, good = _Recorder(hook), _Recorder()
@@ -171,7 +169,7 @@ def test_a_raising_interceptor_is_logged_and_the_chain_goes_on(
     assert f"interceptor {hook}" in caplog.text
 
 
-def test_interceptors_hear_of_failures_too(stage: Stage, cluster: FakeCluster) -> None:
+def test_interceptors_are_called_for_failures_too(stage: Stage, cluster: FakeCluster) -> None:
     heard: list[tuple[Any, Any]] = []
 
     class Listener(_Recorder):
@@ -187,7 +185,7 @@ def test_interceptors_hear_of_failures_too(stage: Stage, cluster: FakeCluster) -
     assert (metadata.topic, metadata.partition, metadata.offset) == ("t", 0, -1)
 
 
-def test_an_interceptor_may_change_the_record_and_nonsense_is_kept_out(
+def test_an_interceptor_may_change_the_record_but_invalid_records_are_ignored(
     stage: Stage, cluster: FakeCluster
 ) -> None:
     class Changer(_Recorder):
@@ -206,7 +204,7 @@ def test_an_interceptor_may_change_the_record_and_nonsense_is_kept_out(
 
 @pytest.mark.parametrize("which", ["key_serializer", "value_serializer"])
 @pytest.mark.parametrize("result", [5, "text", object(), [1]])
-def test_a_serializer_that_returns_no_bytes_is_the_callers_error(
+def test_a_serializer_that_does_not_return_bytes_raises_to_the_caller(
     stage: Stage, cluster: FakeCluster, which: str, result: Any
 ) -> None:
     answers = [b"fine", result]
@@ -216,7 +214,7 @@ def test_a_serializer_that_returns_no_bytes_is_the_callers_error(
     assert producer.kafka.send("t", b"v", key=b"k").result(PATIENCE_S).offset == 0
 
 
-def test_what_is_changed_after_send_does_not_change_the_record(stage: Stage, cluster: FakeCluster) -> None:
+def test_changes_after_send_do_not_change_the_record(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, linger_ms=3_600_000, delivery_timeout_ms=7_200_000)
     value, key, headers = bytearray(b"value"), bytearray(b"key"), [("h", b"1")]
     producer.kafka.send("t", value, key=key, headers=headers)
@@ -230,7 +228,7 @@ def test_what_is_changed_after_send_does_not_change_the_record(stage: Stage, clu
 
 
 @pytest.mark.parametrize("which", ["key_serializer", "value_serializer"])
-def test_a_failing_serializer_is_the_callers_error_and_costs_no_memory(
+def test_a_failing_serializer_raises_to_the_caller_and_leaks_no_memory(
     stage: Stage, cluster: FakeCluster, which: str
 ) -> None:
     def picky(value: Any) -> Any:
@@ -245,7 +243,7 @@ def test_a_failing_serializer_is_the_callers_error_and_costs_no_memory(
 
 
 @pytest.mark.parametrize("answer", [-2, 99, "zero", RuntimeError("no idea")])
-def test_a_partitioner_that_answers_nonsense_fails_that_send_only(
+def test_an_invalid_partition_from_a_partitioner_fails_only_that_send(
     stage: Stage, cluster: FakeCluster, answer: Any
 ) -> None:
     nonsense = [True]
@@ -293,7 +291,7 @@ def test_a_ten_megabyte_header_is_refused_at_the_call(stage: Stage, cluster: Fak
     assert producer.send().metadata().offset == 0
 
 
-def test_unicode_header_names_and_long_topics_travel(stage: Stage) -> None:
+def test_unicode_header_names_and_long_topic_names_are_delivered(stage: Stage) -> None:
     name = "t" * 249
     cluster = stage.cluster(topics={name: 1})
     producer = stage.producer(cluster)
@@ -320,9 +318,7 @@ def test_futures_can_be_awaited(stage: Stage, cluster: FakeCluster) -> None:
     assert asyncio.run(application()) == [0, 1]
 
 
-def test_a_result_that_does_not_come_in_time_raises_and_comes_later(
-    stage: Stage, cluster: FakeCluster
-) -> None:
+def test_a_result_that_times_out_is_available_later(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
     sent = stage.producer(cluster).send()
@@ -343,7 +339,7 @@ def test_a_result_that_does_not_come_in_time_raises_and_comes_later(
     assert early == [sent.future]
 
 
-def test_futures_of_a_split_batch_resolve_like_any_other(stage: Stage, cluster: FakeCluster) -> None:
+def test_futures_of_a_split_batch_resolve_like_others(stage: Stage, cluster: FakeCluster) -> None:
     cluster.topics["t"].options.max_message_bytes = 1000
     producer = stage.producer(cluster, linger_ms=50, batch_size=8000, max_in_flight_requests_per_connection=1)
     sent = [producer.send(value=b"%03d" % index + b"x" * 300) for index in range(12)]
@@ -375,7 +371,7 @@ def test_a_constructor_that_fails_leaves_nothing_open(stage: Stage, broken: dict
 
 
 def test_a_constructor_that_fails_closes_the_interceptors_it_was_given(stage: Stage) -> None:
-    """Nothing runs before the settings are right, so there is nothing that could be left running."""
+    """Threads start only after the settings are validated, so none is left running."""
     recorder = _Recorder()
     with pytest.raises(KafkaError):
         KafkaProducer(bootstrap_servers=["127.0.0.1:9"], interceptors=(recorder,), linger_ms=-1)

@@ -1,4 +1,4 @@
-"""One producer writes under many transactional ids, one after the other, on the connections it has."""
+"""One producer writes under many transactional ids, one after the other, on its existing connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRODUCE, FIND, INIT, END = 0, 10, 22, 26
 
 @pytest.fixture(params=[1, 2])
 def two(stage: Stage, request: pytest.FixtureRequest) -> FakeCluster:
-    """Two brokers of one protocol."""
+    """Two brokers with one transaction protocol."""
     cluster = stage.cluster(2, topics={"t": 2})
     cluster.transaction_version = request.param
     return cluster
@@ -32,7 +32,7 @@ def committed(cluster: FakeCluster, partition: int = 0) -> list[bytes | None]:
 
 
 def hand_over(producer: WatchedProducer, transactional_id: str, *values: bytes) -> PreparedTransaction:
-    """A whole task: another id, initialized, records in both partitions, prepared."""
+    """A complete task: change the id, initialize, write to both partitions, prepare."""
     kafka = producer.kafka
     kafka.change_transactional_id(transactional_id)
     kafka.init_transactions()
@@ -43,7 +43,7 @@ def hand_over(producer: WatchedProducer, transactional_id: str, *values: bytes) 
     return kafka.prepare()
 
 
-def test_a_worker_goes_from_task_to_task_and_another_producer_commits(stage: Stage, two: FakeCluster) -> None:
+def test_a_worker_prepares_several_tasks_and_another_producer_commits(stage: Stage, two: FakeCluster) -> None:
     worker = transactional(stage, two)
     thread = internals.io_thread(worker.kafka)
     for batch in (b"0", b"1"):
@@ -56,7 +56,7 @@ def test_a_worker_goes_from_task_to_task_and_another_producer_commits(stage: Sta
     assert committed(two) == committed(two, 1) == expected
 
 
-def test_records_go_the_usual_way_again_and_need_a_transaction_again(stage: Stage, two: FakeCluster) -> None:
+def test_records_need_a_transaction_again_after_the_change(stage: Stage, two: FakeCluster) -> None:
     worker = transactional(stage, two)
     hand_over(worker, "a", b"1")
     worker.kafka.change_transactional_id("b")
@@ -69,7 +69,7 @@ def test_records_go_the_usual_way_again_and_need_a_transaction_again(stage: Stag
         sent = worker.send_many(500, partition=1)
         worker.kafka.send_many("t", [b"many"] * 100, partitions=1)
     assert all(each.metadata().partition == 1 for each in sent)
-    # As many requests as batches were ready, not as many as records.
+    # One request per ready batch, not one per record.
     assert len(two.requests(PRODUCE)) < 300
 
 
@@ -84,7 +84,7 @@ def test_a_coordinator_that_moved_between_two_tasks_is_found(stage: Stage, two: 
 
 
 @pytest.mark.parametrize("api_key", [FIND, INIT])
-def test_a_lost_answer_to_the_first_requests_of_an_id(stage: Stage, two: FakeCluster, api_key: int) -> None:
+def test_a_lost_response_to_the_first_requests_of_an_id(stage: Stage, two: FakeCluster, api_key: int) -> None:
     worker = transactional(stage, two)
     hand_over(worker, "a", b"a")
     two.control(api_key, faults.close_after())
@@ -94,7 +94,7 @@ def test_a_lost_answer_to_the_first_requests_of_an_id(stage: Stage, two: FakeClu
     assert committed(two) == [b"b"]
 
 
-def test_a_worker_that_was_replaced_is_fenced_under_that_id_alone(stage: Stage, two: FakeCluster) -> None:
+def test_a_replaced_worker_is_fenced_only_under_that_id(stage: Stage, two: FakeCluster) -> None:
     older, newer = transactional(stage, two), transactional(stage, two)
     late = hand_over(older, "task-0", b"late")
     kept = hand_over(older, "task-1", b"kept")
@@ -108,7 +108,7 @@ def test_a_worker_that_was_replaced_is_fenced_under_that_id_alone(stage: Stage, 
     older.kafka.commit_transaction()
 
 
-def test_a_change_in_the_middle_is_refused_and_harmless(stage: Stage, two: FakeCluster) -> None:
+def test_a_change_during_a_transaction_is_refused_and_has_no_effect(stage: Stage, two: FakeCluster) -> None:
     worker = transactional(stage, two)
     worker.kafka.init_transactions()
     with worker.kafka.transaction():
@@ -120,7 +120,7 @@ def test_a_change_in_the_middle_is_refused_and_harmless(stage: Stage, two: FakeC
 
 
 @pytest.mark.parametrize("wrong", ["", None, 7])
-def test_an_id_is_a_text(stage: Stage, two: FakeCluster, wrong: object) -> None:
+def test_a_transactional_id_must_be_a_string(stage: Stage, two: FakeCluster, wrong: object) -> None:
     with pytest.raises(InvalidArgumentError, match="transactional_id"):
         transactional(stage, two).kafka.change_transactional_id(wrong)  # type: ignore[arg-type]
 

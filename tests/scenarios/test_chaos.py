@@ -1,7 +1,7 @@
-"""Random faults of all kinds at once, from a seed; afterwards every standing promise is checked.
+"""Random faults of all kinds at once, from a seed; afterwards the standing promises are checked.
 
-Brokers die and return, leaders move, connections drop, answers are lost, late, cut or wrong, several
-threads send. Nothing particular is expected: the promises of ``harness`` are the test.
+Brokers die and return, leaders move, connections drop, responses are lost, late, truncated or wrong, and
+several threads send. No particular result is expected: the promises of ``harness`` are the test.
 ``KPRODUCER_CHAOS_SEEDS=100:150`` runs other seeds.
 """
 
@@ -42,7 +42,7 @@ def _config(rng: random.Random) -> dict[str, Any]:
         "delivery_timeout_ms": rng.choice([1000, 6000]),
         "metadata_max_age_ms": rng.choice([100, 5000]),
         "retries": rng.choice([2, 2_147_483_647]),
-        # Only one request at a time keeps the order through retries.
+        # Without idempotence, only one request in flight keeps the order when batches are retried.
         "ordered": in_flight == 1,
     }
 
@@ -72,7 +72,7 @@ def _faults(rng: random.Random, rate: float) -> Callable[[RequestContext], Actio
 
 
 def _disturb(cluster: FakeCluster, rng: random.Random, done: threading.Event) -> None:
-    """Break something every now and then until the senders are done, then mend everything."""
+    """Inject faults at intervals until the senders are done, then end all faults."""
     while not done.wait(rng.uniform(0.005, 0.05)):
         broker_id = rng.choice([1, 2, 3])
         action = rng.randrange(5)
@@ -110,7 +110,7 @@ def _keep_sending(producer: WatchedProducer, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(_first, _last))
-def test_every_promise_holds_in_chaos(stage: Stage, seed: int) -> None:
+def test_every_promise_holds_under_random_faults(stage: Stage, seed: int) -> None:
     rng = random.Random(seed)
     cluster = stage.cluster(3, topics=_TOPICS)
     for name in _TOPICS:
@@ -131,7 +131,7 @@ def test_every_promise_holds_in_chaos(stage: Stage, seed: int) -> None:
         thread.join(3 * PATIENCE_S)
     done.set()
     disturber.join(PATIENCE_S)
-    assert not any(thread.is_alive() for thread in senders), "a send or a wait hangs"
+    assert not any(thread.is_alive() for thread in senders), "a send or a wait is stuck"
     scripted.remove()
     if rng.random() < 0.3:
         try:

@@ -1,4 +1,4 @@
-"""close(), flush() and the end of a producer, in good times and bad."""
+"""close(), flush() and the end of a producer, with and without faults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOT_ENOUGH_REPLICAS = 19
 
 
 def _quiet_close(producer: WatchedProducer, timeout: float) -> None:
-    """Close; a CloseTimeoutError that counts the lost records is a legal way to end."""
+    """Close; a CloseTimeoutError with the number of lost records is a valid result."""
     with contextlib.suppress(CloseTimeoutError):
         producer.close(timeout)
 
@@ -39,7 +39,7 @@ def test_close_delivers_what_was_accepted(stage: Stage, cluster: FakeCluster) ->
     assert len(cluster.records("t")) == 50
 
 
-def test_close_is_idempotent_and_the_second_is_instant(stage: Stage, cluster: FakeCluster) -> None:
+def test_close_is_idempotent_and_the_second_call_returns_at_once(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster)
     producer.send().metadata()
     producer.close(PATIENCE_S)
@@ -118,7 +118,7 @@ def test_close_says_how_many_records_were_lost(
 
 
 def test_close_ends_when_the_last_record_has_expired(stage: Stage, cluster: FakeCluster) -> None:
-    """No broker has anything to say then, and the next metadata update is minutes away."""
+    """No broker has a request to answer by then, and the next metadata update is minutes away."""
     cluster.control(PRODUCE, faults.refuse_produce(NOT_ENOUGH_REPLICAS), times=None)
     producer = stage.producer(cluster, delivery_timeout_ms=500, request_timeout_ms=300)
     sent = producer.send()
@@ -177,10 +177,11 @@ def test_close_from_a_callback_does_not_wait_for_its_own_thread(stage: Stage, cl
         producer.send()
 
 
-def test_close_while_threads_send_loses_nobody(stage: Stage) -> None:
-    """Each send either is refused or has exactly one outcome; the check afterwards counts them."""
+def test_close_while_threads_send_loses_no_record(stage: Stage) -> None:
+    """Each send is either refused or has exactly one outcome; the check after the test counts them."""
     cluster = stage.cluster(topics={"t": 3})
-    # Little memory: else the compiled kernel accepts a hundred thousand records before the first 200 arrive.
+    # With more memory, the compiled kernel would accept a hundred thousand records before the first 200
+    # arrive.
     producer = stage.producer(cluster, linger_ms=1, ordered=False, buffer_memory=131072)
     producer.send().metadata()
     running = threading.Barrier(5)
@@ -211,14 +212,14 @@ def test_flush_sends_what_lingers(stage: Stage, cluster: FakeCluster) -> None:
     assert all(s.future.done() for s in sent)
 
 
-def test_flush_of_nothing_returns(stage: Stage, cluster: FakeCluster) -> None:
+def test_flush_without_records_returns(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster)
     producer.kafka.flush(PATIENCE_S)
     producer.send().metadata()
     producer.kafka.flush(PATIENCE_S)
 
 
-def test_flush_in_vain_times_out_and_leaves_linger_as_it_was(stage: Stage, cluster: FakeCluster) -> None:
+def test_flush_that_times_out_restores_linger(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
     producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
@@ -242,7 +243,7 @@ def test_flush_with_failures_returns_because_they_are_resolved(stage: Stage, clu
     assert failed.future.done()
 
 
-def test_flush_is_not_kept_waiting_by_later_sends(stage: Stage, cluster: FakeCluster) -> None:
+def test_flush_does_not_wait_for_later_sends(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, linger_ms=1)
     stop = threading.Event()
 
@@ -306,7 +307,7 @@ def test_close_0_returns_soon_even_with_a_long_backoff(stage: Stage, cluster: Fa
 def test_close_counts_records_that_a_blocked_callback_keeps_from_being_delivered(
     stage: Stage, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The I/O thread, which counts what it gives up, has not ended by then."""
+    """The I/O thread, which counts the records that it gives up, is still running by then."""
     monkeypatch.setattr(producer_engine, "_FORCED_JOIN_S", 0.1)
     producer = stage.producer(cluster)
     blocked, go_on = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""A session with coordinators: many transactions ended, fenced, asked about at once, whatever brokers do."""
+"""Coordinator sessions end, fence and query many transactions at once, under faults of the brokers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.scenarios.harness import PATIENCE_S, WatchedProducer
 
 OFFSET_FETCH, FIND, INIT, ADD_OFFSETS, END, COMMIT_OFFSETS = 9, 10, 22, 25, 26, 28
 PLACE = TopicPartition("marks", 0)
-#: For an answer that never comes; a request has to get through by then, on a busy machine too.
+#: Timeout for responses that never arrive; on a busy machine, other requests must still succeed within it.
 TOO_SHORT_S = 1.2
 
 
@@ -43,7 +43,7 @@ def version(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def three(stage: Stage, version: int) -> FakeCluster:
-    """Three brokers of one protocol, among which transactional ids and groups are spread."""
+    """Three brokers with one protocol, which share the coordination of transactional ids and groups."""
     cluster = stage.cluster(3, topics={"t": 1})
     cluster.transaction_version = version
     for number in range(60):
@@ -57,7 +57,7 @@ Sessions = list[CoordinatorSession]
 
 @pytest.fixture
 def sessions(stage: Stage) -> Iterator[Sessions]:
-    """Closed before the stage looks for what was left behind."""
+    """Close the sessions before the stage checks for leaks."""
     made: Sessions = []
     yield made
     for session in made:
@@ -88,7 +88,7 @@ def worker(stage: Stage, three: FakeCluster) -> WatchedProducer:
 
 
 def hand_over(worker: WatchedProducer, numbers: Iterable[int]) -> list[PreparedTransaction]:
-    """Transactions of the ids task-0, task-1, ...: a record and a mark each."""
+    """Prepare transactions of the ids task-0, task-1, ...: each has one record and one committed offset."""
     prepared = []
     for number in numbers:
         name = f"task-{number}"
@@ -120,7 +120,7 @@ def kinds(results: Iterable[KafkaError | None]) -> list[type[Any] | None]:
 # -- when all is well ------------------------------------------------------------------------------------
 
 
-def test_many_are_committed_at_once_and_once_more_without_harm(
+def test_many_transactions_are_committed_at_once_and_a_second_commit_has_no_effect(
     three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession
 ) -> None:
     prepared = hand_over(worker, range(50))
@@ -136,7 +136,7 @@ def test_many_are_committed_at_once_and_once_more_without_harm(
     }
 
 
-def test_each_is_told_what_became_of_it(
+def test_each_transaction_gets_its_own_result(
     three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession, version: int
 ) -> None:
     prepared = hand_over(worker, range(6))
@@ -160,7 +160,7 @@ def test_each_is_told_what_became_of_it(
     assert kinds(again) == [IllegalStateError, None, FencedError]
 
 
-def test_fencing_aborts_what_is_open_and_ends_its_producer(
+def test_fencing_aborts_open_transactions_and_fences_their_producers(
     three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession
 ) -> None:
     worker.kafka.change_transactional_id("task-0")
@@ -194,14 +194,14 @@ def test_offsets_are_written_as_the_fenced_producer_and_read_back(
     assert newer.committed_offsets(["driver"], PLACE, PATIENCE_S)["driver"] == mark(7)[PLACE]
 
 
-def test_nothing_is_asked_about_nothing(three: FakeCluster, session: CoordinatorSession) -> None:
+def test_calls_without_transactions_send_no_requests(three: FakeCluster, session: CoordinatorSession) -> None:
     session.fence([], PATIENCE_S)
     assert session.end([], True, PATIENCE_S) == []
     assert session.committed_offsets([], PLACE, PATIENCE_S) == {}
     assert {request.api_key for request in three.requests()} <= {3, 18}
 
 
-def test_calls_that_make_no_sense(three: FakeCluster, sessions: Sessions) -> None:
+def test_invalid_calls_are_refused(three: FakeCluster, sessions: Sessions) -> None:
     with open_session(sessions, three) as session:
         with pytest.raises(IllegalStateError, match="fence 'nobody' first"):
             session.write_offsets("nobody", "g", mark(1), PATIENCE_S)
@@ -217,9 +217,7 @@ def test_calls_that_make_no_sense(three: FakeCluster, sessions: Sessions) -> Non
         session.fence(["driver"], PATIENCE_S)
 
 
-def test_epochs_that_are_used_up(
-    three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession
-) -> None:
+def test_exhausted_epochs(three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession) -> None:
     three.coordination.transactions.newest_epoch = 4
     ids = set()
     lost = []
@@ -242,7 +240,7 @@ def test_epochs_that_are_used_up(
 def whole_round(
     three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession, faulty: Any
 ) -> None:
-    """Every call of a session, after the fault was made; all have to succeed."""
+    """Make every call of a session after the fault was injected; all calls must succeed."""
     prepared = hand_over(worker, range(3))
     controls = faulty()
     session.fence(["driver", *names(range(10, 13))], PATIENCE_S)
@@ -262,7 +260,7 @@ _LOSSES = {"before": faults.close_before(), "after": faults.close_after(reset=Tr
 
 @pytest.mark.parametrize("how", _LOSSES)
 @pytest.mark.parametrize("api_key", [OFFSET_FETCH, FIND, INIT, END, COMMIT_OFFSETS])
-def test_requests_and_answers_that_are_lost(
+def test_lost_requests_and_responses(
     three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession, api_key: int, how: str
 ) -> None:
     whole_round(three, worker, session, lambda: [three.control(api_key, _LOSSES[how])])
@@ -278,10 +276,10 @@ _PUT_OFF = {
 
 
 @pytest.mark.parametrize("api_key", _PUT_OFF)
-def test_coordinators_that_put_off(
+def test_coordinators_that_answer_with_retriable_errors(
     three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession, api_key: int
 ) -> None:
-    """One answer of each kind, one after the other."""
+    """One retriable error response of each kind, one after the other."""
 
     def faulty() -> list[Any]:
         return [three.control(api_key, faults.refuse_coordination(code)) for code in _PUT_OFF[api_key]]
@@ -316,14 +314,14 @@ def test_connections_that_ended_between_two_calls(
     assert session.end(prepared, True, PATIENCE_S) == [None] * 3
 
 
-def test_a_broker_that_is_down_holds_up_only_those_it_coordinates(
+def test_a_broker_that_is_down_delays_only_the_ids_that_it_coordinates(
     three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession
 ) -> None:
     prepared = hand_over(worker, range(6))
     port = three.brokers[2].port
     three.kill(2)
     results: list[KafkaError | None] = []
-    # Again, since a busy machine may need longer for the others.
+    # Repeated, since a busy machine may need more time for the other ids.
     while kinds(results) != [None, KafkaTimeoutError, None] * 2 or "FindCoordinator" not in str(results[1]):
         results = session.end(prepared, True, 0.5)
         assert isinstance(results[1], KafkaTimeoutError)
@@ -338,11 +336,11 @@ def test_a_broker_that_is_down_holds_up_only_those_it_coordinates(
 
 
 @pytest.mark.parametrize("call", ["fence", "write_offsets", "committed_offsets", "end"])
-def test_a_coordinator_that_keeps_silent_is_named_when_time_is_over(
+def test_the_timeout_error_names_a_coordinator_that_does_not_answer(
     three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession, call: str
 ) -> None:
     prepared = hand_over(worker, [1])
-    # Connections are there.
+    # The connections exist already.
     session.fence(names([0, 2, 4]), PATIENCE_S)
     keys = {"fence": INIT, "write_offsets": COMMIT_OFFSETS, "committed_offsets": OFFSET_FETCH, "end": END}
     silent = three.control(keys[call], faults.stall_before())
@@ -367,7 +365,7 @@ def test_a_coordinator_that_keeps_silent_is_named_when_time_is_over(
         assert "may have been committed" not in str(error)
         with pytest.raises(IllegalStateError, match="fence"):
             session.write_offsets("task-2", "task-2", mark(1), PATIENCE_S)
-    # Another session is not impressed; this one goes on once the connection is given up.
+    # Another session is not affected; this one continues once the connection is given up.
     for broker_id in (1, 2, 3):
         three.drop_connections(broker_id)
     session.fence(names([2]), PATIENCE_S)
@@ -380,7 +378,7 @@ def silent_broker(cluster: FakeCluster, api_key: int) -> int:
     return cluster.requests(api_key)[-1].broker_id
 
 
-def test_a_decision_whose_commit_was_not_answered_is_settled_by_fencing(
+def test_fencing_settles_a_decision_whose_commit_was_not_answered(
     three: FakeCluster, session: CoordinatorSession
 ) -> None:
     session.fence(["driver"], PATIENCE_S)
@@ -394,7 +392,7 @@ def test_a_decision_whose_commit_was_not_answered_is_settled_by_fencing(
     session.write_offsets("driver", "driver", mark(9), PATIENCE_S)
 
 
-def test_a_decision_whose_answer_was_lost_and_whose_driver_was_replaced_meanwhile(
+def test_a_decision_with_a_lost_response_whose_driver_was_replaced(
     three: FakeCluster, session: CoordinatorSession
 ) -> None:
     session.fence(["driver"], PATIENCE_S)
@@ -413,7 +411,7 @@ def test_a_decision_whose_answer_was_lost_and_whose_driver_was_replaced_meanwhil
         session.write_offsets("driver", "driver", mark(9), PATIENCE_S)
 
 
-def test_an_open_transaction_keeps_its_groups_offset_from_being_read(
+def test_offsets_of_a_group_with_an_open_transaction_cannot_be_read(
     three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession
 ) -> None:
     prepared = hand_over(worker, [1])
@@ -433,9 +431,7 @@ def test_an_open_transaction_keeps_its_groups_offset_from_being_read(
     assert found == {"task-0": None, "task-1": mark(1)[PLACE]}
 
 
-def test_a_refused_offset_leaves_the_session_able_to_write(
-    three: FakeCluster, session: CoordinatorSession
-) -> None:
+def test_a_session_can_write_after_a_refused_offset(three: FakeCluster, session: CoordinatorSession) -> None:
     session.fence(["driver"], PATIENCE_S)
     three.control(COMMIT_OFFSETS, faults.refuse_coordination(12))
     with pytest.raises(KafkaError, match="OFFSET_METADATA_TOO_LARGE"):
@@ -493,14 +489,14 @@ def test_a_missing_permission_is_named(
     for part in told:
         assert part in str(error), str(error)
     refusal.remove()
-    # Once it is granted, everything goes on.
+    # After the permission is granted, all calls succeed.
     session.fence(["driver"], PATIENCE_S)
     session.write_offsets("driver", "marks", mark(1), PATIENCE_S)
     assert session.end(prepared, True, PATIENCE_S) == [None]
     assert session.committed_offsets(["marks"], PLACE, PATIENCE_S)["marks"] == mark(1)[PLACE]
 
 
-def test_of_several_ids_those_that_are_allowed_are_fenced(
+def test_of_several_ids_only_authorized_ones_are_fenced(
     three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession
 ) -> None:
     prepared = hand_over(worker, range(3))
@@ -516,7 +512,7 @@ def test_of_several_ids_those_that_are_allowed_are_fenced(
     assert kinds(session.end(prepared, True, PATIENCE_S)) == [FencedError, None, FencedError]
 
 
-def test_brokers_that_know_no_requests_for_several(
+def test_brokers_without_batched_requests(
     stage: Stage, three: FakeCluster, session: CoordinatorSession
 ) -> None:
     three.set_versions(FIND, (0, 3))
@@ -527,18 +523,16 @@ def test_brokers_that_know_no_requests_for_several(
     assert {request.api_version for request in three.requests(OFFSET_FETCH)} == {7}
 
 
-def test_brokers_that_cannot_say_whether_an_offset_is_stable(
-    three: FakeCluster, session: CoordinatorSession
-) -> None:
+def test_brokers_that_cannot_report_unstable_offsets(three: FakeCluster, session: CoordinatorSession) -> None:
     three.set_versions(OFFSET_FETCH, (1, 6))
     with pytest.raises(UnsupportedVersionError, match=r"brokers before 2\.5"):
         session.committed_offsets(["a", "b"], PLACE, PATIENCE_S)
 
 
-def test_a_producer_can_be_fenced_in_the_middle_of_a_commit_of_the_session(
+def test_a_producer_can_be_fenced_during_a_commit_of_the_session(
     three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession, sessions: Sessions
 ) -> None:
-    """Two drivers at once: the newer one wins, whatever the older one does meanwhile."""
+    """Two drivers at once: the newer one wins, at any point of the older driver's commit."""
     prepared = hand_over(worker, range(3))
     newer = open_session(sessions, three)
     newer.fence(names(range(3)), PATIENCE_S)
@@ -552,10 +546,10 @@ def test_a_producer_can_be_fenced_in_the_middle_of_a_commit_of_the_session(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_told_is_true_whatever_happens(
+def test_reported_results_are_true_under_random_faults(
     three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession, sessions: Sessions, seed: int
 ) -> None:
-    """Rounds of tasks, a decision and commits, with random faults: nobody is told what did not happen."""
+    """Rounds of tasks, a decision and commits, with random faults: no reported result is false."""
     chance = random.Random(seed)
     rival = open_session(sessions, three)
     faulty = [

@@ -1,4 +1,4 @@
-"""What must happen when nothing goes wrong: offsets, batching, sizes, times."""
+"""Delivery without faults: offsets, batching, sizes, timestamps."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_every_codec_passes_the_strict_reader(stage: Stage, codec: str, acks: st
     assert {b.codec for b in batches} == {expected}
 
 
-def test_acks_0_resolves_without_an_answer_and_without_offset(stage: Stage, cluster: FakeCluster) -> None:
+def test_acks_0_resolves_without_a_response_and_without_an_offset(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, acks=0)
     sent = producer.send_many(20)
     assert {s.metadata().offset for s in sent} == {-1}
@@ -74,7 +74,7 @@ def test_acks_0_resolves_without_an_answer_and_without_offset(stage: Stage, clus
     assert [r.value for r in cluster.records("t")] == [s.value for s in sent]
 
 
-def test_a_full_batch_goes_at_once_despite_linger(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_full_batch_is_sent_at_once_despite_linger(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS, batch_size=1000)
     first = producer.send(value=b"x" * 600)
     second = producer.send(value=b"y" * 600)
@@ -100,7 +100,7 @@ def test_batch_size_0_sends_each_record_alone(stage: Stage, cluster: FakeCluster
     assert [s.metadata().offset for s in sent] == list(range(20))
 
 
-def test_a_record_larger_than_the_batch_size_travels_alone(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_record_larger_than_the_batch_size_gets_its_own_batch(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, batch_size=1000, linger_ms=5)
     big = producer.send(value=b"x" * 50_000)
     small = producer.send()
@@ -155,7 +155,7 @@ def test_a_single_record_too_large_for_a_request_is_refused_locally(
     assert producer.send().metadata().offset == 0
 
 
-def test_a_record_beyond_the_whole_buffer_is_refused_at_once(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_record_larger_than_the_buffer_is_refused_at_once(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, buffer_memory=20_000, max_request_size=1_000_000)
     error = producer.failing_send(value=b"x" * 30_000)
     assert isinstance(error, KafkaError)

@@ -1,4 +1,4 @@
-"""Records that cannot be delivered in time: when they fail, what the error says, and who is spared."""
+"""Records that cannot be delivered in time: when they fail, what the error says, and which others succeed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.scenarios.harness import PATIENCE_S
 PRODUCE, METADATA = 0, 3
 SHORT_MS = 800
 SHORT = {"request_timeout_ms": SHORT_MS, "delivery_timeout_ms": SHORT_MS}
-#: The second attempt goes out in the middle of the delivery timeout and expires in flight; the halves are
+#: The second attempt is sent in the middle of the delivery timeout and expires in flight; both halves are
 #: long enough for a busy machine.
 EXPIRES_IN_FLIGHT = {
     "request_timeout_ms": 1500,
@@ -26,7 +26,7 @@ EXPIRES_IN_FLIGHT = {
 }
 
 
-def test_a_leaderless_partition_times_out_and_the_other_flows(stage: Stage) -> None:
+def test_a_partition_without_a_leader_times_out_and_the_other_is_delivered(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 2})
     cluster.move_leader("t", 0, -1)
     producer = stage.producer(cluster, **SHORT)
@@ -57,12 +57,12 @@ def test_a_dead_leader_times_out_and_the_error_names_it(stage: Stage, cluster: F
     cluster.kill(1)
     error = producer.send().error()
     assert isinstance(error, DeliveryTimeoutError)
-    # Unknown: if it was written to the socket before the end of the connection had been noticed.
+    # UNKNOWN if the batch was written to the socket before the disconnect was noticed.
     assert error.outcome in (Outcome.NOT_SENT, Outcome.UNKNOWN)
     assert f"127.0.0.1:{cluster.brokers[1].port}" in str(error)
 
 
-def test_expiry_comes_neither_early_nor_twice(stage: Stage, cluster: FakeCluster) -> None:
+def test_records_expire_neither_early_nor_twice(stage: Stage, cluster: FakeCluster) -> None:
     cluster.move_leader("t", 0, -1)
     producer = stage.producer(cluster, **SHORT)
     started = time.monotonic()
@@ -90,7 +90,7 @@ def test_expired_in_flight_and_then_acknowledged_is_counted_once(stage: Stage, c
     assert isinstance(error, DeliveryTimeoutError)
     assert error.outcome is Outcome.UNKNOWN
     free, total = internals.buffer_memory(producer.kafka)
-    assert free < total, "the buffer was given away while its request was in flight"
+    assert free < total, "the buffer was released while its request was in flight"
     gate.open()
     assert producer.send().metadata().offset == 1
     assert len(late.callbacks) == 1
@@ -116,7 +116,7 @@ def test_expired_in_flight_and_then_refused_is_neither_split_nor_resent(
 
 
 def test_a_batch_half_written_to_a_stalled_socket_keeps_its_bytes(stage: Stage) -> None:
-    """Expired while half of it is in the socket: what the broker reads later is still that batch."""
+    """The batch expires when half of it is in the socket: the broker still reads the same bytes later."""
     cluster = stage.cluster(topics={"t": 1, "other": 1})
     cluster.brokers[1].receive_buffer_bytes = 4096
     cluster.kill(1)
@@ -141,7 +141,7 @@ def test_a_batch_half_written_to_a_stalled_socket_keeps_its_bytes(stage: Stage) 
     error = stuck.error()
     assert isinstance(error, DeliveryTimeoutError)
     assert error.outcome is Outcome.UNKNOWN
-    # The other half of the memory may be had; the stuck batch's own may not.
+    # The other half of the memory is available, but not the buffer of the stalled batch.
     later = producer.send("other", b"B" * size)
     with pytest.raises(BufferExhaustedError):
         producer.send("other", b"C" * size)
@@ -150,9 +150,7 @@ def test_a_batch_half_written_to_a_stalled_socket_keeps_its_bytes(stage: Stage) 
     assert [r.value for r in cluster.records("t")] == [b"A" * size]
 
 
-def test_a_delivery_timeout_near_the_end_of_the_integers_expires_nothing(
-    stage: Stage, cluster: FakeCluster
-) -> None:
+def test_a_huge_delivery_timeout_expires_nothing(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(
         cluster, delivery_timeout_ms=2**31 - 1, request_timeout_ms=30_000, linger_ms=2**31 - 30_002
     )

@@ -1,7 +1,7 @@
-"""Processes that fork and processes that end: scripts run as children, the fake cluster stays here.
+"""Forks and process exits: scripts run as child processes, the fake cluster stays in this process.
 
-Each script gets the bootstrap address as its first argument. A child that hangs is killed and fails
-the test.
+Each script gets the bootstrap address as its first argument. A child that hangs is killed, and the test
+fails.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def run_script(cluster: FakeCluster, script: str, *, expect: int = 0) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,  # so that what it forked can be ended with it
+        start_new_session=True,  # so that processes that it forked can be killed with it
     )
     try:
         output, _ = process.communicate(timeout=_CHILD_S)
@@ -111,8 +111,10 @@ def test_exit_with_an_uncaught_exception_still_delivers(stage: Stage, cluster: F
     assert _values(cluster) == [b"v"]
 
 
-def test_exit_with_a_dead_cluster_is_bounded_and_counts_the_lost(stage: Stage, cluster: FakeCluster) -> None:
-    cluster.control(PRODUCE, lambda context: context.answer())  # the first one is fine
+def test_exit_with_a_dead_cluster_is_bounded_and_logs_the_number_of_lost_records(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    cluster.control(PRODUCE, lambda context: context.answer())  # the first record is acknowledged
     cluster.control(PRODUCE, faults.stall_before(), times=None)
     output = run_script(
         cluster,
@@ -130,9 +132,7 @@ def test_exit_with_a_dead_cluster_is_bounded_and_counts_the_lost(stage: Stage, c
     assert "9" in output.split("ready")[1], output
 
 
-def test_producers_that_nobody_holds_any_more_deliver_and_do_not_hang(
-    stage: Stage, cluster: FakeCluster
-) -> None:
+def test_producers_without_references_deliver_and_do_not_hang(stage: Stage, cluster: FakeCluster) -> None:
     run_script(
         cluster,
         """
@@ -162,7 +162,9 @@ def test_a_forked_child_has_its_own_thread_and_connections(stage: Stage, cluster
     assert len(by_connection) == 2
 
 
-def test_the_parents_waiting_records_stay_the_parents(stage: Stage, cluster: FakeCluster) -> None:
+def test_records_waiting_in_the_parent_are_sent_only_by_the_parent(
+    stage: Stage, cluster: FakeCluster
+) -> None:
     run_script(
         cluster,
         """
@@ -180,8 +182,10 @@ def test_the_parents_waiting_records_stay_the_parents(stage: Stage, cluster: Fak
     assert _values(cluster) == [b"child", b"parent 0", b"parent 1", b"parent 2"]
 
 
-def test_a_child_that_does_not_use_the_producer_leaves_it_alone(stage: Stage, cluster: FakeCluster) -> None:
-    """Also when it ends the normal way, with exit handlers and finalizers."""
+def test_a_child_that_does_not_use_the_producer_does_not_affect_it(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    """Even if the child ends normally, with exit handlers and finalizers."""
     run_script(
         cluster,
         """
@@ -201,7 +205,7 @@ def test_a_child_that_does_not_use_the_producer_leaves_it_alone(stage: Stage, cl
     assert len({r.connection_id for r in cluster.requests(PRODUCE)}) == 1
 
 
-def test_the_result_of_many_records_does_not_hang_in_a_child(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_send_many_result_does_not_hang_in_a_child(stage: Stage, cluster: FakeCluster) -> None:
     run_script(
         cluster,
         """
@@ -222,7 +226,7 @@ def test_the_result_of_many_records_does_not_hang_in_a_child(stage: Stage, clust
     assert _values(cluster) == [b"parent"] * 3
 
 
-def test_a_fork_in_the_middle_of_send_many(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_fork_during_send_many(stage: Stage, cluster: FakeCluster) -> None:
     run_script(
         cluster,
         """
@@ -239,7 +243,7 @@ def test_a_fork_in_the_middle_of_send_many(stage: Stage, cluster: FakeCluster) -
         result = p.send_many("t", rows())
         failed = [(row, error.outcome.value) for row, error in result.failures(60)]
         if failed:
-            # What was accepted before the fork is the parent's.
+            # The records accepted before the fork belong to the parent.
             assert failed == [(row, "unknown") for row in range(len(failed))]
             assert 0 < len(failed) <= 100
             assert result[150].result().offset >= 0
@@ -268,7 +272,9 @@ def test_a_child_that_closes_does_not_close_the_parents_connections(
     assert len({r.connection_id for r in cluster.requests(PRODUCE)}) == 1
 
 
-def test_forking_while_other_threads_send_deadlocks_no_child(stage: Stage, cluster: FakeCluster) -> None:
+def test_forking_while_other_threads_send_does_not_deadlock_children(
+    stage: Stage, cluster: FakeCluster
+) -> None:
     run_script(
         cluster,
         """
@@ -294,7 +300,7 @@ def test_forking_while_other_threads_send_deadlocks_no_child(stage: Stage, clust
     assert _values(cluster).count(b"child") == 10
 
 
-def test_a_fork_in_the_middle_of_an_import_of_a_message_hangs_no_child(
+def test_a_fork_during_the_import_of_a_message_does_not_hang_the_child(
     stage: Stage, cluster: FakeCluster
 ) -> None:
     run_script(
@@ -362,13 +368,13 @@ def test_multiprocessing_workers_share_a_producer_made_before(stage: Stage, clus
     assert len(_values(cluster)) == 13
 
 
-def test_ctrl_c_gets_through_a_flush_that_waits(stage: Stage, cluster: FakeCluster) -> None:
+def test_ctrl_c_interrupts_a_waiting_flush(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(PRODUCE, faults.stall_before(), times=None)
     run_script(
         cluster,
         """
         import signal
-        # A shell's background jobs, and so their children, ignore it.
+        # Background jobs of a shell and their children ignore SIGINT.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         p = producer()
         p.send("t", b"stuck")
@@ -402,9 +408,7 @@ def test_pickling_a_producer_is_a_clear_error(stage: Stage, cluster: FakeCluster
     assert "refused:" in output
 
 
-def test_a_child_goes_on_under_the_transactional_id_that_was_set_last(
-    stage: Stage, cluster: FakeCluster
-) -> None:
+def test_a_child_uses_the_transactional_id_that_was_set_last(stage: Stage, cluster: FakeCluster) -> None:
     run_script(
         cluster,
         """
@@ -426,7 +430,7 @@ def test_a_child_goes_on_under_the_transactional_id_that_was_set_last(
 def test_a_child_forked_in_a_delivery_callback_waits_for_its_own_records(
     stage: Stage, cluster: FakeCluster
 ) -> None:
-    """Its main thread was the parent's I/O thread, which must not wait for futures."""
+    """The child's main thread was the parent's I/O thread, which must not wait for futures."""
     run_script(
         cluster,
         """
@@ -450,7 +454,7 @@ def test_a_child_forked_in_a_delivery_callback_waits_for_its_own_records(
 def test_a_child_that_returns_from_the_delivery_callback_it_was_forked_in_ends(
     stage: Stage, cluster: FakeCluster
 ) -> None:
-    """It runs on in the parent's loop, whose connections and records are not its own."""
+    """The child continues in the parent's I/O loop, whose connections and records are not its own."""
     run_script(
         cluster,
         """

@@ -1,4 +1,4 @@
-"""The standing checks themselves: each of them fails when its promise is broken."""
+"""Tests of the standing checks: each fails when its promise is violated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRODUCE = 0
 
 @pytest.fixture
 def watched(stage: Stage, cluster: FakeCluster) -> WatchedProducer:
-    """A producer with three delivered records; tests falsify what was noted about them."""
+    """A producer with three delivered records; tests falsify its recorded results."""
     producer = stage.producer(cluster)
     for sent in producer.send_many(3):
         sent.metadata()
@@ -86,6 +86,6 @@ def test_a_thread_and_a_descriptor_that_stay_are_noticed() -> None:
 def test_spinning_is_noticed() -> None:
     meter = PollMeter()
     meter.count = 5000
-    with pytest.raises(AssertionError, match="it spins"):
+    with pytest.raises(AssertionError, match="the I/O thread spins"):
         meter.check(event_count=10)
     meter.check(event_count=1000)

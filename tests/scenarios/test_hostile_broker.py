@@ -1,4 +1,4 @@
-"""A peer that sends anything but what it should: the producer survives, stays bounded and loses nothing."""
+"""A peer that violates the protocol: the producer survives, stays within its limits and loses no record."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ GARBAGE = {
 
 @pytest.mark.parametrize("api_key", EVERY_API)
 @pytest.mark.parametrize("kind", sorted(GARBAGE))
-def test_garbage_instead_of_an_answer_is_a_lost_connection(
+def test_garbage_instead_of_a_response_is_a_lost_connection(
     stage: Stage, cluster: FakeCluster, api_key: int, kind: str
 ) -> None:
-    # What looks like the start of a frame would be waited for: the request timeout ends that.
+    # The producer waits for the rest of a plausible frame until the request timeout.
     cluster.control(api_key, lambda context: steps(Bytes(GARBAGE[kind]), Close()))
     producer = stage.producer(cluster, request_timeout_ms=1000)
     assert producer.send().metadata().offset == 0
@@ -49,7 +49,7 @@ def test_an_impossible_frame_size_ends_the_connection_without_waiting_for_more(
 
 
 @pytest.mark.parametrize("api_key", EVERY_API)
-def test_an_answer_cut_anywhere_is_a_lost_connection(stage: Stage, api_key: int) -> None:
+def test_a_response_truncated_anywhere_is_a_lost_connection(stage: Stage, api_key: int) -> None:
     for cut in (1, 3, 4, 6, 9, 14):
         cluster = stage.cluster()
         cluster.control(api_key, functools.partial(_truncated, cut))
@@ -74,12 +74,12 @@ def test_a_wrong_correlation_id_ends_the_connection_and_the_request_is_retried(
     assert cluster.accepted_count() >= 2
 
 
-def test_an_answer_to_another_request_is_never_taken_for_this_one(stage: Stage) -> None:
-    """Two requests in flight, answers swapped: neither may get the other's offset."""
+def test_a_response_is_never_matched_to_another_request(stage: Stage) -> None:
+    """Two requests in flight, responses swapped: neither may get the other's offset."""
     cluster = stage.cluster(topics={"t": 2})
     cluster.topics["t"].partitions[1].next_offset = 500
     gate = cluster.gate()
-    cluster.control(PRODUCE, faults.silence())  # the next answer on this connection answers a later request
+    cluster.control(PRODUCE, faults.silence())  # the next response on this connection is for a later request
     cluster.control(PRODUCE, faults.hold_after(gate))
     producer = stage.producer(cluster, ordered=False)
     first = producer.send(partition=0)
@@ -91,7 +91,7 @@ def test_an_answer_to_another_request_is_never_taken_for_this_one(stage: Stage) 
     assert second.metadata().offset in (500, 501)
 
 
-def test_an_answer_to_nothing_asked_ends_the_connection(stage: Stage, cluster: FakeCluster) -> None:
+def test_an_unsolicited_response_ends_the_connection(stage: Stage, cluster: FakeCluster) -> None:
     def twice(context: RequestContext) -> Action:
         answer = context.answer()
         return steps(answer, answer)
@@ -108,7 +108,7 @@ def test_an_answer_to_nothing_asked_ends_the_connection(stage: Stage, cluster: F
 def test_the_body_of_another_api_is_refused_or_harmless(
     stage: Stage, cluster: FakeCluster, api_key: int
 ) -> None:
-    """A frame with the right number and the wrong body: dropped, and the request made again."""
+    """A frame with the right correlation id and the wrong body is dropped, and the request is retried."""
 
     def confused(context: RequestContext) -> Action:
         body = bytes(range(1, 120))
@@ -122,7 +122,7 @@ def test_the_body_of_another_api_is_refused_or_harmless(
 
 
 @pytest.mark.parametrize("api_key", EVERY_API)
-def test_lengths_that_promise_gigabytes_are_refused_without_allocating(
+def test_lengths_of_gigabytes_are_refused_without_allocating(
     stage: Stage, cluster: FakeCluster, api_key: int
 ) -> None:
     def promise(context: RequestContext) -> Action:
@@ -136,14 +136,14 @@ def test_lengths_that_promise_gigabytes_are_refused_without_allocating(
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_answers_in_tiny_pieces_are_put_together(stage: Stage, cluster: FakeCluster, size: int) -> None:
+def test_responses_in_tiny_pieces_are_reassembled(stage: Stage, cluster: FakeCluster, size: int) -> None:
     cluster.control(None, faults.fragmented(size), times=None)
     producer = stage.producer(cluster)
     sent = producer.send_many(20)
     assert [s.metadata().offset for s in sent] == list(range(20))
 
 
-def test_several_answers_in_one_packet_are_taken_apart(stage: Stage) -> None:
+def test_several_responses_in_one_packet_are_separated(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 4})
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
@@ -157,7 +157,7 @@ def test_several_answers_in_one_packet_are_taken_apart(stage: Stage) -> None:
 
 
 def test_a_trickling_answer_does_not_prolong_the_request_timeout(stage: Stage, cluster: FakeCluster) -> None:
-    """The first bytes of the answer come, the rest never does."""
+    """The first bytes of the response arrive, the rest never does."""
     never = cluster.gate()
 
     def trickle(context: RequestContext) -> Action:
@@ -171,8 +171,8 @@ def test_a_trickling_answer_does_not_prolong_the_request_timeout(stage: Stage, c
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_damage_to_true_answers_never_breaks_a_promise(stage: Stage, seed: int) -> None:
-    """One byte of every third answer's body is changed. Wrong answers may fail sends, nothing worse."""
+def test_random_damage_to_responses_never_breaks_a_promise(stage: Stage, seed: int) -> None:
+    """Changes one byte in the body of every third response. Wrong responses may only fail sends."""
     rng = random.Random(seed)
     cluster = stage.cluster(topics={"t": 2})
 
@@ -206,12 +206,12 @@ def test_random_damage_to_true_answers_never_breaks_a_promise(stage: Stage, seed
             continue
     for sent in accepted:
         sent.future.exception(PATIENCE_S)
-    # A damaged answer may lie about offsets and errors: only "once" can be held against the producer.
+    # A damaged response may contain wrong offsets and errors, so only "exactly one result" is checked.
     producer.forget(sent for sent in accepted)
     assert all(len(sent.callbacks) == 1 for sent in accepted)
     damaging.remove()
-    cluster.tolerate(r"API \d+ v-?\d+; offered")  # version ranges were damaged as well
-    # What was negotiated over a connection holds as long as it lives; new ones ask anew.
+    cluster.tolerate(r"API \d+ v-?\d+; offered")  # version ranges were damaged, too
+    # Connections keep their negotiated versions; new connections negotiate again.
     cluster.drop_connections(1)
     assert producer.send_until_it_works().metadata().topic == "t"
 
@@ -223,8 +223,8 @@ def test_rejection_by_an_impossible_code_still_has_an_outcome(stage: Stage, clus
     assert "-32768" in str(error)
 
 
-def test_a_flood_after_the_answer_is_bounded(stage: Stage, cluster: FakeCluster) -> None:
-    """Eight megabytes of nonsense behind a true answer."""
+def test_a_flood_after_the_response_is_bounded(stage: Stage, cluster: FakeCluster) -> None:
+    """Eight megabytes of garbage after a valid response."""
 
     def flood(context: RequestContext) -> Action:
         return steps(context.answer(), Bytes(b"\x00" * 8_000_000), Close())

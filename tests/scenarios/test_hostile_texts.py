@@ -1,4 +1,4 @@
-"""What brokers write reaches errors and logs on one line, with nothing that a terminal would carry out."""
+"""Text from brokers appears in errors and logs on one line, without terminal control sequences."""
 
 from __future__ import annotations
 

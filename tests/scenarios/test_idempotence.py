@@ -1,4 +1,4 @@
-"""Idempotence: each record once and in order, whatever is lost, refused or sent again."""
+"""Idempotence: each record exactly once and in order under lost responses, errors and retries."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def test_batches_are_numbered(stage: Stage, cluster: FakeCluster) -> None:
     assert len(cluster.requests(INIT_PRODUCER_ID)) == 1
 
 
-def test_no_id_is_asked_for_before_there_is_something_to_send(stage: Stage, cluster: FakeCluster) -> None:
+def test_no_producer_id_is_requested_before_the_first_record(stage: Stage, cluster: FakeCluster) -> None:
     producer = idempotent(stage, cluster)
     producer.kafka.partitions_for("t")
     assert cluster.requests(INIT_PRODUCER_ID) == []
 
 
 @pytest.mark.parametrize("code", [14, 15, 16, 51, 7])
-def test_the_id_is_asked_for_until_it_comes(stage: Stage, cluster: FakeCluster, code: int) -> None:
+def test_init_producer_id_is_retried_until_it_succeeds(stage: Stage, cluster: FakeCluster, code: int) -> None:
     def refuse(context: RequestContext) -> Action:
         answer = context.apply()
         answer.error_code = code
@@ -67,7 +67,9 @@ def test_one_request_in_flight_is_enough_for_all(stage: Stage, cluster: FakeClus
     assert [s.metadata().offset for s in sent] == list(range(10))
 
 
-def test_a_refused_id_fails_what_waits_and_is_asked_for_again(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_refused_producer_id_fails_waiting_records_and_is_requested_again(
+    stage: Stage, cluster: FakeCluster
+) -> None:
     def refuse(context: RequestContext) -> Action:
         answer = context.apply()
         answer.error_code, answer.producer_id, answer.producer_epoch = 31, -1, -1
@@ -84,7 +86,7 @@ def test_a_refused_id_fails_what_waits_and_is_asked_for_again(stage: Stage, clus
 
 
 @pytest.mark.parametrize("code", [-1, 42])
-def test_an_id_that_is_refused_without_a_good_reason_does_not_end_the_producer(
+def test_an_unexpected_init_producer_id_error_does_not_end_the_producer(
     stage: Stage, cluster: FakeCluster, code: int
 ) -> None:
     def refuse(context: RequestContext) -> Action:
@@ -98,7 +100,7 @@ def test_an_id_that_is_refused_without_a_good_reason_does_not_end_the_producer(
     assert producer.send().metadata().offset == 0
 
 
-def test_a_lost_answer_does_not_repeat_the_records(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_lost_response_does_not_duplicate_records(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(PRODUCE, faults.close_after())
     producer = idempotent(stage, cluster)
     assert producer.send(value=b"once").metadata().offset == 0
@@ -139,7 +141,7 @@ def test_a_moved_leader_changes_nothing(stage: Stage) -> None:
     assert [s.metadata().offset for s in first + second] == list(range(10))
 
 
-def test_a_refused_batch_does_not_take_the_next_ones_along(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_refused_batch_does_not_fail_the_next_ones(stage: Stage, cluster: FakeCluster) -> None:
     cluster.topics["t"].options.max_message_bytes = 300
     producer = idempotent(stage, cluster)
     producer.send().metadata()
@@ -151,7 +153,9 @@ def test_a_refused_batch_does_not_take_the_next_ones_along(stage: Stage, cluster
     assert {b.producer_epoch for b in cluster.topics["t"].partitions[0].batches} <= {0, 1}
 
 
-def test_a_batch_too_large_is_split_and_keeps_its_numbers(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_batch_that_is_too_large_is_split_and_keeps_its_sequence_numbers(
+    stage: Stage, cluster: FakeCluster
+) -> None:
     cluster.topics["t"].options.max_message_bytes = 400
     gate = cluster.gate()
     producer = idempotent(stage, cluster, batch_size=16384, linger_ms=50)
@@ -164,7 +168,9 @@ def test_a_batch_too_large_is_split_and_keeps_its_numbers(stage: Stage, cluster:
 
 
 @pytest.mark.parametrize("refuses_unknown", [False, True])
-def test_a_broker_that_forgot_the_producer(stage: Stage, cluster: FakeCluster, refuses_unknown: bool) -> None:
+def test_a_broker_without_state_of_the_producer(
+    stage: Stage, cluster: FakeCluster, refuses_unknown: bool
+) -> None:
     producers = cluster.topics["t"].partitions[0].producers
     producers.refuses_unknown = refuses_unknown
     producer = idempotent(stage, cluster)
@@ -176,7 +182,7 @@ def test_a_broker_that_forgot_the_producer(stage: Stage, cluster: FakeCluster, r
     assert [s.metadata().offset for s in second] == [3, 4, 5]
 
 
-def test_random_faults_repeat_and_reorder_nothing(stage: Stage) -> None:
+def test_random_faults_neither_duplicate_nor_reorder(stage: Stage) -> None:
     cluster = stage.cluster(2, topics={"t": 3})
     rng = random.Random(3)
 
@@ -218,7 +224,7 @@ def test_a_broker_without_producer_ids_is_named(stage: Stage, cluster: FakeClust
         {"enable_idempotence": False},
     ],
 )
-def test_settings_that_rule_it_out_leave_no_numbers(
+def test_settings_incompatible_with_idempotence_disable_sequence_numbers(
     stage: Stage, cluster: FakeCluster, settings: dict[str, Any]
 ) -> None:
     producer = idempotent(stage, cluster, **settings)

@@ -1,9 +1,10 @@
-"""Random faults against idempotent producers, from a seed; afterwards the logs are held against the results.
+"""Random faults against idempotent producers, from a seed; afterwards the logs are compared with the results.
 
-Like ``make idempotence-chaos``, within the process and in seconds: answers are lost or forged, with and
-without the append, brokers restart cleanly and uncleanly, leaders move, a topic is made again, producer ids
-expire, ``max.message.bytes`` changes. A seed chooses the settings and the faults; the timing of the threads
-does the rest, so that a seed may need several runs. ``KPRODUCER_IDEMPOTENCE_SEEDS=100:150`` runs other seeds.
+Like ``make idempotence-chaos``, but within the process and in seconds: responses are lost or forged, with and
+without the append, brokers restart cleanly and uncleanly, leaders move, a topic is recreated, producer ids
+expire, ``max.message.bytes`` changes. A seed determines the settings and the faults, but not the timing of
+the threads, so reproducing a failure may take several runs. ``KPRODUCER_IDEMPOTENCE_SEEDS=100:150`` runs
+other seeds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.support.chaos.idempotence_ledger import Checker, Lane, Verdict
 
 PRODUCE = 0
 _BROKERS = 3
-#: The second topic is deleted and made again now and then.
+#: The second topic is deleted and recreated now and then.
 _TOPICS = {"kept": 3, "remade": 2}
 _STEPS = 60
 _DEFAULT_LIMIT = 1_000_000
@@ -52,11 +53,11 @@ def _settings(rng: random.Random) -> dict[str, Any]:
 
 
 class _Faults:
-    """What the brokers do wrong with Produce requests.
+    """Faults of the brokers in Produce requests.
 
     Attributes:
-        rate: how often an answer is forged for a partition.
-        withholding: batches are appended, and nothing is answered until the connection ends.
+        rate: probability of a forged response for a partition.
+        withholding: batches are appended, but not answered before the connection ends.
         rejects_next: partitions whose next batch is rejected without being appended.
     """
 
@@ -131,7 +132,7 @@ class _Run:
         )
 
     def run(self) -> Verdict:
-        """Send and disturb; then end the faults, wait for the results, and compare."""
+        """Send under faults, end the faults, wait for the results, and compare them with the logs."""
         scripted = self._cluster.control(None, self._faults, times=None)
         disturbing = self._rng.choice([0.05, 0.15, 0.3])
         for _ in range(_STEPS):
@@ -196,7 +197,7 @@ class _Run:
             self._cluster.restart(broker_id)
 
     def _withhold_answers(self) -> None:
-        """Send some records that are appended (unless something in flight hinders), but not answered."""
+        """Send records that are appended (unless requests in flight prevent it), but not answered."""
         self._faults.withholding = True
         for _ in range(self._rng.randint(1, 6)):
             self._send()
@@ -221,7 +222,7 @@ class _Run:
         with self._cluster.log.changed:
             self._cluster.move_leader(topic, partition, self._rng.randint(1, _BROKERS))
             if self._rng.random() < 0.3:
-                # The new leader was restarted a moment ago.
+                # The new leader was just restarted.
                 self._cluster.topics[topic].partitions[partition].producers.reload_snapshot()
 
     def _remake(self) -> None:
@@ -229,7 +230,9 @@ class _Run:
         self._begin_with_rejections("remade")
 
     def _expire(self) -> None:
-        """Idle producers expire: while answers are missing no producer could know what was written."""
+        """Expire ids only of idle producers: with responses outstanding, a producer cannot know what was
+        written.
+        """
         rate, self._faults.rate = self._faults.rate, 0.0
         self._kafka.flush(PATIENCE_S)
         with self._cluster.log.changed:
@@ -240,7 +243,9 @@ class _Run:
         self._begin_with_rejections(*_TOPICS)
 
     def _begin_with_rejections(self, *topics: str) -> None:
-        """The leader knows no producer, rejects the first batch, and would take the second as the first."""
+        """The leader has no producer state, rejects the first batch, and would accept the second as the
+        first.
+        """
         if self._rng.random() < 0.5:
             self._faults.rejects_next |= {(topic, p) for topic in topics for p in range(_TOPICS[topic])}
         for _ in range(self._rng.randint(1, 4)):

@@ -1,4 +1,4 @@
-"""Ctrl-C anywhere in close() and flush(): what comes afterwards works as ever."""
+"""Ctrl-C at any point of close() and flush(): later calls work as usual."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ FLUSHING = {KafkaProducer.flush.__code__, RecordAccumulator.begin_flush.__code__
 
 
 class Closed:
-    """An interceptor that counts how often it is closed."""
+    """An interceptor that counts the calls of its ``close``."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def on_acknowledgement(self, *_: object) -> None:
-        """It has to have a hook."""
+        """Does nothing, but an interceptor needs at least one hook."""
 
     def close(self) -> None:
         self.count += 1
@@ -65,15 +65,13 @@ def test_close_works_after_a_close_that_was_interrupted_anywhere(stage: Stage, c
     assert instructions > 5
 
 
-def test_close_gives_up_in_time_after_a_close_that_was_interrupted(
-    stage: Stage, cluster: FakeCluster
-) -> None:
+def test_close_times_out_after_an_interrupted_close(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(0, faults.stall_before(), times=None)
     interrupted = True
     for instructions in itertools.count(1):
         producer = stage.producer(cluster, delivery_timeout_ms=2 * HOURS_MS)
         sent = producer.send()
-        # It blocks, once it waits for the record: until there each place is tried.
+        # close() blocks when it waits for the record: every instruction before that is interrupted once.
         codes = CLOSING - {ProducerEngine.stop.__code__, ProducerEngine.wait_for_end.__code__}
         close = functools.partial(producer.kafka.close, 0.01)
         with contextlib.suppress(CloseTimeoutError):
@@ -88,7 +86,7 @@ def test_close_gives_up_in_time_after_a_close_that_was_interrupted(
     assert instructions > 5
 
 
-def test_no_interrupted_flush_goes_on_for_ever(stage: Stage, cluster: FakeCluster) -> None:
+def test_an_interrupted_flush_is_no_longer_in_progress(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster)
     producer.send().metadata()
     accumulator = internals.accumulator(producer.kafka)

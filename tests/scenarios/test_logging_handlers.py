@@ -1,4 +1,4 @@
-"""Logging handlers and filters of the application that raise: no record is lost, no future stays open."""
+"""Logging handlers and filters of the application that raise: no record is lost, every future resolves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEVELS = [logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.C
 
 
 class Raising(logging.Handler):
-    """Raises for records from ``first`` to ``last``, counted from 1, on the I/O thread."""
+    """Raises for log records number ``first`` to ``last``, counted from 1, on the I/O thread."""
 
     def __init__(self, error: type[BaseException], level: int = 0, first: int = 1, last: int = 10**9) -> None:
         super().__init__()
@@ -35,12 +35,12 @@ class Raising(logging.Handler):
             self.seen += 1
             if self.first <= self.seen <= self.last:
                 self.raised += 1
-                raise self.error("of the handler")
+                raise self.error("raised by the handler")
 
 
 @pytest.fixture
 def logger(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
-    """The library's, with all levels; stderr is spared."""
+    """The library's logger at level DEBUG, without output to stderr."""
     monkeypatch.setattr(logging, "raiseExceptions", False)
     found = logging.getLogger("kproducer")
     level, handlers, filters = found.level, list(found.handlers), list(found.filters)
@@ -52,12 +52,12 @@ def logger(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
 
 
 def _live_through_faults(stage: Stage, cluster: FakeCluster) -> None:
-    """Refusals, lost connections, a split, an expiry and a callback that raises: each of them is logged."""
+    """Cause refusals, disconnects, a split, an expiry and a callback that raises: each of them is logged."""
     hasty = stage.producer(cluster, delivery_timeout_ms=300, request_timeout_ms=200, linger_ms=1)
     patient = stage.producer(cluster, request_timeout_ms=5_000, linger_ms=1, max_request_size=10_000_000)
 
     def fail(*_: object) -> None:
-        raise ValueError("of the callback")
+        raise ValueError("raised by the callback")
 
     patient.send(on_delivery=fail).metadata()
     cluster.control(PRODUCE, faults.refuse_produce(NOT_LEADER))

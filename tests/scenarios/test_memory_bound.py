@@ -1,8 +1,7 @@
-"""All that a producer holds stays within ``buffer_memory`` and a stated rest, measured from outside.
+"""A producer's memory stays within ``buffer_memory`` plus a stated overhead, measured from outside.
 
-The rest: ``FIXED_BYTES`` for a producer with its connections, and ``BATCH_BYTES`` for the bookkeeping of each
-batch in the buffer, of which there is one for each 16 KiB of it at most. Futures count when the application
-keeps them, and are the application's then.
+The overhead: ``FIXED_BYTES`` for a producer with its connections, and ``BATCH_BYTES`` for the bookkeeping of
+each batch in the buffer, at most one per 16 KiB. Futures that the application keeps are not included.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ PRODUCE = 0
 FILL_BUFFER = Path(__file__).with_name("fill_buffer.py")
 
 MIB = 1024 * 1024
-#: Read buffer, thread, codecs, metadata, modules that are imported only now, and what malloc leaves unused.
+#: Read buffer, thread, codecs, metadata, lazily imported modules, and memory that malloc holds unused.
 FIXED_BYTES = 12 * MIB
-#: Batch, builder, result, views: Python objects.
+#: Python objects: batch, builder, result, views.
 BATCH_BYTES = 4096
 SMALLEST_BUFFER_BYTES = 16_384
 
@@ -33,7 +32,7 @@ SMALLEST_BUFFER_BYTES = 16_384
     ("buffer_mib", "value_size", "partitions", "codec"),
     [(32, 100, 1, "none"), (32, 10_000, 8, "none"), (8, 100, 512, "none"), (16, 100, 2, "lz4")],
 )
-def test_a_full_buffer_and_a_silent_broker_take_no_more_memory_than_stated(
+def test_memory_with_a_full_buffer_and_a_silent_broker_stays_within_the_stated_bound(
     stage: Stage, buffer_mib: int, value_size: int, partitions: int, codec: str
 ) -> None:
     cluster = stage.cluster(1, topics={"t": partitions})
@@ -57,5 +56,7 @@ def test_a_full_buffer_and_a_silent_broker_take_no_more_memory_than_stated(
     batches = found["batches"]
     assert batches <= buffer_mib * MIB // SMALLEST_BUFFER_BYTES
     is_full = found["records"] * value_size > buffer_mib * MIB / 4
-    assert is_full or batches == buffer_mib * MIB // SMALLEST_BUFFER_BYTES  # it did take what it could
+    assert (
+        is_full or batches == buffer_mib * MIB // SMALLEST_BUFFER_BYTES
+    )  # the buffer was filled as far as possible
     assert found["grown_bytes"] <= buffer_mib * MIB + batches * BATCH_BYTES + FIXED_BYTES

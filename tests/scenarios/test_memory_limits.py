@@ -1,4 +1,4 @@
-"""``buffer_memory`` seen from outside: who waits, who is refused, and that it all comes back."""
+"""``buffer_memory`` from outside: which callers wait, which are refused, and that all memory is returned."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRODUCE = 0
 ONE_BATCH = {"buffer_memory": 16_384, "batch_size": 16_384}
 
 
-def test_a_send_without_memory_waits_max_block_and_says_so(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_send_without_memory_fails_after_max_block(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
     producer = stage.producer(cluster, max_block_ms=300, **ONE_BATCH).learn("t")
@@ -37,7 +37,7 @@ def test_a_send_without_memory_waits_max_block_and_says_so(stage: Stage, cluster
     assert producer.send().metadata().offset == 1
 
 
-def test_a_send_goes_on_as_soon_as_memory_is_free(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_blocked_send_continues_as_soon_as_memory_is_free(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
     producer = stage.producer(cluster, max_block_ms=600_000, **ONE_BATCH)
@@ -51,7 +51,7 @@ def test_a_send_goes_on_as_soon_as_memory_is_free(stage: Stage, cluster: FakeClu
     assert offsets == [1]
 
 
-def test_waiting_callers_are_served_in_turn(stage: Stage, cluster: FakeCluster) -> None:
+def test_waiting_callers_are_served_in_order(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
     producer = stage.producer(cluster, max_block_ms=600_000, **ONE_BATCH)
@@ -65,7 +65,7 @@ def test_waiting_callers_are_served_in_turn(stage: Stage, cluster: FakeCluster) 
         deadline = time.monotonic() + PATIENCE_S
         while internals.memory_waiters(producer.kafka) < index + 1:
             assert time.monotonic() < deadline
-            time.sleep(0.001)  # nothing tells when a thread has begun to wait
+            time.sleep(0.001)  # no event signals that a thread has started to wait
     gate.open()
     for caller in callers:
         caller.join(PATIENCE_S)
@@ -84,7 +84,7 @@ def test_a_small_buffer_carries_a_large_stream(stage: Stage) -> None:
     assert all(s.future.done() for s in producer.sent)
 
 
-def test_memory_is_whole_again_after_every_kind_of_failure(stage: Stage) -> None:
+def test_all_memory_is_returned_after_every_kind_of_failure(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 3})
     cluster.topics["t"].options.max_message_bytes = 6000
     rng = random.Random(8)
@@ -107,7 +107,7 @@ def test_memory_is_whole_again_after_every_kind_of_failure(stage: Stage) -> None
     deadline = time.monotonic() + PATIENCE_S
     while internals.buffer_memory(producer.kafka) != (65_536, 65_536):
         assert time.monotonic() < deadline, internals.buffer_memory(producer.kafka)
-        time.sleep(0.001)  # memory comes back a moment after the last future is resolved
+        time.sleep(0.001)  # memory is returned shortly after the last future resolves
 
 
 def test_eight_threads_share_a_buffer_that_is_too_small(stage: Stage) -> None:
@@ -129,7 +129,7 @@ def test_eight_threads_share_a_buffer_that_is_too_small(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4"])
-def test_memory_comes_back_with_compression_too(stage: Stage, cluster: FakeCluster, codec: str) -> None:
+def test_memory_is_returned_with_compression_too(stage: Stage, cluster: FakeCluster, codec: str) -> None:
     producer = stage.producer(
         cluster, compression_type=codec, buffer_memory=65_536, batch_size=4096, linger_ms=1
     )
@@ -144,7 +144,9 @@ def test_memory_comes_back_with_compression_too(stage: Stage, cluster: FakeClust
 def test_a_dead_cluster_fills_the_buffer_and_no_more(
     stage: Stage, cluster: FakeCluster, recovery: str
 ) -> None:
-    """With "rebootstrap" the topic is forgotten when all brokers are gone: then sends wait for metadata."""
+    """With "rebootstrap", the topic's metadata is dropped when all brokers are gone: then sends wait for
+    it.
+    """
     producer = stage.producer(
         cluster,
         buffer_memory=65_536,
@@ -158,7 +160,7 @@ def test_a_dead_cluster_fills_the_buffer_and_no_more(
     cluster.kill(1)
     refusals: list[type] = []
     while len(refusals) < 3:
-        assert len(producer.sent) <= 17, "more was accepted than the buffer holds"
+        assert len(producer.sent) <= 17, "more records were accepted than the buffer holds"
         try:
             producer.send(value=b"x" * 3000)
         except (BufferExhaustedError, MetadataTimeoutError) as error:

@@ -1,4 +1,4 @@
-"""Unknown topics, lying brokers, moved leaders, dead bootstrap servers."""
+"""Unknown topics, wrong metadata, moved leaders, unavailable bootstrap servers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_illegal_topic_name_fails_at_once(stage: Stage, cluster: FakeCluster,
     assert producer.send("t").metadata().offset == 0
 
 
-def test_topic_authorization_concerns_that_topic_only_and_heals(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_denied_topic_affects_no_other_topic_and_recovers(stage: Stage, cluster: FakeCluster) -> None:
     cluster.create_topic("secret")
     cluster.metadata_errors["secret"] = 29
     producer = stage.producer(cluster, max_block_ms=600_000)
@@ -73,9 +73,7 @@ def test_topic_authorization_concerns_that_topic_only_and_heals(stage: Stage, cl
     assert producer.send("secret").metadata().offset == 0
 
 
-def test_leader_not_available_at_first_is_asked_again_without_stalling(
-    stage: Stage, cluster: FakeCluster
-) -> None:
+def test_leader_not_available_is_retried_without_stalling(stage: Stage, cluster: FakeCluster) -> None:
     partition = cluster.topics["t"].partitions[0]
     partition.metadata_error, leader = 5, partition.leader_id
     partition.leader_id = -1
@@ -86,7 +84,9 @@ def test_leader_not_available_at_first_is_asked_again_without_stalling(
     assert sent.metadata().offset == 0
 
 
-def test_a_leader_that_is_no_listed_broker_counts_as_no_leader(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_leader_missing_from_the_broker_list_counts_as_no_leader(
+    stage: Stage, cluster: FakeCluster
+) -> None:
     def lie(context: RequestContext) -> Reply:
         answer = context.apply()
         for topic in answer.topics:
@@ -108,7 +108,7 @@ def test_metadata_with_an_older_epoch_does_not_bring_a_deposed_leader_back(stage
     producer = stage.producer(cluster)
     producer.send().metadata()
     cluster.move_leader("t", 0, 2)
-    producer.send().metadata()  # learns leader 2, epoch 1, from the refusal
+    producer.send().metadata()  # learns leader 2, epoch 1, from the error response
 
     def stale(context: RequestContext) -> Reply:
         answer = context.apply()
@@ -120,14 +120,14 @@ def test_metadata_with_an_older_epoch_does_not_bring_a_deposed_leader_back(stage
     cluster.control(METADATA, stale, times=None)
     asked = len(cluster.requests(METADATA))
     cluster.create_topic("other")
-    cluster.control(PRODUCE, faults.refuse_produce(3), broker_id=2)  # makes the producer ask again
+    cluster.control(PRODUCE, faults.refuse_produce(3), broker_id=2)  # makes the producer refresh its metadata
     assert producer.send().metadata().offset == 2
     cluster.wait_for_requests(METADATA, asked + 1)
     producer.send().metadata()
     assert len(cluster.requests(PRODUCE, broker_id=1)) == 2
 
 
-def test_a_new_topic_is_asked_for_alone(stage: Stage) -> None:
+def test_a_new_topic_is_requested_alone(stage: Stage) -> None:
     cluster = stage.cluster(topics={"a": 1, "b": 1})
     producer = stage.producer(cluster)
     producer.send("a").metadata()
@@ -136,7 +136,7 @@ def test_a_new_topic_is_asked_for_alone(stage: Stage) -> None:
     assert producer.send("a").metadata().offset == 1
 
 
-def test_many_callers_of_many_new_topics_do_not_make_a_storm(stage: Stage) -> None:
+def test_many_callers_of_new_topics_do_not_cause_a_request_storm(stage: Stage) -> None:
     cluster = stage.cluster(topics={f"t{index}": 1 for index in range(20)})
     producer = stage.producer(cluster)
     callers = [
@@ -151,7 +151,7 @@ def test_many_callers_of_many_new_topics_do_not_make_a_storm(stage: Stage) -> No
     assert len(cluster.requests(METADATA)) <= 25
 
 
-def test_a_partition_that_does_not_exist_times_out_and_says_so(stage: Stage, cluster: FakeCluster) -> None:
+def test_the_timeout_error_names_a_partition_that_does_not_exist(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, max_block_ms=200).learn("t")
     error = producer.failing_send(partition=7)
     assert isinstance(error, MetadataTimeoutError)
@@ -172,7 +172,7 @@ def test_a_partition_that_is_added_meanwhile_is_found(stage: Stage, cluster: Fak
     assert outcome == [0]
 
 
-def test_dead_bootstrap_servers_are_passed_over(stage: Stage) -> None:
+def test_dead_bootstrap_servers_are_skipped(stage: Stage) -> None:
     cluster = stage.cluster(3)
     for dead in (1, 2):
         cluster.kill(dead)
@@ -181,7 +181,9 @@ def test_dead_bootstrap_servers_are_passed_over(stage: Stage) -> None:
     assert producer.send().metadata().offset == 0
 
 
-def test_nobody_there_is_an_error_that_names_brokers_and_setting(stage: Stage, cluster: FakeCluster) -> None:
+def test_without_reachable_brokers_the_error_names_brokers_and_setting(
+    stage: Stage, cluster: FakeCluster
+) -> None:
     cluster.kill(1)
     producer = stage.producer(cluster, max_block_ms=300)
     error = producer.failing_send()
@@ -209,15 +211,15 @@ def test_a_node_that_dies_with_the_metadata_request_is_replaced_by_another(stage
     producer.kafka.flush(PATIENCE_S)
 
 
-def test_a_silent_node_is_given_up_for_another_after_the_request_timeout(stage: Stage) -> None:
+def test_another_node_replaces_a_silent_one_after_the_request_timeout(stage: Stage) -> None:
     cluster = stage.cluster(2)
     cluster.control(METADATA, faults.stall_before(), times=1)
     producer = stage.producer(cluster, request_timeout_ms=250)
     assert producer.send().metadata().offset == 0
 
 
-def test_the_whole_cluster_moves_and_the_bootstrap_list_is_asked_again(stage: Stage) -> None:
-    """All nodes known from metadata are gone; the bootstrap address leads to the new ones."""
+def test_the_bootstrap_list_is_used_again_when_the_whole_cluster_moved(stage: Stage) -> None:
+    """All known nodes are gone; the bootstrap address leads to the new ones."""
     cluster = stage.cluster(2)
     producer = stage.producer(
         cluster, bootstrap_servers=[cluster.bootstrap_servers[0]], metadata_max_age_ms=200
@@ -254,8 +256,8 @@ def test_a_broker_that_asks_for_a_rebootstrap_gets_one(stage: Stage, cluster: Fa
     assert producer.send().metadata().offset == 1
 
 
-def test_metadata_that_never_comes_makes_the_client_start_over(stage: Stage) -> None:
-    """The one known node is alive and mute; after the trigger time the bootstrap list is asked (KIP-1102)."""
+def test_metadata_that_never_arrives_causes_a_rebootstrap(stage: Stage) -> None:
+    """The only known node does not answer; after the trigger time the bootstrap list is used (KIP-1102)."""
     cluster = stage.cluster(2)
     cluster.brokers[1].advertised = cluster.brokers[2].advertised
     cluster.move_leader("t", 0, 2)
@@ -272,13 +274,13 @@ def test_metadata_that_never_comes_makes_the_client_start_over(stage: Stage) -> 
     cluster.wait_for_requests(METADATA, asked + 2, broker_id=1)
 
 
-def test_metadata_is_refreshed_when_it_grows_old(stage: Stage, cluster: FakeCluster) -> None:
+def test_metadata_is_refreshed_when_it_expires(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, metadata_max_age_ms=100)
     producer.send().metadata()
     cluster.wait_for_requests(METADATA, 4)
 
 
-def test_an_idle_producer_asks_nothing_and_sleeps(stage: Stage, cluster: FakeCluster) -> None:
+def test_an_idle_producer_sends_no_requests_and_sleeps(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster)
     producer.send().metadata()
     before, polls = len(cluster.requests()), stage.polls.count
@@ -289,9 +291,7 @@ def test_an_idle_producer_asks_nothing_and_sleeps(stage: Stage, cluster: FakeClu
 
 
 @pytest.mark.parametrize("code", [-1, 35, 42, 31, 777])
-def test_a_topic_error_of_any_code_ends_the_wait_with_a_named_cause(
-    stage: Stage, cluster: FakeCluster, code: int
-) -> None:
+def test_a_timeout_names_any_topic_error_as_its_cause(stage: Stage, cluster: FakeCluster, code: int) -> None:
     cluster.metadata_errors["odd"] = code
     producer = stage.producer(cluster, max_block_ms=300)
     error = producer.failing_send("odd")
@@ -385,7 +385,7 @@ def test_partitions_that_are_added_are_used_for_keys_too(stage: Stage) -> None:
     assert {producer.send(key=b"%d" % key).metadata().partition for key in range(60)} == set(range(6))
 
 
-def test_connections_refused_at_the_door_are_backed_off(stage: Stage, cluster: FakeCluster) -> None:
+def test_refused_connections_are_backed_off(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control_accept(lambda connection: Close())
     producer = stage.producer(
         cluster, max_block_ms=500, reconnect_backoff_ms=50, reconnect_backoff_max_ms=100
@@ -402,9 +402,7 @@ def test_localhost_with_several_addresses_finds_the_one_that_listens(
     assert producer.send().metadata().offset == 0
 
 
-def test_a_broker_that_names_newer_and_newer_leader_epochs_is_backed_off_from(
-    stage: Stage, cluster: FakeCluster
-) -> None:
+def test_ever_newer_leader_epochs_are_backed_off(stage: Stage, cluster: FakeCluster) -> None:
     epochs = itertools.count(1)
 
     def refuse(context: RequestContext) -> Reply:
@@ -419,5 +417,5 @@ def test_a_broker_that_names_newer_and_newer_leader_epochs_is_backed_off_from(
     cluster.control(PRODUCE, refuse, times=None)
     producer = stage.producer(cluster, request_timeout_ms=500, delivery_timeout_ms=1000)
     producer.send().error()
-    # Two requests for each backoff of 20 ms at least, jitter included. It was thousands.
+    # At least 20 ms of backoff per two requests, including jitter. Without backoff there were thousands.
     assert len(cluster.requests(PRODUCE)) <= 150

@@ -1,4 +1,4 @@
-"""A name service that does not answer: connections that need no name go on, and closing does not wait."""
+"""A DNS server that does not answer: connections that need no lookup continue, and close does not wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SLOW_HOST = "slow.example"
 
 
 class NameService:
-    """``getaddrinfo`` for one host answers only when the test says so."""
+    """``getaddrinfo`` that answers for one host only after the test allows it."""
 
     def __init__(self) -> None:
         self._ask = socket.getaddrinfo
@@ -31,7 +31,7 @@ class NameService:
     def getaddrinfo(self, host: Any, *arguments: Any, **options: Any) -> Any:
         if host == SLOW_HOST:
             if options.get("flags"):
-                raise socket.gaierror("it is no literal address")
+                raise socket.gaierror("not a literal address")
             self.threads.add(threading.current_thread())
             self.asked.set()
             assert self.answers.wait(PATIENCE_S)
@@ -45,7 +45,7 @@ def service(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServi
     monkeypatch.setattr(socket, "getaddrinfo", service.getaddrinfo)
     yield service
     service.answers.set()
-    # Their threads end when they are closed, and the stage looks for what is left.
+    # The sessions' threads end when they are closed, before the stage checks for leaks.
     for producer in stage.producers:
         producer.kafka.close()
     for thread in service.threads:
@@ -54,13 +54,13 @@ def service(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServi
 
 @pytest.fixture
 def two(stage: Stage) -> FakeCluster:
-    """Partition 0 of t is led by a broker with an address, 1 by one with a name."""
+    """Partition 0 of t has a leader with an IP address, partition 1 one with a host name."""
     cluster = stage.cluster(2, topics={"t": 2})
     cluster.brokers[2].advertised = (SLOW_HOST, cluster.brokers[2].port)
     return cluster
 
 
-def test_a_slow_name_of_one_broker_delays_neither_the_others_nor_the_close(
+def test_a_slow_lookup_delays_neither_other_brokers_nor_close(
     stage: Stage, two: FakeCluster, service: NameService
 ) -> None:
     producer = stage.producer(two, bootstrap_servers=two.bootstrap_servers[:1])
@@ -71,11 +71,11 @@ def test_a_slow_name_of_one_broker_delays_neither_the_others_nor_the_close(
     assert not slow.future.done()
     with pytest.raises(CloseTimeoutError, match="name service"):
         producer.kafka.close(timeout=0.2)
-    assert not service.answers.is_set()  # it did not wait for that
+    assert not service.answers.is_set()  # close did not wait for the lookup
     assert slow.error().outcome is Outcome.NOT_SENT
 
 
-def test_records_go_out_as_soon_as_the_name_is_known(
+def test_records_are_sent_as_soon_as_the_lookup_succeeds(
     stage: Stage, two: FakeCluster, service: NameService
 ) -> None:
     producer = stage.producer(two, bootstrap_servers=two.bootstrap_servers[:1])
@@ -85,9 +85,7 @@ def test_records_go_out_as_soon_as_the_name_is_known(
     assert slow.metadata().offset == 0
 
 
-def test_a_slow_bootstrap_server_does_not_keep_the_next_one_from_being_asked(
-    stage: Stage, service: NameService
-) -> None:
+def test_a_slow_bootstrap_lookup_does_not_block_the_next_server(stage: Stage, service: NameService) -> None:
     cluster = stage.cluster()
     producer = stage.producer(
         cluster, bootstrap_servers=[f"{SLOW_HOST}:{cluster.brokers[1].port}", *cluster.bootstrap_servers]
@@ -97,7 +95,7 @@ def test_a_slow_bootstrap_server_does_not_keep_the_next_one_from_being_asked(
     assert not service.answers.is_set()
 
 
-def test_a_session_with_coordinators_goes_on_with_the_others(two: FakeCluster, service: NameService) -> None:
+def test_a_coordinator_session_continues_with_other_brokers(two: FakeCluster, service: NameService) -> None:
     two.coordination.moved[1, "with-address"] = 1
     two.coordination.moved[1, "with-name"] = 2
     session = CoordinatorSession(ProducerConfig(bootstrap_servers=two.bootstrap_servers[:1]))
@@ -119,7 +117,7 @@ _HANGING_NAME = """
         def getaddrinfo(host, *arguments, **options):
             if host == "slow.example":
                 if options.get("flags"):
-                    raise socket.gaierror("it is no literal address")
+                    raise socket.gaierror("not a literal address")
                 if os.getpid() == parent:
                     asked.set()
                     threading.Event().wait()
@@ -134,12 +132,12 @@ _HANGING_NAME = """
 """
 
 
-def test_a_lookup_that_hangs_does_not_keep_the_interpreter_from_ending(two: FakeCluster) -> None:
+def test_a_hanging_lookup_does_not_block_the_interpreters_exit(two: FakeCluster) -> None:
     run_script(two, _HANGING_NAME)
     assert [record.value for record in two.records("t")] == [b"fine"]
 
 
-def test_a_forked_child_looks_names_up_by_itself(two: FakeCluster) -> None:
+def test_a_forked_child_does_its_own_lookups(two: FakeCluster) -> None:
     run_script(
         two,
         _HANGING_NAME

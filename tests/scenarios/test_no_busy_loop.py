@@ -1,4 +1,4 @@
-"""The I/O thread sleeps when there is nothing it could do. Rounds are counted over a fixed wait."""
+"""The I/O thread sleeps when it has nothing to do. Polls are counted over a fixed time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Situation = Callable[[FakeCluster, WatchedProducer], None]
 
 
 def _idle(cluster: FakeCluster, producer: WatchedProducer) -> None:
-    """Nothing to send."""
+    """No records to send."""
 
 
 def _dead_cluster(cluster: FakeCluster, producer: WatchedProducer) -> None:
@@ -124,12 +124,13 @@ def test_the_io_thread_sleeps(stage: Stage, situation: Situation) -> None:
     with pytest.raises(AssertionError):
         cluster.wait_for(lambda: False, timeout_s=_WATCHED_S)
     rounds, elapsed_s = stage.polls.count - before, time.monotonic() - started
-    # A busy machine may take longer, and there is more to do in more time.
+    # A busy machine may take longer, and more time allows more polls.
     periods = elapsed_s / _WATCHED_S
-    # Each attempt to connect or to ask takes a few rounds; backoffs leave room for a dozen attempts.
-    assert rounds <= 80 * periods, f"{rounds} rounds in {elapsed_s} s"
+    # Each attempt to connect or to send a request takes a few polls; the backoff allows about a dozen
+    # attempts.
+    assert rounds <= 80 * periods, f"{rounds} polls in {elapsed_s} s"
     if situation in (_idle, _lingering, _unanswered_request, _half_written_request, _throttled):
-        assert rounds <= 12 * periods, f"{rounds} rounds in {elapsed_s} s"
+        assert rounds <= 12 * periods, f"{rounds} polls in {elapsed_s} s"
     cluster.resume_reading(1)
     cluster.brokers[1].throttle_time_ms = 0
     with contextlib.suppress(CloseTimeoutError):

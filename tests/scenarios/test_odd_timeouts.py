@@ -1,4 +1,4 @@
-"""Every call with a timeout takes any number of seconds, however long, and refuses what is no number."""
+"""Every call with a timeout accepts any number of seconds, however large, and refuses other values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_a_long_timeout_waits(
     stage: Stage, cluster: FakeCluster, call: Callable[[KafkaProducer, Any], Any], timeout: Any
 ) -> None:
-    # The records linger, so that there is something to wait for.
+    # The records linger, so the call has to wait for them.
     kafka = stage.producer(cluster, linger_ms=100).kafka
     call(kafka, timeout)
     assert len(cluster.records("t")) == 1
@@ -42,7 +42,7 @@ def test_a_long_timeout_waits(
 
 @every_call
 @pytest.mark.parametrize("timeout", [math.nan, "1", True], ids=str)
-def test_what_is_no_number_is_refused(
+def test_values_that_are_not_numbers_are_refused(
     stage: Stage, cluster: FakeCluster, call: Callable[[KafkaProducer, Any], Any], timeout: Any
 ) -> None:
     kafka = stage.producer(cluster, linger_ms=500).kafka
@@ -80,9 +80,7 @@ def test_the_calls_of_transactions(stage: Stage, cluster: FakeCluster, timeout: 
 
 
 @pytest.mark.parametrize("partition", [2**31, 2**40, 10**30])
-def test_partitions_of_records_that_were_to_go_beyond_all_numbers(
-    stage: Stage, cluster: FakeCluster, partition: int
-) -> None:
+def test_huge_partition_numbers_are_refused(stage: Stage, cluster: FakeCluster, partition: int) -> None:
     kafka = stage.producer(cluster, max_block_ms=50).kafka
     result = kafka.send_many("t", [b"a", b"b"], partitions=[0, partition])
     assert list(result.partitions()) == [0, -1]

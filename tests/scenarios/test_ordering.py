@@ -1,4 +1,4 @@
-"""Order within a partition when one request at a time may be in flight."""
+"""Order within a partition with one request in flight at a time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_order_survives_random_faults_on_several_partitions(stage: Stage) -> Non
         assert [r.value for r in cluster.records("t", partition)] == mine
 
 
-def test_lost_answers_repeat_a_batch_but_never_reorder(stage: Stage, cluster: FakeCluster) -> None:
+def test_lost_responses_duplicate_a_batch_but_never_reorder(stage: Stage, cluster: FakeCluster) -> None:
     rng = random.Random(11)
     cluster.control(PRODUCE, lambda c: faults.close_after()(c) if rng.random() < 0.2 else None, times=None)
     producer = stage.producer(cluster, max_in_flight_requests_per_connection=1, batch_size=0)
@@ -64,7 +64,7 @@ def test_lost_answers_repeat_a_batch_but_never_reorder(stage: Stage, cluster: Fa
 
 
 def test_the_batch_behind_an_expired_one_waits_for_its_request(stage: Stage, cluster: FakeCluster) -> None:
-    """The first batch expires in flight: until its request has ended the next may not be sent."""
+    """The first batch expires in flight: the next may not be sent before that request has ended."""
     cluster.control(PRODUCE, faults.refuse_produce(7))
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_after(gate))
@@ -79,7 +79,7 @@ def test_the_batch_behind_an_expired_one_waits_for_its_request(stage: Stage, clu
     )
     first = producer.send()
     gate.wait_until_reached()
-    error = first.error()  # in flight for the second time, with half of the request timeout to go
+    error = first.error()  # in flight for the second time, with half of the request timeout left
     assert isinstance(error, DeliveryTimeoutError)
     assert error.outcome is Outcome.UNKNOWN
     second = producer.send()
@@ -90,7 +90,7 @@ def test_the_batch_behind_an_expired_one_waits_for_its_request(stage: Stage, clu
 
 
 def test_a_batch_at_the_old_leader_is_not_overtaken_by_one_for_the_new_leader(stage: Stage) -> None:
-    """Another connection has room, but the partition is taken until the first answer has come."""
+    """The other connection has room, but the partition is blocked until the first response arrives."""
     cluster = stage.cluster(2)
     producer = stage.producer(
         cluster, max_in_flight_requests_per_connection=1, batch_size=0, metadata_max_age_ms=50
@@ -102,7 +102,7 @@ def test_a_batch_at_the_old_leader_is_not_overtaken_by_one_for_the_new_leader(st
     gate.wait_until_reached()
     cluster.move_leader("t", 0, 2)
     asked = len(cluster.requests(METADATA, broker_id=2))
-    cluster.wait_for_requests(METADATA, asked + 2, broker_id=2)  # the new leader is known by now
+    cluster.wait_for_requests(METADATA, asked + 2, broker_id=2)  # the producer knows the new leader now
     second = producer.send()
     cluster.wait_for_requests(METADATA, asked + 4, broker_id=2)
     assert cluster.requests(PRODUCE, broker_id=2) == []

@@ -1,4 +1,4 @@
-"""Many connections, many producers, many partitions, many descriptors."""
+"""Many connections, producers, partitions and file descriptors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.scenarios.harness import PATIENCE_S
 PRODUCE, METADATA = 0, 3
 
 
-def test_a_hundred_producers_come_and_go(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_hundred_producers_leave_no_connections(stage: Stage, cluster: FakeCluster) -> None:
     for _ in range(100):
         producer = stage.producer(cluster)
         producer.send().metadata()
@@ -32,14 +32,14 @@ def test_two_hundred_reconnects_leave_one_connection(stage: Stage, cluster: Fake
         cluster.control(PRODUCE, faults.close_before())
         producer.send().metadata()
     assert cluster.accepted_count() > 200
-    cluster.wait_for(lambda: cluster.open_connection_count() <= 2, what="old connections gone")
+    cluster.wait_for(lambda: cluster.open_connection_count() <= 2, what="the old connections are closed")
     assert len(os.listdir("/proc/self/fd")) <= before + 4
 
 
-def test_descriptors_beyond_1024_are_no_limit(stage: Stage, cluster: FakeCluster) -> None:
+def test_file_descriptors_above_1024_work(stage: Stage, cluster: FakeCluster) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 1400:
-        pytest.skip(f"the hard limit of {hard} descriptors leaves no room for 1024 others")
+        pytest.skip(f"the hard limit of {hard} descriptors is too low for 1024 additional ones")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1400), hard))
     others: list[int] = []
     try:
@@ -55,7 +55,7 @@ def test_descriptors_beyond_1024_are_no_limit(stage: Stage, cluster: FakeCluster
 
 
 def test_thousands_of_partitions_with_one_record_each_stay_within_the_buffer(stage: Stage) -> None:
-    """Each open batch takes a whole pooled buffer: 2000 of them go through a pool of 256."""
+    """Each open batch takes one pooled buffer: 2000 batches go through a pool of 256."""
     cluster = stage.cluster(3, topics={"t": 2000})
     producer = stage.producer(
         cluster, buffer_memory=256 * 1024, batch_size=1024, linger_ms=5, max_block_ms=int(PATIENCE_S * 1000)
@@ -67,7 +67,7 @@ def test_thousands_of_partitions_with_one_record_each_stay_within_the_buffer(sta
 
 
 def test_many_partitions_of_one_broker_are_all_served(stage: Stage) -> None:
-    """Requests hold only a few batches each: no partition may starve behind the first ones."""
+    """Each request holds only a few batches: no partition may starve behind the first ones."""
     cluster = stage.cluster(topics={"t": 40})
     producer = stage.producer(cluster, batch_size=1000, max_request_size=3000, linger_ms=1)
     for index in range(400):
@@ -77,7 +77,7 @@ def test_many_partitions_of_one_broker_are_all_served(stage: Stage) -> None:
 
 
 def test_idle_connections_are_closed_and_opened_again(stage: Stage, cluster: FakeCluster) -> None:
-    """Looked at whenever the I/O thread wakes, here for metadata; a short idle time has passed by then."""
+    """Idle connections are checked whenever the I/O thread wakes up, here by a metadata refresh."""
     producer = stage.producer(cluster, connections_max_idle_ms=20, metadata_max_age_ms=100)
     producer.send().metadata()
     first = cluster.open_connections()

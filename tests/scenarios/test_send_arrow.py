@@ -1,4 +1,4 @@
-"""``send_arrow`` seen from outside: every row is delivered or has its own error, as with ``send``."""
+"""``send_arrow`` from outside: every row is delivered or has its own error, as with ``send``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cluster(stage: Stage) -> FakeCluster:
 
 
 def stored(cluster: FakeCluster, result: SendManyResult, row: int, topic: str = "t") -> StoredRecord:
-    """What lies in the log where the result says."""
+    """The record in the log at the offset of the result."""
     metadata = result[row].result(PATIENCE_S)
     (found,) = [r for r in cluster.records(topic, metadata.partition) if r.offset == metadata.offset]
     assert metadata.topic == topic
@@ -54,7 +54,7 @@ def values(cluster: FakeCluster, partition: int = 0, topic: str = "t") -> list[b
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_every_row_lies_where_its_result_says(stage: Stage, codec: str) -> None:
+def test_every_row_is_in_the_log_where_its_result_says(stage: Stage, codec: str) -> None:
     cluster = stage.cluster(topics={"t": 3})
     kafka = stage.producer(cluster, batch_size=1000, linger_ms=1, compression_type=codec).kafka
     count = 6000
@@ -90,7 +90,7 @@ def test_every_row_lies_where_its_result_says(stage: Stage, codec: str) -> None:
         stored(cluster, result, row)
 
 
-def test_keys_go_where_send_takes_them(stage: Stage) -> None:
+def test_keys_go_to_the_same_partitions_as_with_send(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 7})
     kafka = stage.producer(cluster).kafka
     keys = [f"key-{n}" for n in range(300)]
@@ -115,7 +115,7 @@ def test_rows_of_a_partition_number_or_a_key_stay_in_order(stage: Stage) -> None
     assert kafka.send_arrow("t", table, partition="partition").failures(PATIENCE_S) == []
     for partition in range(3):
         assert values(cluster, partition) == numbers[partition::3]
-    # In a topic of one partition there is one order, keys or none.
+    # A topic with one partition has one order, with or without keys.
     assert kafka.send_arrow("one", table, key="key").failures(PATIENCE_S) == []
     assert values(cluster, topic="one") == numbers
 
@@ -128,7 +128,7 @@ def test_rows_without_keys_fill_batch_after_batch(stage: Stage) -> None:
     assert {len(values(cluster, partition)) > 100 for partition in range(4)} == {True}
 
 
-def test_one_partition_and_one_time_for_all(stage: Stage) -> None:
+def test_one_partition_and_one_timestamp_for_all_rows(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 3})
     kafka = stage.producer(cluster).kafka
     result = kafka.send_arrow("t", pa.table({"value": ["a", "b"]}), partition=2, timestamp=5)
@@ -224,7 +224,7 @@ def test_a_partitioner_of_the_application_sees_every_row(stage: Stage) -> None:
     assert seen == [(b"k", b""), (None, b"a"), (b"l", b"ab"), (b"m", b"abc")]
 
 
-def test_keys_that_are_ignored_choose_nothing(stage: Stage) -> None:
+def test_ignored_keys_do_not_choose_partitions(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 3})
     kafka = stage.producer(cluster, partitioner_ignore_keys=True, linger_ms=50).kafka
     table = pa.table({"value": ["v"] * 60, "key": [f"{n}" for n in range(60)]})
@@ -298,8 +298,8 @@ def test_rows_that_are_refused_do_not_stop_the_others(stage: Stage) -> None:
     assert (result.succeeded_count, result.failed_count) == (60 - len(bad), len(bad))
 
 
-def test_a_partition_that_is_none_is_waited_for_once(stage: Stage, cluster: FakeCluster) -> None:
-    # max_block_ms for each of them would be ten minutes.
+def test_an_unknown_partition_is_waited_for_once(stage: Stage, cluster: FakeCluster) -> None:
+    # Waiting max_block_ms for each row would take ten minutes.
     kafka = stage.producer(cluster, max_block_ms=600).learn("t").kafka
     table = pa.table({"value": ["v"] * 1001, "partition": [1 + n for n in range(1000)] + [0]})
     failures = kafka.send_arrow("t", table, partition="partition").failures(PATIENCE_S)
@@ -360,7 +360,7 @@ MISTAKES: dict[str, tuple[Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", MISTAKES)
-def test_a_mistake_of_the_call_sends_nothing(stage: Stage, cluster: FakeCluster, what: str) -> None:
+def test_an_invalid_call_sends_nothing(stage: Stage, cluster: FakeCluster, what: str) -> None:
     data, arguments, message = MISTAKES[what]
     kafka = stage.producer(cluster).kafka
     with pytest.raises(InvalidArgumentError, match=message) as caught:
@@ -371,7 +371,9 @@ def test_a_mistake_of_the_call_sends_nothing(stage: Stage, cluster: FakeCluster,
     assert values(cluster) == []
 
 
-def test_what_would_have_to_see_objects_is_refused(stage: Stage, cluster: FakeCluster) -> None:
+def test_interceptors_and_serializers_that_need_objects_are_refused(
+    stage: Stage, cluster: FakeCluster
+) -> None:
     class Watcher:
         def on_send(self, record: Any) -> Any:
             return record
@@ -383,7 +385,7 @@ def test_what_would_have_to_see_objects_is_refused(stage: Stage, cluster: FakeCl
             kafka.send_arrow("t", pa.table({"value": ["a"]}))
 
 
-def test_topics_partitions_and_producers_that_are_not_there(stage: Stage) -> None:
+def test_unknown_topics_and_partitions_and_closed_producers(stage: Stage) -> None:
     cluster = stage.cluster()
     kafka = stage.producer(cluster, max_block_ms=200).learn("t").kafka
     table = pa.table({"value": ["a"]})
@@ -425,7 +427,7 @@ def test_a_stream_that_fails_leaves_what_was_accepted(stage: Stage, cluster: Fak
     assert values(cluster) == [b"a", b"b"] * 2
 
 
-def test_a_batch_of_other_columns_ends_the_call(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_batch_with_other_columns_ends_the_call(stage: Stage, cluster: FakeCluster) -> None:
     kafka = stage.producer(cluster).kafka
     parts = [pa.record_batch({"value": ["a"], "n": [1]}), pa.record_batch({"n": [1], "value": ["b"]})]
     with pytest.raises(InvalidArgumentError, match="no column 'value'") as caught:
@@ -435,13 +437,13 @@ def test_a_batch_of_other_columns_ends_the_call(stage: Stage, cluster: FakeClust
     assert values(cluster) == [b"a", b"b"]
 
 
-def test_memory_that_is_waited_for_in_vain_ends_the_call(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_timeout_waiting_for_memory_ends_the_call(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
     kafka = stage.producer(cluster, max_block_ms=300, **ONE_BATCH).learn("t").kafka
     table = pa.table({"value": [b"%05d" % n + b"x" * 95 for n in range(10_000)]})
     (batch,) = table.to_batches()
-    # One array has so many rows; what else a stream has nobody knows.
+    # The number of rows of one array is known; that of a stream is not.
     result = kafka.send_arrow("t", batch)
     with pytest.raises(BufferExhaustedError) as caught:
         kafka.send_arrow("t", table)
@@ -458,7 +460,7 @@ def test_memory_that_is_waited_for_in_vain_ends_the_call(stage: Stage, cluster: 
     assert len(values(cluster)) == taken + len(partial(caught)) - len(later)
 
 
-def test_more_than_the_memory_holds_waits_as_send_does(stage: Stage) -> None:
+def test_more_rows_than_the_buffer_holds_wait_as_in_send(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 3})
     kafka = stage.producer(cluster, buffer_memory=65_536, batch_size=4096, linger_ms=1).kafka
     sent = [b"%05d" % n + b"x" * 95 for n in range(10_000)]

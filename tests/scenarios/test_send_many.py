@@ -1,4 +1,4 @@
-"""``send_many`` seen from outside: every row is delivered or has its own error, whatever happens."""
+"""``send_many`` from outside: every row is delivered or has its own error, whatever happens."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HEADERS = [("plain", b"v"), ("text", "v"), ("null", None), ("übel", b""), ("pla
 
 
 def stored(cluster: FakeCluster, result: SendManyResult, row: int, topic: str = "t") -> StoredRecord:
-    """What lies in the log where the result says."""
+    """The record in the log at the offset of the result."""
     metadata = result[row].result(PATIENCE_S)
     (found,) = [r for r in cluster.records(topic, metadata.partition) if r.offset == metadata.offset]
     assert found.timestamp_ms == metadata.timestamp_ms
@@ -60,7 +60,7 @@ def partial(caught: pytest.ExceptionInfo[BaseException]) -> SendManyResult:
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_every_row_lies_where_its_result_says(stage: Stage, codec: str) -> None:
+def test_every_row_is_in_the_log_where_its_result_says(stage: Stage, codec: str) -> None:
     cluster = stage.cluster(topics={"t": 3})
     kafka = stage.producer(cluster, batch_size=1000, linger_ms=1, compression_type=codec).kafka
     count = 3000
@@ -81,7 +81,7 @@ def test_every_row_lies_where_its_result_says(stage: Stage, codec: str) -> None:
     assert sum(len(cluster.records("t", p)) for p in range(3)) == count
 
 
-def test_rows_mean_what_they_mean_to_send(stage: Stage) -> None:
+def test_rows_have_the_same_meaning_as_in_send(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 4})
     kafka = stage.producer(cluster).kafka
     rows: list[tuple[Any, Any, Any]] = [
@@ -245,8 +245,8 @@ def test_rows_that_are_refused_do_not_stop_the_others(stage: Stage) -> None:
             result[row].result()
 
 
-def test_a_partition_that_is_none_is_waited_for_once(stage: Stage, cluster: FakeCluster) -> None:
-    # max_block_ms for each of them would be ten minutes.
+def test_an_unknown_partition_is_waited_for_once(stage: Stage, cluster: FakeCluster) -> None:
+    # Waiting max_block_ms for each row would take ten minutes.
     kafka = stage.producer(cluster, max_block_ms=600).learn("t").kafka
     result = kafka.send_many("t", [b"v"] * 1001, partitions=[1 + n for n in range(1000)] + [0])
     failures = result.failures(PATIENCE_S)
@@ -270,7 +270,7 @@ def test_a_partitioner_that_raises_fails_its_rows(stage: Stage) -> None:
     assert values(cluster, 1) == [b"a", b"abc"]
 
 
-def test_what_the_broker_refuses_is_told_row_by_row(stage: Stage) -> None:
+def test_broker_errors_are_reported_per_row(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 2})
     cluster.control(PRODUCE, faults.refuse_produce(29, partition=("t", 1)), times=None)
     kafka = stage.producer(cluster, linger_ms=5).kafka
@@ -306,7 +306,7 @@ def test_expired_rows_fail_and_waiting_ends(stage: Stage, cluster: FakeCluster) 
     assert result.wait(PATIENCE_S)
     failures = result.failures()
     assert len(failures) == 500
-    # A busy machine may notice the end of the request when that of the delivery is over as well.
+    # On a busy machine, the request may time out only after the delivery timeout has passed.
     assert {type(error) for _, error in failures} <= {DeliveryTimeoutError, RequestTimeoutError}
 
 
@@ -328,7 +328,7 @@ def test_an_exception_of_the_iterator_leaves_what_was_accepted(stage: Stage, clu
     assert values(cluster) == [b"%d" % n for n in range(1500)]
 
 
-def test_an_interrupt_in_the_middle_of_a_row(stage: Stage, cluster: FakeCluster) -> None:
+def test_an_interrupt_while_a_row_is_sent(stage: Stage, cluster: FakeCluster) -> None:
     def serialize(value: bytes) -> bytes:
         if value == b"7":
             raise KeyboardInterrupt
@@ -343,7 +343,7 @@ def test_an_interrupt_in_the_middle_of_a_row(stage: Stage, cluster: FakeCluster)
     assert values(cluster) == [b"%d" % n for n in range(7)]
 
 
-def test_a_length_that_turns_out_wrong(stage: Stage, cluster: FakeCluster) -> None:
+def test_columns_of_different_lengths(stage: Stage, cluster: FakeCluster) -> None:
     kafka = stage.producer(cluster).kafka
     with pytest.raises(
         InvalidArgumentError, match="values has 3000 entries and keys ended after 2000"
@@ -360,7 +360,7 @@ def test_without_memory_the_rest_is_refused_after_one_wait(stage: Stage, cluster
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
     kafka = stage.producer(cluster, max_block_ms=300, **ONE_BATCH).learn("t").kafka
-    # max_block_ms for each of them would be hours.
+    # Waiting max_block_ms for each row would take hours.
     result = kafka.send_many("t", [b"%05d" % n + b"x" * 95 for n in range(100_000)])
     gate.open()
     assert len(result) == 100_000
@@ -385,11 +385,11 @@ def test_without_memory_a_generator_keeps_the_rest(stage: Stage, cluster: FakeCl
     failed = [row for row, _ in result.failures(PATIENCE_S)]
     assert failed == list(range(len(result) - len(failed), len(result)))
     assert len(values(cluster)) == len(result) - len(failed)
-    # Every row is in the result or still in the generator.
+    # Every row is either in the result or still in the generator.
     assert next(rows)[:7] == b"%07d" % len(result)
 
 
-def test_a_stream_larger_than_the_memory_waits_as_send_does(stage: Stage) -> None:
+def test_a_stream_larger_than_the_buffer_waits_as_in_send(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 3})
     kafka = stage.producer(cluster, buffer_memory=65_536, batch_size=4096, linger_ms=1).kafka
     result = kafka.send_many("t", [b"%05d" % n + b"x" * 95 for n in range(10_000)])
@@ -398,7 +398,7 @@ def test_a_stream_larger_than_the_memory_waits_as_send_does(stage: Stage) -> Non
 
 
 @pytest.mark.parametrize("sized", [True, False])
-def test_closed_in_the_middle(stage: Stage, cluster: FakeCluster, sized: bool) -> None:
+def test_a_producer_closed_during_the_call(stage: Stage, cluster: FakeCluster, sized: bool) -> None:
     kafka = stage.producer(cluster).kafka
 
     def rows() -> Iterator[bytes]:
@@ -419,7 +419,7 @@ def test_closed_in_the_middle(stage: Stage, cluster: FakeCluster, sized: bool) -
     assert len(values(cluster)) == len(result) - len(failures)
 
 
-def test_trouble_with_the_whole_call_is_raised(stage: Stage, cluster: FakeCluster) -> None:
+def test_errors_of_the_whole_call_are_raised(stage: Stage, cluster: FakeCluster) -> None:
     kafka = stage.producer(cluster, max_block_ms=200).kafka
     with pytest.raises(MetadataTimeoutError) as caught:
         kafka.send_many("nowhere", [b"v"] * 10)
@@ -438,7 +438,7 @@ def test_trouble_with_the_whole_call_is_raised(stage: Stage, cluster: FakeCluste
             kafka.send_many("t", nothing)
 
 
-def test_giving_up_ends_the_waiting(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_timeout_ends_the_waiting(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate), times=None)
     kafka = stage.producer(cluster, linger_ms=5).kafka
@@ -453,7 +453,7 @@ def test_giving_up_ends_the_waiting(stage: Stage, cluster: FakeCluster) -> None:
     gate.open()
 
 
-def test_lists_that_change_meanwhile(stage: Stage, cluster: FakeCluster) -> None:
+def test_lists_that_change_during_the_call(stage: Stage, cluster: FakeCluster) -> None:
     kafka: KafkaProducer = stage.producer(cluster).kafka
     stop = threading.Event()
     rows = [b"%d" % n for n in range(5000)]
@@ -497,7 +497,7 @@ def test_serializers_of_both_kinds_see_each_row_once_and_refuse_it_alone(stage: 
         result = kafka.send_many("t", rows, rows, itertools.repeat([("own", b"v")]), partitions=1)
         ((row, error),) = result.failures(PATIENCE_S)
         assert (row, type(error), error.outcome) == (4, SerializationError, Outcome.NOT_SENT)
-        # The value of a row whose key was refused is not serialized, nor are nulls.
+        # Neither nulls nor the value of a row with a refused key are serialized.
         assert len(seen) == 2 * (len(rows) - 2) + 1
         found = {record.offset: record for record in cluster.records("t", 1)}
         for number in [*range(4), *range(5, len(rows))]:

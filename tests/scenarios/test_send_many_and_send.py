@@ -1,4 +1,4 @@
-"""``send_many`` and ``send`` mean the same: any rows, plain and odd ones mixed, end alike both ways."""
+"""``send_many`` and ``send`` are equivalent: any mix of plain and unusual rows has the same results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ headers = st.one_of(
     st.just({"mapping": b"v"}),
     st.sampled_from(["text", 5, [("one",)], [["a", b"b"]], [None]]),
 )
-# One that does not exist would be waited for.
+# Only existing partitions: the producer would wait for others.
 partitions = st.one_of(st.integers(0, PARTITION_COUNT - 1), st.sampled_from([-1, "0", True, 1.0]))
 times = st.one_of(st.none(), st.integers(0, 2**63 - 1), st.sampled_from([-1, 2**63, "now", True, 1.0]))
 rows = st.tuples(datas, datas, headers, partitions, times)
@@ -84,7 +84,7 @@ def logs(cluster: FakeCluster, topic: str) -> list[Any]:
 def test_any_rows(kafka: KafkaProducer, cluster: FakeCluster, given_rows: list[Any], keyed: bool) -> None:
     many, singly = (f"{kind}-{next(_topics)}" for kind in ("many", "singly"))
     if keyed:
-        # Where no partition is given the key decides; without a key it would be chance.
+        # Rows without a partition have a key; without one, the partition would be random.
         given_rows = [
             (value, b"k" if key is None else key, header, None, 5 if time is None else time)
             for value, key, header, _, time in given_rows

@@ -1,4 +1,4 @@
-"""Produce errors end to end: which are tried again, which fail, and what the caller learns."""
+"""Produce errors end to end: which are retried, which fail, and what the caller gets."""
 
 from __future__ import annotations
 
@@ -97,9 +97,7 @@ def test_the_brokers_own_text_reaches_the_caller(stage: Stage, cluster: FakeClus
     assert len(str(producer.send().error())) > len("INVALID_RECORD (code 87): ")
 
 
-def test_per_record_errors_name_the_culprits_and_spare_the_innocent(
-    stage: Stage, cluster: FakeCluster
-) -> None:
+def test_per_record_errors_fail_the_named_records_only(stage: Stage, cluster: FakeCluster) -> None:
     cluster.topics["t"].options.compacted = True
     producer = stage.producer(cluster, linger_ms=50)
     innocent, culprit, second = producer.send(key=b"k"), producer.send(), producer.send(key=b"k2")
@@ -123,7 +121,7 @@ def test_a_timestamp_out_of_range_fails_its_record_with_the_brokers_text(
     assert producer.send(timestamp_ms=3000).metadata().timestamp_ms == 3000
 
 
-def test_too_few_replicas_are_waited_for(stage: Stage) -> None:
+def test_too_few_replicas_are_retried(stage: Stage) -> None:
     cluster = stage.cluster(2)
     cluster.topics["t"].options.min_insync_replicas = 2
     cluster.topics["t"].partitions[0].in_sync = [1]
@@ -135,7 +133,7 @@ def test_too_few_replicas_are_waited_for(stage: Stage) -> None:
     assert sent.metadata().offset == 0
 
 
-def test_a_record_index_beyond_the_batch_harms_nobody(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_record_index_beyond_the_batch_is_ignored(stage: Stage, cluster: FakeCluster) -> None:
     wild = ((2_000_000_000, "far away"), (-5, "before"), (0, None))
     cluster.control(PRODUCE, faults.refuse_produce(87, "bad", record_errors=wild))
     producer = stage.producer(cluster)
@@ -153,7 +151,7 @@ def test_a_connection_lost_before_the_append_is_retried(
     assert cluster.accepted_count() >= 2
 
 
-def test_a_lost_answer_is_retried_and_nothing_is_written_twice(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_lost_response_is_retried_without_duplicates(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(PRODUCE, faults.close_after())
     sent = stage.producer(cluster).send()
     assert sent.metadata().offset == 0
@@ -161,7 +159,7 @@ def test_a_lost_answer_is_retried_and_nothing_is_written_twice(stage: Stage, clu
     assert len(cluster.requests(PRODUCE)) == 2
 
 
-def test_without_idempotence_the_record_is_there_twice_and_the_offset_is_true(
+def test_without_idempotence_a_retry_duplicates_and_reports_a_valid_offset(
     stage: Stage, cluster: FakeCluster
 ) -> None:
     cluster.control(PRODUCE, faults.close_after())
@@ -170,7 +168,7 @@ def test_without_idempotence_the_record_is_there_twice_and_the_offset_is_true(
     assert [r.value for r in cluster.records("t")] == [sent.value, sent.value]
 
 
-def test_a_lost_answer_without_retries_is_an_unknown_outcome(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_lost_response_without_retries_is_an_unknown_outcome(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(PRODUCE, faults.close_after())
     assert stage.producer(cluster, retries=0).send().error().outcome is Outcome.UNKNOWN
 
@@ -182,10 +180,10 @@ def test_retries_wait_for_the_backoff_and_it_doubles(stage: Stage, cluster: Fake
     times = [request.arrived_at_s * 1000 for request in cluster.requests(PRODUCE)]
     waits = [later - earlier for earlier, later in itertools.pairwise(times)]
     for wait, nominal in zip(waits, (40, 80, 160), strict=True):
-        assert wait >= nominal * 0.8 - 2  # jitter is at most a fifth; clocks are read in whole ms
+        assert wait >= nominal * 0.8 - 2  # jitter is at most 20%; times are whole milliseconds
 
 
-def test_a_partition_in_backoff_does_not_hold_up_the_others(stage: Stage) -> None:
+def test_a_partition_in_backoff_does_not_delay_the_others(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 2})
     cluster.control(PRODUCE, faults.refuse_produce(19, partition=("t", 0)), times=1)
     producer = stage.producer(
@@ -199,7 +197,7 @@ def test_a_partition_in_backoff_does_not_hold_up_the_others(stage: Stage) -> Non
     assert (slow.metadata().offset, behind.metadata().offset) == (0, 1)
 
 
-def test_a_moved_leader_named_in_the_answer_is_used_at_once(stage: Stage) -> None:
+def test_a_new_leader_named_in_the_response_is_used_at_once(stage: Stage) -> None:
     cluster = stage.cluster(2)
     producer = stage.producer(cluster, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
     producer.send().metadata()
@@ -238,9 +236,9 @@ def test_a_leader_that_never_accepts_ends_in_a_timeout_without_a_flood(
     error = producer.send().error()
     assert isinstance(error, DeliveryTimeoutError)
     assert "NOT_LEADER_OR_FOLLOWER" in str(error)
-    # A leader also answers 6 when it loses the leadership after the append.
+    # NOT_LEADER_OR_FOLLOWER (6) is also returned by a leader that loses the leadership after the append.
     assert error.outcome is Outcome.UNKNOWN
-    # 50, 100, 200, 200 ms with a fifth of jitter: at most six attempts fit in.
+    # 50, 100, 200, 200 ms with 20% jitter: at most six attempts.
     assert len(cluster.requests(PRODUCE)) <= 7
     assert len(cluster.requests(METADATA)) <= 16
 
@@ -283,10 +281,8 @@ def test_splitting_keeps_partitions_and_callbacks_apart(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("ending", ["refused", "expired"])
-def test_a_split_does_not_forget_that_an_attempt_may_have_been_written(
-    stage: Stage, cluster: FakeCluster, ending: str
-) -> None:
-    """Written with the answer lost, then called too large, then the parts fail: nobody knows."""
+def test_a_split_keeps_an_unknown_outcome(stage: Stage, cluster: FakeCluster, ending: str) -> None:
+    """Appended with the response lost, then too large, then the parts fail: the outcome is unknown."""
     cluster.control(PRODUCE, faults.close_after())
     cluster.control(PRODUCE, faults.refuse_produce(10))
     cluster.control(PRODUCE, faults.refuse_produce(29 if ending == "refused" else 6), times=None)
@@ -344,7 +340,7 @@ def test_request_timeout_closes_the_connection_and_retries(stage: Stage, cluster
     assert (second.arrived_at_s - first.arrived_at_s) * 1000 >= 990
 
 
-def test_request_timeout_without_retries_says_so(stage: Stage, cluster: FakeCluster) -> None:
+def test_request_timeout_without_retries_is_reported(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(PRODUCE, faults.stall_after())
     producer = stage.producer(cluster, request_timeout_ms=150, retries=0)
     error = producer.send().error()
@@ -352,7 +348,7 @@ def test_request_timeout_without_retries_says_so(stage: Stage, cluster: FakeClus
     assert str(cluster.brokers[1].port) in str(error) or "request_timeout_ms" in str(error)
 
 
-def test_a_throttled_node_is_left_alone_and_the_other_is_not(stage: Stage) -> None:
+def test_a_throttled_node_gets_no_requests_but_others_do(stage: Stage) -> None:
     cluster = stage.cluster(2, topics={"t": 2})
     producer = stage.producer(cluster)
     for partition in (0, 1):
@@ -369,7 +365,7 @@ def test_a_throttled_node_is_left_alone_and_the_other_is_not(stage: Stage) -> No
     assert gap_s * 1000 >= 1495
 
 
-def test_one_dead_broker_does_not_hold_up_the_other(stage: Stage) -> None:
+def test_one_dead_broker_does_not_delay_the_other(stage: Stage) -> None:
     cluster = stage.cluster(2, topics={"t": 4})
     producer = stage.producer(cluster)
     for partition in range(4):
@@ -385,7 +381,7 @@ def test_one_dead_broker_does_not_hold_up_the_other(stage: Stage) -> None:
     assert [s.metadata().offset for s in stuck] == [1, 1]
 
 
-def test_a_stalled_broker_does_not_hold_up_the_other(stage: Stage) -> None:
+def test_a_stalled_broker_does_not_delay_the_other(stage: Stage) -> None:
     cluster = stage.cluster(2, topics={"t": 2})
     producer = stage.producer(cluster)
     for partition in (0, 1):
@@ -399,12 +395,12 @@ def test_a_stalled_broker_does_not_hold_up_the_other(stage: Stage) -> None:
     assert stuck.metadata().offset == 1
 
 
-def test_acks_0_refusals_close_the_connection_and_the_producer_goes_on(
+def test_acks_0_errors_close_the_connection_and_the_producer_continues(
     stage: Stage, cluster: FakeCluster
 ) -> None:
     producer = stage.producer(cluster, acks=0)
     cluster.control(PRODUCE, faults.refuse_produce(29))
-    producer.send().metadata()  # nobody tells: acks=0 resolves when the bytes are written
+    producer.send().metadata()  # not reported: with acks=0 it resolves when the bytes are written
     used = cluster.wait_for_requests(PRODUCE, 1)[0].connection_id
     cluster.wait_for(lambda: used not in cluster.open_connections(), what="the broker closed")
     cluster.wait_for(lambda: len(cluster.requests(METADATA)) >= 2, what="metadata asked after the close")
@@ -412,7 +408,7 @@ def test_acks_0_refusals_close_the_connection_and_the_producer_goes_on(
     cluster.wait_for(lambda: len(cluster.records("t")) == 1, what="the second record")
 
 
-def test_an_answer_that_leaves_a_partition_out_is_retried(stage: Stage) -> None:
+def test_a_partition_missing_from_the_response_is_retried(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 2})
 
     def omit(context: RequestContext) -> Reply:
@@ -428,7 +424,7 @@ def test_an_answer_that_leaves_a_partition_out_is_retried(stage: Stage) -> None:
     assert [s.metadata().offset for s in sent] == [0, 0]
 
 
-def test_extra_and_repeated_partitions_in_an_answer_are_ignored(stage: Stage, cluster: FakeCluster) -> None:
+def test_extra_and_repeated_partitions_in_a_response_are_ignored(stage: Stage, cluster: FakeCluster) -> None:
     def pad(context: RequestContext) -> Reply:
         answer = context.answer()
         assert isinstance(answer, Reply)
@@ -449,7 +445,9 @@ def test_extra_and_repeated_partitions_in_an_answer_are_ignored(stage: Stage, cl
     assert producer.send().metadata().offset == 1
 
 
-def test_a_negative_offset_without_error_harms_nobody(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_negative_offset_without_an_error_affects_no_other_record(
+    stage: Stage, cluster: FakeCluster
+) -> None:
     def negative(context: RequestContext) -> Reply:
         answer = context.answer(refuse=lambda name, index: Refusal(19))
         assert isinstance(answer, Reply)
@@ -461,7 +459,7 @@ def test_a_negative_offset_without_error_harms_nobody(stage: Stage, cluster: Fak
     producer = stage.producer(cluster, retries=0)
     first = producer.send()
     assert first.future.exception(PATIENCE_S) is not None or first.metadata().offset < 0
-    producer.forget([first])  # the broker lied: there is no truth to compare with
+    producer.forget([first])  # the broker reported a wrong offset, so there is nothing to compare
     assert producer.send().metadata().offset == 0
 
 

@@ -1,4 +1,4 @@
-"""Sending with a transactional id: as without one, and never outside a transaction."""
+"""Sending with a transactional id: as without one, but never outside a transaction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def count_general_sends(producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.skipif(build_info().kernel == "pure", reason="the pure kernel has no fast path")
-def test_only_records_that_begin_a_batch_are_unusual(
+def test_only_the_first_record_of_a_batch_takes_the_general_path(
     stage: Stage, one: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = transactional(stage, one, linger_ms=LONG_MS)
@@ -87,7 +87,7 @@ SENDS: list[Callable[[KafkaProducer], Any]] = [
         (_close, ProducerClosedError),
     ],
 )
-def test_after_the_end_nothing_is_taken(
+def test_after_the_end_no_record_is_accepted(
     stage: Stage,
     one: FakeCluster,
     end: Callable[[KafkaProducer], None],
@@ -105,7 +105,7 @@ def test_after_the_end_nothing_is_taken(
     assert len(one.requests(PRODUCE)) == produced
 
 
-def test_nothing_is_taken_while_a_commit_goes_on(stage: Stage, one: FakeCluster) -> None:
+def test_no_record_is_accepted_during_a_commit(stage: Stage, one: FakeCluster) -> None:
     producer = transactional(stage, one)
     producer.begin_transaction()
     producer.send("t", b"1", partition=0)
@@ -122,7 +122,7 @@ def test_nothing_is_taken_while_a_commit_goes_on(stage: Stage, one: FakeCluster)
 
 
 @pytest.mark.parametrize("send", SENDS, ids=["send", "send_many", "send_arrow"])
-def test_after_a_refusal_only_an_abort_is_possible(
+def test_after_an_error_only_an_abort_is_possible(
     stage: Stage, one: FakeCluster, send: Callable[[KafkaProducer], Any]
 ) -> None:
     producer = transactional(stage, one)
@@ -139,7 +139,7 @@ def test_after_a_refusal_only_an_abort_is_possible(
 
 
 @pytest.mark.parametrize("send", SENDS, ids=["send", "send_many", "send_arrow"])
-def test_a_fenced_producer_takes_nothing(
+def test_a_fenced_producer_accepts_no_record(
     stage: Stage, one: FakeCluster, send: Callable[[KafkaProducer], Any]
 ) -> None:
     older = transactional(stage, one)
@@ -161,7 +161,9 @@ def strict(value: object) -> bytes:
 
 
 @pytest.mark.parametrize("column", ["value", "key", "headers"])
-def test_what_cannot_be_converted_forbids_the_commit(stage: Stage, one: FakeCluster, column: str) -> None:
+def test_a_value_that_cannot_be_converted_prevents_the_commit(
+    stage: Stage, one: FakeCluster, column: str
+) -> None:
     producer = transactional(stage, one, linger_ms=LONG_MS, key_serializer=strict, value_serializer=strict)
     producer.begin_transaction()
     for _ in range(2):
@@ -176,7 +178,7 @@ def test_what_cannot_be_converted_forbids_the_commit(stage: Stage, one: FakeClus
     assert committed(one) == []
 
 
-def test_text_that_is_no_unicode_forbids_the_commit(stage: Stage, one: FakeCluster) -> None:
+def test_text_that_is_not_valid_unicode_prevents_the_commit(stage: Stage, one: FakeCluster) -> None:
     producer = transactional(stage, one, linger_ms=LONG_MS)
     producer.begin_transaction()
     for _ in range(2):

@@ -1,7 +1,7 @@
-"""What becomes of a batch whose outcome is not known, and of a batch that the leader takes too early.
+"""Batches with an unknown outcome, and batches that reach the leader too early.
 
-The strict fake broker follows Kafka's rules: a leader without state takes any sequence number as its first, a
-new epoch begins at 0, and a clean restart leaves it with the last batch of each producer.
+The strict fake broker follows Kafka's rules: a leader without producer state accepts any first sequence
+number, a new epoch begins at 0, and after a clean restart a leader knows the last batch of each producer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PRODUCE, METADATA = 0, 3
 
 
 def idempotent(stage: Stage, cluster: FakeCluster, **config: Any) -> WatchedProducer:
-    """A producer that the leader knows. A batch that is put off is resolved after later ones."""
+    """A producer known to the leader. A batch that is retried resolves after later ones."""
     producer = stage.producer(cluster, ordered=False, **{"batch_size": 0, **config})
     producer.send(value=b"first").metadata()
     return producer
@@ -34,7 +34,7 @@ def values(cluster: FakeCluster) -> list[bytes | None]:
 def pipeline(
     producer: WatchedProducer, cluster: FakeCluster, handlers: dict[bytes, Handler | None]
 ) -> dict[bytes, Sent]:
-    """Send one batch for each value, and let the broker deal with them only when all are on their way."""
+    """Send one batch per value; the broker processes them only when all have arrived."""
     gate = cluster.gate()
     for handler in handlers.values():
         then = handler or (lambda held: held.answer())
@@ -78,7 +78,8 @@ def test_a_refused_batch_does_not_succeed_because_a_later_one_did(
 def test_a_recreated_topic_is_met_with_one_batch(stage: Stage, cluster: FakeCluster, code: int) -> None:
     producer = idempotent(stage, cluster, metadata_max_age_ms=50)
     cluster.recreate_topic("t")
-    # The first request may be answered already, from before; with the third the producer has seen the second.
+    # The first request may be answered before; when the third arrives, the producer has read the second
+    # response.
     cluster.wait_for_requests(METADATA, len(cluster.requests(METADATA)) + 3)
     cluster.control(PRODUCE, faults.refuse_produce(code))
     sent = producer.send_many(6)
@@ -91,7 +92,7 @@ def test_a_recreated_topic_is_met_with_one_batch(stage: Stage, cluster: FakeClus
 
 @pytest.mark.parametrize("doubt", [7, 20])
 @pytest.mark.parametrize("refusal", [10, 29, 32, 87])
-def test_a_restart_waits_for_the_batch_that_may_have_been_written(
+def test_a_sequence_restart_waits_for_batches_with_an_unknown_outcome(
     stage: Stage, cluster: FakeCluster, doubt: int, refusal: int
 ) -> None:
     producer = idempotent(stage, cluster)
@@ -108,13 +109,13 @@ def test_a_restart_waits_for_the_batch_that_may_have_been_written(
     error = sent[b"c"].error()
     assert isinstance(error, BrokerError)
     assert (error.code, error.outcome) == (refusal, Outcome.REJECTED)
-    # Recognised under its number; "d" goes under a new epoch, and only after that.
+    # "b" is recognised by its sequence number; "d" is sent with a new epoch, and only after that.
     assert [sent[value].metadata().offset for value in (b"a", b"b", b"d")] == [1, 2, 3]
     assert values(cluster) == [b"first", b"a", b"b", b"d"]
     assert [batch.producer_epoch for batch in cluster.topics["t"].partitions[0].batches] == [0, 0, 0, 1]
 
 
-def test_a_clean_restart_after_lost_answers_repeats_nothing(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_clean_restart_after_lost_responses_duplicates_nothing(stage: Stage, cluster: FakeCluster) -> None:
     producer = idempotent(stage, cluster)
 
     def lose_the_answer(context: RequestContext) -> Action:
@@ -125,7 +126,7 @@ def test_a_clean_restart_after_lost_answers_repeats_nothing(stage: Stage, cluste
     sent = [producer.send(value=value) for value in (b"a", b"b", b"c", b"d")]
     cluster.wait_for(lambda: len(values(cluster)) == 5)
     cluster.restart_cleanly(1)
-    # The broker remembers "d" alone: for the others nobody can tell that they were written.
+    # The broker knows only "d": for the others, the producer cannot find out whether they were appended.
     for unknown in sent[:3]:
         error = unknown.error()
         assert error.outcome is Outcome.UNKNOWN
@@ -136,7 +137,7 @@ def test_a_clean_restart_after_lost_answers_repeats_nothing(stage: Stage, cluste
     assert {batch.producer_epoch for batch in cluster.topics["t"].partitions[0].batches} == {0}
 
 
-def test_the_parts_of_a_batch_that_may_have_been_written_are_not_written_again(
+def test_parts_of_a_batch_with_an_unknown_outcome_are_not_written_again(
     stage: Stage, cluster: FakeCluster
 ) -> None:
     producer = idempotent(stage, cluster, batch_size=16384, linger_ms=20)
@@ -166,14 +167,14 @@ def test_what_may_have_been_written_behind_a_gap_is_given_up(stage: Stage, clust
     error = sent[b"b"].error()
     assert error.outcome is Outcome.UNKNOWN
     assert "may have been written" in str(error)
-    # On the same connection as "b", so its answer was lost with it, or never sent.
+    # Sent on the same connection as "b": its response was lost as well, or it was never sent.
     assert sent[b"c"].future.exception(PATIENCE_S) is None or sent[b"c"].error().outcome is Outcome.UNKNOWN
     assert producer.send(value=b"d").metadata().offset >= 1
     assert values(cluster)[-1] == b"d"
 
 
 def test_a_recognised_batch_keeps_the_timestamps_of_its_records(stage: Stage, cluster: FakeCluster) -> None:
-    """The answer to a duplicate names the newest timestamp of the batch as log append time."""
+    """The response to a duplicate has the batch's newest timestamp as its log append time."""
     producer = idempotent(stage, cluster, batch_size=16384, linger_ms=20)
     cluster.control(PRODUCE, faults.close_after())
     sent = [producer.send(timestamp_ms=1000 * number) for number in (3, 1, 2)]
@@ -181,10 +182,10 @@ def test_a_recognised_batch_keeps_the_timestamps_of_its_records(stage: Stage, cl
     assert len(cluster.topics["t"].partitions[0].batches) == 2
 
 
-def test_after_an_expiry_under_the_last_epoch_the_partition_goes_on(
+def test_after_an_expiry_with_the_last_epoch_the_partition_continues(
     stage: Stage, cluster: FakeCluster
 ) -> None:
-    """The gap needs a new epoch, and there is none after 32767: another producer id is requested."""
+    """The gap needs a new epoch, and 32767 is the last one: the producer requests another producer id."""
     cluster.coordination.transactions.first_epoch = 32767
     producer = idempotent(
         stage, cluster, request_timeout_ms=300, delivery_timeout_ms=600, max_block_ms=60_000

@@ -1,4 +1,4 @@
-"""Transactions when something goes wrong: what a refusal means to the application, and that life goes on."""
+"""Faults in transactions: what each error means to the application, and that the producer can continue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ OFFSETS = {TopicPartition("in", 0): OffsetAndMetadata(7)}
 
 
 def goes_on(producer: KafkaProducer, cluster: FakeCluster) -> None:
-    """The failed transaction is aborted, nothing of it is seen, and the next one is committed."""
+    """Check that the failed transaction can be aborted, shows no records, and the next one can be
+    committed.
+    """
     producer.abort_transaction()
     with producer.transaction():
         producer.send("t", b"next", partition=0)
@@ -43,7 +45,7 @@ def goes_on(producer: KafkaProducer, cluster: FakeCluster) -> None:
 
 
 def answer_code(code: int) -> Handler:
-    """Answer with this error, having done what was asked; for requests whose refusal has no effect there."""
+    """Process the request and answer with this error; for requests where that has no effect."""
 
     def refuse(context: RequestContext) -> Action:
         answer = context.apply()
@@ -54,7 +56,7 @@ def answer_code(code: int) -> Handler:
 
 
 @pytest.mark.parametrize("code", [45, 47, 48, 59, 120], ids=lambda code: f"code {code}")
-def test_a_refused_batch_costs_the_transaction_and_no_more(stage: Stage, one: FakeCluster, code: int) -> None:
+def test_a_refused_batch_fails_only_its_transaction(stage: Stage, one: FakeCluster, code: int) -> None:
     """OUT_OF_ORDER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE."""
     producer = transactional(stage, one)
     with producer.transaction():
@@ -63,7 +65,7 @@ def test_a_refused_batch_costs_the_transaction_and_no_more(stage: Stage, one: Fa
     one.control(PRODUCE, faults.refuse_produce(code))
     producer.begin_transaction()
     assert producer.send("t", b"lost", partition=0).exception(60) is not None
-    # Asking for an epoch here would begin another transaction behind the application's back.
+    # Requesting a new epoch here would start a new transaction without the application's knowledge.
     assert len(one.requests(INIT)) == asked
     with pytest.raises(AbortTransactionError) as caught:
         producer.commit_transaction()
@@ -74,7 +76,7 @@ def test_a_refused_batch_costs_the_transaction_and_no_more(stage: Stage, one: Fa
 
 
 @pytest.mark.parametrize("code", [31, 53, 90], ids=lambda code: f"code {code}")
-def test_some_refused_batches_cost_the_producer(stage: Stage, one: FakeCluster, code: int) -> None:
+def test_some_refused_batches_fail_the_producer(stage: Stage, one: FakeCluster, code: int) -> None:
     producer = transactional(stage, one)
     one.control(PRODUCE, faults.refuse_produce(code))
     producer.begin_transaction()
@@ -86,7 +88,7 @@ def test_some_refused_batches_cost_the_producer(stage: Stage, one: FakeCluster, 
     assert committed(one) == []
 
 
-def test_retriable_errors_until_the_time_is_over_allow_an_abort(stage: Stage, one: FakeCluster) -> None:
+def test_retriable_errors_until_the_timeout_allow_an_abort(stage: Stage, one: FakeCluster) -> None:
     producer = transactional(
         stage, one, request_timeout_ms=200, delivery_timeout_ms=300, metadata_max_age_ms=60_000
     )
@@ -122,9 +124,9 @@ def test_a_fenced_producer_can_only_be_closed(
     producer.close()
 
 
-def test_a_denied_topic_takes_the_others_along_and_an_abort_mends_it(stage: Stage, one: FakeCluster) -> None:
+def test_a_denied_topic_fails_the_transaction_until_it_is_aborted(stage: Stage, one: FakeCluster) -> None:
     def deny_second(context: RequestContext) -> Action:
-        """As Kafka does: one that is denied, and the others are not attempted."""
+        """As Kafka does: the denied partition gets its error, and the others are not attempted."""
         topics = [
             AddPartitionsToTxnTopicResult(
                 name=topic.name,
@@ -153,7 +155,7 @@ def test_a_denied_topic_takes_the_others_along_and_an_abort_mends_it(stage: Stag
 
 
 @pytest.mark.parametrize("code", [22, 25, 82, 30], ids=lambda code: f"code {code}")
-def test_offsets_of_a_member_that_is_gone_allow_an_abort(stage: Stage, one: FakeCluster, code: int) -> None:
+def test_refused_offsets_of_a_group_allow_an_abort(stage: Stage, one: FakeCluster, code: int) -> None:
     """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, GROUP_AUTHORIZATION_FAILED."""
 
     def refuse(context: RequestContext) -> Action:
@@ -178,7 +180,7 @@ def test_offsets_of_a_member_that_is_gone_allow_an_abort(stage: Stage, one: Fake
     [{"topic": "t", "partition": -5}, {"topic": "t", "timestamp_ms": -1}, {"topic": ""}, {"value": object()}],
     ids=["partition", "timestamp", "topic", "value"],
 )
-def test_a_record_that_was_never_one_forbids_the_commit(
+def test_an_invalid_record_prevents_the_commit(
     stage: Stage, one: FakeCluster, record: dict[str, Any]
 ) -> None:
     producer = transactional(stage, one)
@@ -191,7 +193,7 @@ def test_a_record_that_was_never_one_forbids_the_commit(
     goes_on(producer, one)
 
 
-def test_sequences_go_on_or_begin_anew_as_the_epoch_says(stage: Stage, one: FakeCluster) -> None:
+def test_sequence_numbers_restart_exactly_with_a_new_epoch(stage: Stage, one: FakeCluster) -> None:
     producer = transactional(stage, one)
     for _ in range(3):
         producer.begin_transaction()
@@ -219,7 +221,7 @@ def test_closing_while_the_coordinator_is_silent_takes_no_longer_than_allowed(
     producer.close(0)
 
 
-def test_of_two_threads_one_ends_the_transaction(stage: Stage, one: FakeCluster) -> None:
+def test_only_one_of_two_threads_ends_the_transaction(stage: Stage, one: FakeCluster) -> None:
     producer = transactional(stage, one)
     for number in range(10):
         producer.begin_transaction()
@@ -245,7 +247,7 @@ def test_of_two_threads_one_ends_the_transaction(stage: Stage, one: FakeCluster)
         assert was_committed == (ended == ["commit"])
 
 
-def test_a_broker_that_cannot_check_members_is_named_and_the_producer_goes_on(stage: Stage) -> None:
+def test_a_broker_that_cannot_check_members_is_named_and_the_producer_continues(stage: Stage) -> None:
     cluster = stage.cluster(1, topics={"t": 1})
     cluster.transaction_version = 1
     cluster.set_versions(COMMIT_OFFSETS, (0, 2))

@@ -1,4 +1,4 @@
-"""Transactional calls that are refused, raise or are interrupted: what they leave behind."""
+"""Transactional calls that are refused, raise or are interrupted, and the state that they leave."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OFFSETS = {PLACE: OffsetAndMetadata(7, "meta", 3)}
 
 
 def ends(cluster: FakeCluster) -> list[bool]:
-    """Of each EndTxn whether it is a commit."""
+    """For each EndTxn request, whether it commits."""
     return [request.message.committed for request in cluster.requests(END)]
 
 
@@ -62,7 +62,7 @@ def ends(cluster: FakeCluster) -> list[bool]:
     ],
     ids=lambda value: repr(value)[:90],
 )
-def test_wrong_offsets_are_refused_and_the_transaction_goes_on(
+def test_invalid_offsets_are_refused_and_the_transaction_continues(
     stage: Stage, one: FakeCluster, offsets: Any, group: Any
 ) -> None:
     producer = transactional(stage, one)
@@ -84,7 +84,7 @@ def test_wrong_offsets_are_refused_and_the_transaction_goes_on(
 
 
 def calls(producer: KafkaProducer, **how: Any) -> dict[str, Callable[[], object]]:
-    """Every call that waits for the I/O thread and is not wrong for another reason."""
+    """Every call that waits for the I/O thread and would otherwise be valid."""
     return {
         "prepare": lambda: producer.prepare(**how),
         "send_offsets": lambda: producer.send_offsets_to_transaction(OFFSETS, GROUP, **how),
@@ -108,7 +108,7 @@ def test_a_wrong_timeout_is_refused_before_anything_begins(
 
 
 @pytest.mark.parametrize("change", [{"producer_id": -1}, {"producer_id": 2**63}, {"epoch": 2**15}, None])
-def test_what_was_not_prepared_is_refused_and_the_producer_stays_as_it_is(
+def test_unprepared_transactions_are_refused_without_an_effect(
     stage: Stage, one: FakeCluster, change: dict[str, int] | None
 ) -> None:
     writer = transactional(stage, one)
@@ -189,16 +189,16 @@ def test_a_transaction_block_in_a_delivery_callback_is_not_begun(stage: Stage, o
     assert committed(one) == [b"1", b"2"]
 
 
-def test_a_call_of_a_signal_handler_in_the_middle_of_send_is_refused_and_has_no_effect(
+def test_a_call_in_a_signal_handler_during_send_is_refused_and_has_no_effect(
     stage: Stage, one: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would wait for the I/O thread, which waits for the partition's lock that ``send`` holds."""
+    """The call would wait for the I/O thread, which waits for the partition lock that ``send`` holds."""
     producer = transactional(stage, one)
     outcome: list[str] = []
     append = ProducerBatch.try_append
 
     def interrupted(self: ProducerBatch, *arguments: Any) -> Any:
-        # As a signal would, which Python runs between any two instructions of the main thread.
+        # Like a signal handler, which Python may run between any two instructions of the main thread.
         for call in calls(producer).values():
             try:
                 call()
@@ -220,7 +220,7 @@ def test_a_call_of_a_signal_handler_in_the_middle_of_send_is_refused_and_has_no_
 
 
 def run_block(producer: KafkaProducer, inside: Callable[[], object] = lambda: None) -> None:
-    """A transaction with one record, which is at the broker when ``inside`` is called."""
+    """Run a transaction with one record, which has reached the broker when ``inside`` is called."""
     with producer.transaction():
         producer.send("t", b"1", partition=0)
         producer.flush()
@@ -266,7 +266,7 @@ def test_a_block_whose_topic_is_missing_is_aborted(stage: Stage, one: FakeCluste
     assert committed(one) == [b"next"]
 
 
-def test_a_commit_that_times_out_at_the_end_of_a_block_goes_on(stage: Stage, one: FakeCluster) -> None:
+def test_a_commit_that_times_out_at_the_end_of_a_block_continues(stage: Stage, one: FakeCluster) -> None:
     gate = one.gate()
     one.control(END, faults.hold_before(gate))
     producer = transactional(stage, one, max_block_ms=300)
@@ -277,7 +277,7 @@ def test_a_commit_that_times_out_at_the_end_of_a_block_goes_on(stage: Stage, one
     assert (committed(one), ends(one)) == ([b"1"], [True])
 
 
-def test_an_abort_that_times_out_does_not_hide_why_the_block_was_left(
+def test_an_abort_that_times_out_does_not_hide_the_error_of_the_block(
     stage: Stage, one: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = one.gate()
@@ -298,7 +298,7 @@ def test_an_abort_that_times_out_does_not_hide_why_the_block_was_left(
 def test_an_interrupted_abort_shows_both_causes(
     stage: Stage, one: FakeCluster, request: pytest.FixtureRequest
 ) -> None:
-    """Ctrl-C in the abort has to end the program; what the block raised stays visible as its context."""
+    """Ctrl-C in the abort must end the program; the block's exception stays visible as its context."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     gate = one.gate()
@@ -334,7 +334,7 @@ def test_a_block_may_end_its_transaction_itself(stage: Stage, one: FakeCluster) 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize("ended_meanwhile", [True, False], ids=["ended", "goes on"])
-def test_a_hand_over_that_timed_out_is_taken_up_again(
+def test_ending_a_prepared_transaction_can_be_retried_after_a_timeout(
     stage: Stage, one: FakeCluster, commit: bool, ended_meanwhile: bool
 ) -> None:
     writer = transactional(stage, one)
@@ -358,9 +358,7 @@ def test_a_hand_over_that_timed_out_is_taken_up_again(
     assert committed(one) == [*[b"1"] * commit, b"2"]
 
 
-def test_a_call_at_a_wrong_moment_does_not_lose_the_end_of_an_earlier_one(
-    stage: Stage, one: FakeCluster
-) -> None:
+def test_a_refused_call_does_not_lose_the_result_of_an_earlier_one(stage: Stage, one: FakeCluster) -> None:
     gate = one.gate()
     one.control(END, faults.hold_before(gate))
     producer = transactional(stage, one)

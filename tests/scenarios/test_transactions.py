@@ -1,4 +1,4 @@
-"""Transactions from the application's side, both protocols, against the strict broker."""
+"""Transactions as an application uses them, in both protocols, against the strict broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def version(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def two(stage: Stage, version: int) -> FakeCluster:
-    """Two brokers of one protocol; the second coordinates."""
+    """Two brokers with one protocol; the second is the coordinator."""
     cluster = stage.cluster(2, topics={"t": 2})
     cluster.transaction_version = version
     cluster.coordination.moved[1, "tx"] = 2
@@ -56,7 +56,7 @@ def asked(cluster: FakeCluster) -> list[int]:
     return [request.api_key for request in cluster.requests() if request.api_key in keys]
 
 
-def test_what_is_committed_is_seen_and_what_is_aborted_is_not(
+def test_committed_records_are_visible_and_aborted_ones_are_not(
     stage: Stage, two: FakeCluster, version: int
 ) -> None:
     producer = transactional(stage, two)
@@ -107,7 +107,7 @@ def test_a_commit_does_not_wait_for_linger(stage: Stage, two: FakeCluster) -> No
     assert sent.metadata().offset == 0
 
 
-def test_records_that_were_not_sent_are_told_of_the_abort(stage: Stage, two: FakeCluster) -> None:
+def test_records_that_were_not_sent_fail_with_the_abort(stage: Stage, two: FakeCluster) -> None:
     producer = transactional(stage, two, linger_ms=15_000)
     producer.kafka.init_transactions()
     producer.kafka.begin_transaction()
@@ -151,7 +151,7 @@ def test_a_coordinator_that_moves_is_found_again(stage: Stage, two: FakeCluster)
     assert committed(two) == [b"moved"]
 
 
-def test_a_refused_record_forbids_the_commit(stage: Stage, two: FakeCluster) -> None:
+def test_a_refused_record_prevents_the_commit(stage: Stage, two: FakeCluster) -> None:
     producer = transactional(stage, two)
     producer.kafka.init_transactions()
     two.control(PRODUCE, faults.refuse_produce(87))
@@ -167,7 +167,7 @@ def test_a_refused_record_forbids_the_commit(stage: Stage, two: FakeCluster) -> 
     assert committed(two) == [b"next"]
 
 
-def test_a_send_that_raises_forbids_the_commit(stage: Stage, two: FakeCluster) -> None:
+def test_a_send_that_raises_prevents_the_commit(stage: Stage, two: FakeCluster) -> None:
     producer = transactional(stage, two, max_request_size=2000)
     producer.kafka.init_transactions()
     with pytest.raises(RecordTooLargeError), producer.kafka.transaction():
@@ -222,7 +222,7 @@ def test_the_older_of_two_producers_is_fenced(stage: Stage, two: FakeCluster) ->
     assert committed(two) == [b"new"]
 
 
-def test_an_initialization_may_time_out_and_be_taken_up_again(stage: Stage, two: FakeCluster) -> None:
+def test_an_initialization_that_timed_out_can_be_resumed(stage: Stage, two: FakeCluster) -> None:
     gate = two.gate()
     two.control(INIT, faults.hold_before(gate))
     producer = transactional(stage, two)
@@ -248,7 +248,7 @@ def test_a_broker_without_transactions_is_named(stage: Stage, two: FakeCluster) 
         producer.kafka.init_transactions()
 
 
-def test_closing_aborts_what_is_open(stage: Stage, two: FakeCluster) -> None:
+def test_closing_aborts_an_open_transaction(stage: Stage, two: FakeCluster) -> None:
     producer = transactional(stage, two)
     producer.kafka.init_transactions()
     producer.kafka.begin_transaction()
@@ -259,7 +259,7 @@ def test_closing_aborts_what_is_open(stage: Stage, two: FakeCluster) -> None:
     assert committed(two) == []
 
 
-def test_another_producer_commits_what_was_prepared(stage: Stage, two: FakeCluster) -> None:
+def test_another_producer_commits_a_prepared_transaction(stage: Stage, two: FakeCluster) -> None:
     writer = transactional(stage, two)
     writer.kafka.init_transactions()
     writer.kafka.begin_transaction()
@@ -274,7 +274,7 @@ def test_another_producer_commits_what_was_prepared(stage: Stage, two: FakeClust
         transactional(stage, two).kafka.abort_prepared(handed)
 
 
-def test_a_commit_of_what_was_aborted_says_so(stage: Stage, two: FakeCluster) -> None:
+def test_committing_an_aborted_transaction_is_an_error(stage: Stage, two: FakeCluster) -> None:
     writer = transactional(stage, two)
     writer.kafka.init_transactions()
     writer.kafka.begin_transaction()
@@ -286,7 +286,9 @@ def test_a_commit_of_what_was_aborted_says_so(stage: Stage, two: FakeCluster) ->
     assert committed(two) == []
 
 
-def test_a_commit_of_what_ran_out_of_time_is_no_success(stage: Stage, two: FakeCluster, version: int) -> None:
+def test_committing_a_transaction_that_timed_out_is_an_error(
+    stage: Stage, two: FakeCluster, version: int
+) -> None:
     writer = transactional(stage, two)
     writer.kafka.init_transactions()
     writer.kafka.begin_transaction()
@@ -299,7 +301,7 @@ def test_a_commit_of_what_ran_out_of_time_is_no_success(stage: Stage, two: FakeC
     assert committed(two) == []
 
 
-def test_after_a_newer_producer_nobody_can_tell_what_became_of_it(stage: Stage, two: FakeCluster) -> None:
+def test_after_a_newer_producer_the_outcome_is_unknown(stage: Stage, two: FakeCluster) -> None:
     writer = transactional(stage, two)
     writer.kafka.init_transactions()
     writer.kafka.begin_transaction()
@@ -315,7 +317,7 @@ def test_after_a_newer_producer_nobody_can_tell_what_became_of_it(stage: Stage, 
     assert committed(two) == [b"committed", b"next"]
 
 
-def test_a_broker_that_was_not_upgraded_makes_it_the_first_protocol(stage: Stage) -> None:
+def test_one_broker_that_was_not_upgraded_selects_protocol_1(stage: Stage) -> None:
     cluster = stage.cluster(2, topics={"t": 2})
     cluster.set_versions(PRODUCE, (3, 11), 2)
     producer = transactional(stage, cluster)
@@ -340,7 +342,7 @@ def test_transactions_without_an_id_are_refused(stage: Stage, cluster: FakeClust
             call()
 
 
-def test_an_abort_of_what_was_aborted_or_ran_out_of_time(
+def test_aborting_a_transaction_that_was_aborted_or_timed_out(
     stage: Stage, two: FakeCluster, version: int
 ) -> None:
     for is_timeout in (False, True):

@@ -1,4 +1,4 @@
-"""Topics that lose partitions, or have none for a while: new records go to partitions that exist."""
+"""Topics that lose partitions or temporarily have none: new records go to existing partitions."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ every_way = pytest.mark.parametrize("send_all", [by_send, by_send_many, by_send_
 
 
 def recreate(cluster: FakeCluster, kafka: KafkaProducer, partitions: int) -> None:
-    """Create the topic again with other partitions, and wait until the I/O thread has seen it."""
+    """Recreate the topic with another partition count, and wait until the I/O thread has noticed it."""
     cluster.recreate_topic("t", partitions)
     engine = kafka._lifecycle.engine
     assert engine is not None
     metadata = engine.metadata
-    metadata.request_update("the test wants one")
+    metadata.request_update("requested by the test")
     metadata.request_update_for_new_topics()  # resets the backoff
     engine.sender.wakeup()
     wait_until(lambda: metadata.snapshot.partition_count("t") == partitions)
     asked = len(cluster.requests(METADATA))
-    metadata.request_update("the queues have been looked at before this one")
+    metadata.request_update("queues were processed before this update")
     metadata.request_update_for_new_topics()
     engine.sender.wakeup()
     cluster.wait_for_requests(METADATA, asked + 1)
 
 
 def tables(cluster: FakeCluster, kafka: KafkaProducer, *, count: int, partitions: int) -> Iterator[pa.Table]:
-    """Tables with one row per key; after the first, the topic has another number of partitions."""
+    """Tables with one row per key; after the first, the topic gets another partition count."""
     for turn in range(count):
         if turn == 1:
             kafka.flush()
@@ -87,7 +87,7 @@ def test_new_records_go_to_partitions_that_exist(
     stage: Stage, cluster: FakeCluster, send_all: SendAll
 ) -> None:
     kafka = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS).kafka
-    while True:  # until an open batch waits where there will be no partition
+    while True:  # until a partition that will vanish has an open batch
         send_all(kafka, 1)
         sticky = kafka._lifecycle.engine.accumulator.topic_slots["t"].sticky  # type: ignore[union-attr]
         assert sticky is not None
@@ -97,7 +97,7 @@ def test_new_records_go_to_partitions_that_exist(
     recreate(cluster, kafka, 1)
     futures = send_all(kafka, 100) + send_all(kafka, len(KEYS), keyed=True)
     futures += send_all(kafka, 1, partition=0)
-    # Flush would wait for the record whose partition has vanished.
+    # flush() would wait for the record whose partition has vanished.
     kafka._lifecycle.engine.accumulator.begin_flush(object())  # type: ignore[union-attr]
     kafka._lifecycle.engine.sender.wakeup()  # type: ignore[union-attr]
     assert {future.result(PATIENCE_S).partition for future in futures} == {0}
@@ -106,7 +106,7 @@ def test_new_records_go_to_partitions_that_exist(
         kafka.close(timeout=0.1)
 
 
-def test_a_stream_that_outlives_the_partitions(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_stream_continues_after_partitions_vanish(stage: Stage, cluster: FakeCluster) -> None:
     kafka = stage.producer(cluster).kafka
 
     result = kafka.send_arrow("t", tables(cluster, kafka, count=3, partitions=2), key="key")
@@ -116,7 +116,7 @@ def test_a_stream_that_outlives_the_partitions(stage: Stage, cluster: FakeCluste
     assert set(partitions[len(KEYS) :]) == {0, 1}
 
 
-def test_a_stream_makes_use_of_new_partitions(stage: Stage) -> None:
+def test_a_stream_uses_new_partitions(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 1})
     kafka = stage.producer(cluster).kafka
 
@@ -152,7 +152,7 @@ def test_a_topic_without_partitions_is_waited_for(
 
 @every_way
 @pytest.mark.parametrize("how", CASES)
-def test_a_topic_that_never_has_partitions_is_a_timeout_that_says_so(
+def test_the_timeout_error_names_a_topic_without_partitions(
     stage: Stage, cluster: FakeCluster, send_all: SendAll, how: dict[str, Any]
 ) -> None:
     cluster.control(METADATA, name_no_partitions, times=None)
@@ -171,7 +171,7 @@ def test_a_topic_that_loses_all_partitions_for_a_while(
     kafka.flush()
     control = cluster.control(METADATA, name_no_partitions, times=None)
     metadata = kafka._lifecycle.engine.metadata  # type: ignore[union-attr]
-    metadata.request_update("the test wants one")
+    metadata.request_update("requested by the test")
     kafka._lifecycle.engine.sender.wakeup()  # type: ignore[union-attr]
     wait_until(lambda: not metadata.snapshot.partition_count("t"))
     control.remove()

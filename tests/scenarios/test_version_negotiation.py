@@ -1,4 +1,4 @@
-"""ApiVersions on every connection, and requests in versions that both sides speak."""
+"""ApiVersions on every connection, and requests in versions that both sides support."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_produce_version_delivers(stage: Stage, cluster: FakeCluster, vers
 def test_every_metadata_version_finds_the_leader(stage: Stage, version: int) -> None:
     cluster = stage.cluster(2, topics={"t": 4})
     cluster.set_versions(METADATA, (0, version))
-    # Topic ids come with Metadata 10; without them Produce has to stay with names.
+    # Topic ids exist since Metadata 10; without them, Produce requests must use topic names.
     cluster.set_versions(PRODUCE, (3, 13 if version >= 10 else 12))
     producer = stage.producer(cluster)
     assert [producer.send(partition=p).metadata().offset for p in range(4)] == [0, 0, 0, 0]
@@ -43,7 +43,7 @@ def test_every_api_versions_version_is_understood(stage: Stage, cluster: FakeClu
 
 @pytest.mark.parametrize("refusal", ["range", "empty", "all", "own_version"])
 @pytest.mark.parametrize("newest", [0, 2])
-def test_a_refused_api_versions_is_asked_lower_on_the_same_connection(
+def test_api_versions_falls_back_on_the_same_connection(
     stage: Stage, cluster: FakeCluster, refusal: str, newest: int
 ) -> None:
     cluster.set_versions(API_VERSIONS, (0, newest))
@@ -88,9 +88,7 @@ def test_a_broker_without_a_common_produce_version_is_a_clear_error(
     assert cluster.requests(PRODUCE) == []
 
 
-def test_a_broker_without_a_common_metadata_version_is_an_error_and_no_hang(
-    stage: Stage, cluster: FakeCluster
-) -> None:
+def test_a_broker_without_a_common_metadata_version_is_an_error(stage: Stage, cluster: FakeCluster) -> None:
     cluster.set_versions(METADATA, (40, 41))
     producer = stage.producer(cluster, max_block_ms=1000)
     error = producer.failing_send()
@@ -170,7 +168,7 @@ def test_a_mixed_cluster_uses_ids_where_it_can(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(13, 5), (5, 13)])
-def test_a_broker_that_comes_back_in_another_version_is_asked_anew(
+def test_a_broker_that_returns_with_another_version_is_renegotiated(
     stage: Stage, cluster: FakeCluster, before: int, after: int
 ) -> None:
     cluster.set_versions(PRODUCE, (3, before))
@@ -183,8 +181,10 @@ def test_a_broker_that_comes_back_in_another_version_is_asked_anew(
     assert cluster.requests(PRODUCE)[-1].api_version == after
 
 
-def test_a_downgrade_under_way_is_renegotiated_for_the_retry(stage: Stage, cluster: FakeCluster) -> None:
-    """The broker goes down with a request in flight and comes back older."""
+def test_a_downgrade_with_a_request_in_flight_is_renegotiated_for_the_retry(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    """The broker goes down with a request in flight and returns with an older version."""
     producer = stage.producer(cluster)
     producer.send().metadata()
     cluster.control(PRODUCE, faults.stall_before())
@@ -208,7 +208,7 @@ def test_each_connection_begins_with_api_versions(stage: Stage) -> None:
     assert set(first.values()) == {API_VERSIONS}
 
 
-def test_the_client_names_itself(stage: Stage, cluster: FakeCluster) -> None:
+def test_api_versions_contains_the_clients_name(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, client_id="demo-1")
     producer.send().metadata()
     message = cluster.requests(API_VERSIONS)[0].message

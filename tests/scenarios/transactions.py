@@ -1,4 +1,4 @@
-"""What the scenarios of transactions share: a producer that is initialized, and what its readers see."""
+"""Shared by the scenarios of transactions: an initialized producer, and what readers see."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_fifty_at_once_are_committed_though_answers_are_lost(three_nodes, make_p
     assert sorted(values, key=int) == [b"%d" % number for number in range(50)]
 
 
-def test_each_is_told_what_became_of_it(three_nodes, make_producer, has_protocol_2, session):
+def test_each_transaction_gets_its_own_result(three_nodes, make_producer, has_protocol_2, session):
     servers, topic = three_nodes.bootstrap_servers, "told"
     create_topic(servers, topic, 1)
     producer = make_producer("set by each", init=False, transaction_timeout_ms=60_000)

@@ -1,4 +1,4 @@
-"""Brokers of a cluster are killed, stopped and frozen, one at a time. Drive it from the cluster's thread."""
+"""Kill, stop and freeze the brokers of a cluster, one at a time. Call it from the cluster's thread."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SETTLE_SECONDS = 180
 
 
 class BrokerFaults:
-    """Each fault ends when all replicas are in sync again: with two of three brokers down, all writes fail.
+    """Each fault ends when all replicas are in sync again: with two of three brokers down, every write fails.
 
     Args:
-        replicas: number of replicas of each topic that has to come into sync.
+        replicas: number of in-sync replicas that each topic must reach again.
         tell: prints a line.
     """
 

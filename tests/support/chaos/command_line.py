@@ -1,4 +1,4 @@
-"""Arguments that all programs with random faults take, and the cluster that they run on."""
+"""Command-line arguments and the cluster shared by all programs that inject random faults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 
-#: How long the brokers may live beyond the time of faults: to start, settle and be read.
+#: How long brokers may run in addition to the faults: to start, settle and be read.
 EXTRA_LIFETIME_SECONDS = 1200
 
 
@@ -20,17 +20,21 @@ def fault_arguments(
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=seconds, help="time of faults, default: %(default)s")
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, help="how long to inject faults, default: %(default)s"
+    )
     parser.add_argument("--kafka", default=NEWEST_VERSION, help="version of the brokers")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
-    parser.add_argument("--break", dest="breakage", choices=breakages, help="the verdict must be bad then")
+    parser.add_argument(
+        "--break", dest="breakage", choices=breakages, help="break something on purpose: the run must fail"
+    )
     return parser
 
 
 def three_nodes(arguments: argparse.Namespace, properties: dict[str, str], what: str) -> KafkaCluster:
-    """Print what runs, and start three brokers that live as long as the run."""
+    """Print the configuration of the run, and start three brokers that live as long as the run."""
     say(
-        f"Apache Kafka {arguments.kafka}, 3 nodes; {what}; {arguments.seconds:.0f} s of faults at most, "
+        f"Apache Kafka {arguments.kafka}, 3 nodes; {what}; {arguments.seconds:.0f} s of faults, "
         f"seed {arguments.seed}"
     )
     return KafkaCluster(
@@ -42,5 +46,5 @@ def three_nodes(arguments: argparse.Namespace, properties: dict[str, str], what:
 
 
 def say(line: str) -> None:
-    """Print a line at once, also into a file."""
+    """Print a line and flush, so that it also appears at once in a redirected file."""
     print(line, flush=True)

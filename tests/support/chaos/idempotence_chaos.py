@@ -1,11 +1,11 @@
 """Random faults while idempotent producers send: ``make idempotence-chaos``.
 
-Brokers and producers are killed and frozen, leaders move, topics are deleted and made again, producer ids
-expire, limits are lowered, and a proxy loses and forges answers. Then the logs are held against what the
-producers know of each record. Prints what was done and the verdict. The exit code is 0 if nothing was lost,
-duplicated, reordered or reported wrongly, and every kind of fault took place.
-``--break repeat`` (records are sent twice), ``--break skip`` and ``--break swap`` (the reader leaves out or
-swaps records) have to fail.
+Brokers and producers are killed and frozen, leaders move, topics are deleted and recreated, producer ids
+expire, batch size limits are lowered, and a proxy drops and forges responses. At the end the logs are
+compared with the outcomes that the producers reported for each record. Prints each fault and the verdict. The
+exit code is 0 if no record was lost, duplicated, reordered or reported wrongly, and every kind of fault was
+injected. ``--break repeat`` (records are sent twice), ``--break skip`` and ``--break swap`` (the reader skips
+or swaps records) must fail.
 """
 
 from __future__ import annotations
@@ -52,11 +52,12 @@ CHAOS_PROPERTIES = {
     "replica.fetch.backoff.ms": "50",
 }
 TOPIC_CONFIG = {
-    # Brokers compare a producer's last timestamp with the time to tell whether its id has expired. With the
+    # Brokers compare a producer's last timestamp with the current time to decide whether its id has expired.
+    # With CreateTime, records that waited for a long time would expire the id as soon as they are appended.
     # time of ``send``, records that waited for long would expire it as soon as they are written.
     "message.timestamp.type": "LogAppendTime",
 }
-#: Faults that the proxy counts, and how many of each there have to be.
+#: Faults that the proxy counts, and the minimum of each.
 PROXY_FAULTS = ("dropped", "rejected", "failed after append")
 LEAST_PROXY_FAULTS = 10
 LEAST_ACKNOWLEDGED = 1000
@@ -67,18 +68,18 @@ Records = Iterator[tuple[int, bytes]]
 
 
 class IdempotenceChaos:
-    """One run on a cluster of three nodes, driven from the thread that made the cluster.
+    """One run on a cluster of three nodes, driven from the thread that started the cluster.
 
     Args:
-        cluster: with ``CHAOS_PROPERTIES``; all its brokers serve again at the end.
-        seed: of every choice made here; what happens is not repeatable all the same.
-        worker_count: processes with producers.
-        kinds: the faults to choose from: keys of ``FAULTS`` and ``PROXY_FAULTS``. Default: all.
-        breakage: one of ``BREAKAGES``, to see the verdict fail.
+        cluster: started with ``CHAOS_PROPERTIES``; all its brokers run again at the end.
+        seed: of every random choice; the run as a whole is still not repeatable.
+        worker_count: number of processes with producers.
+        kinds: faults to choose from, keys of ``FAULTS`` and ``PROXY_FAULTS``. Default: all.
+        breakage: one of ``BREAKAGES``: the verdict must fail.
         say: prints a line.
 
     Attributes:
-        faults: how often each kind took place.
+        faults: number of faults of each kind.
     """
 
     def __init__(
@@ -105,15 +106,15 @@ class IdempotenceChaos:
         self._brokers = BrokerFaults(cluster, self._chance, REPLICAS, self._tell)
         self._produce_faults = ProduceFaults(self._chance.randrange(2**31))
         self._orders = Orders(repeat=breakage == "repeat")
-        #: By topic-partition: no log ends before it.
+        #: By topic-partition: the lowest end offset that the log may have.
         self._ends: dict[str, int] = {}
-        #: What was read of topics before they were deleted: topic, partition, records.
+        #: Records read from topics before they were deleted: topic, partition, records.
         self._deleted_logs: list[tuple[str, int, list[tuple[int, bytes]]]] = []
         self._topic_id: UUID | None = None
         self.faults: Counter[str] = Counter()
 
     def run(self, seconds: float) -> None:
-        """Producers at work and faults for so long, then all producers ended and all brokers up."""
+        """Send records and inject faults for this time, then end all producers and bring up all brokers."""
         for topic in TOPICS:
             self._create(topic)
         self._topic_id = await_topic_id(self._servers, BRIEF, lambda found: found is not None)
@@ -162,9 +163,9 @@ class IdempotenceChaos:
         idle: bool = False,
         stop: bool = False,
     ) -> None:
-        """Tell the workers, and wait until all they sent before is settled."""
+        """Give the workers an order, and wait until everything they sent before it is settled."""
         if not self._orders.held:
-            # Else it might take until their time is over.
+            # Otherwise the records might not settle until they time out.
             self._produce_faults.rates = Rates()
         number = self._orders.number + 1
         self._orders = self._orders._replace(
@@ -176,7 +177,7 @@ class IdempotenceChaos:
             while (answer := self._answer(name)) is None or answer.number < number:
                 self._check_worker(name)
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"{name} does not settle its records, see {self._folder}")
+                    raise RuntimeError(f"{name} did not settle its records in time, see {self._folder}")
                 time.sleep(0.01)
             for place, end in answer.ends.items():
                 self._ends[place] = max(end, self._ends.get(place, 0))
@@ -191,7 +192,7 @@ class IdempotenceChaos:
         self._workers.check(name, may_end=self._orders.stop)
 
     def _end_workers(self) -> None:
-        self._tell("the producers end")
+        self._tell("ending the producers")
         self._order(stop=True)
         for name, child in self._workers.running.items():
             child.wait(SETTLE_SECONDS)
@@ -200,7 +201,7 @@ class IdempotenceChaos:
     # -- faults ----------------------------------------------------------------------------------------
 
     def _make_faults(self, seconds: float) -> None:
-        """All kinds in random order, again and again; each at least once, however long that takes."""
+        """Inject all kinds in random order, repeatedly; each at least once, even if that exceeds the time."""
         own = [kind for kind in self._kinds if kind in FAULTS]
         deck = self._chance.sample(own, len(own))
         while deck:
@@ -211,7 +212,9 @@ class IdempotenceChaos:
             self._one_fault(deck.pop() if deck else None)
 
     def _one_fault(self, kind: str | None) -> None:
-        """After a while with other rates of the proxy's faults. ``None``: nothing but these."""
+        """Wait with new rates of the proxy's faults, then inject ``kind``. ``None``: the proxy's faults
+        only.
+        """
         for name in self._workers.running:
             self._check_worker(name)
         self._change_rates()
@@ -220,7 +223,7 @@ class IdempotenceChaos:
             self.faults[kind] += FAULTS[kind](self)
 
     def _change_rates(self) -> None:
-        """At random, but high for faults of which there were too few."""
+        """Choose random rates, high for faults that have not occurred often enough."""
         counts = self._produce_faults.counts
         self._set_rates(
             Rates(
@@ -232,7 +235,7 @@ class IdempotenceChaos:
         )
 
     def _set_rates(self, rates: Rates) -> None:
-        """These, but for faults that were not chosen."""
+        """Set these rates, but 0 for faults that were not selected."""
         chosen = (rate if kind in self._kinds else 0 for kind, rate in zip(PROXY_FAULTS, rates, strict=True))
         self._produce_faults.rates = Rates(*chosen)
 
@@ -269,15 +272,15 @@ class IdempotenceChaos:
 
     def _lower_limit(self) -> bool:
         topic, limit = self._chance.choice(list(TOPICS)), self._chance.choice(("400", "1000", "3000"))
-        self._tell(f"{topic} takes batches of {limit} bytes at most")
+        self._tell(f"{topic} accepts batches of up to {limit} bytes")
         set_topic_config(self._servers, topic, _LIMIT, limit)
         time.sleep(self._chance.uniform(0.5, 3))
         set_topic_config(self._servers, topic, _LIMIT, _USUAL_LIMIT)
         return True
 
     def _recreate_at_rest(self) -> bool:
-        """Nobody sends while the topic is read and deleted; records are sent while there is none."""
-        self._tell(f"{BRIEF} is deleted at rest, and made again")
+        """No producer sends while the topic is read and deleted; they send while the topic does not exist."""
+        self._tell(f"topic {BRIEF} is deleted while idle and recreated")
         self._order(held=(BRIEF,))
         self._read_and_delete()
         await_topic_id(self._servers, BRIEF, lambda found: found is None)
@@ -288,8 +291,8 @@ class IdempotenceChaos:
         return True
 
     def _recreate_in_use(self) -> bool:
-        """Records are sent all the time. Those that the log takes after it was read are deleted with it."""
-        self._tell(f"{BRIEF} is deleted in use, and made again")
+        """Producers send all the time. Records appended after the log was read are deleted with the topic."""
+        self._tell(f"topic {BRIEF} is deleted while in use and recreated")
         self._order(vanishing=(BRIEF,))
         self._read_and_delete()
         self._create_again()
@@ -311,10 +314,11 @@ class IdempotenceChaos:
         assert time.monotonic() < deadline
 
     def _expire_ids(self) -> bool:
-        """All producers rest until no broker remembers them.
+        """Pause all producers until no broker remembers their ids.
 
-        Then some go on while brokers keep forgetting them: without faults that make a request's second copy
-        arrive long after the first, which brokers would then write twice, and no producer can help that.
+        Then some producers go on while brokers keep expiring ids, without the faults that make the second
+        copy of a request arrive long after the first: brokers would append it twice, and no producer can
+        prevent that.
         """
         self._tell("producer ids expire")
         self._order(held=tuple(TOPICS))
@@ -322,10 +326,10 @@ class IdempotenceChaos:
         set_broker_config(self._servers, nodes, _EXPIRATION, _SHORT_MS)
         all_have = {topic: nodes if count == len(nodes) else None for topic, count in REPLICAS.items()}
         await_no_producers(self._servers, TOPICS, all_have)
-        # First batches that are rejected while later ones are taken.
+        # The first batches are rejected while later ones are appended.
         self._set_rates(Rates(rejected=0.3))
         if self._chance.random() < 0.5:
-            self._tell("producers idle, and their ids keep expiring")
+            self._tell("producers send rarely, so their ids keep expiring")
             self._order(idle=True)
             time.sleep(self._chance.uniform(3, 8))
             if "leader moved" in self._kinds and self._chance.random() < 0.5:
@@ -337,7 +341,7 @@ class IdempotenceChaos:
     # -- verdict ---------------------------------------------------------------------------------------
 
     def judge(self) -> Verdict:
-        """After ``run``: hold the logs against the ledgers."""
+        """After ``run``: compare the logs with the ledgers."""
         checker = Checker(read_ledgers(sorted(self._folder.glob("*.ledger"))))
         for topic, partition, records in self._deleted_logs:
             checker.read(topic, partition, self._misread(iter(records)), is_deleted=True)
@@ -358,7 +362,7 @@ class IdempotenceChaos:
             yield record.offset, record.value
 
     def _misread(self, records: Records) -> Records:
-        """With ``--break``, a reader that makes mistakes."""
+        """With ``--break``: what a faulty reader would return."""
         for offset, value in records:
             is_wrong = offset % 1000 == 7
             if is_wrong and self._breakage == "skip":
@@ -370,7 +374,7 @@ class IdempotenceChaos:
                 yield offset, value
 
     def reasons_to_fail(self, verdict: Verdict) -> list[str]:
-        """Why a run does not count; none: it passed."""
+        """Why the run failed; empty if it passed."""
         least = {kind: LEAST_PROXY_FAULTS if kind in PROXY_FAULTS else 1 for kind in self._kinds}
         reasons = [
             f"too few faults: {kind} {self.faults[kind]} of {count}"
@@ -380,11 +384,11 @@ class IdempotenceChaos:
         if verdict.acknowledged < LEAST_ACKNOWLEDGED:
             reasons.append(f"too few records: {verdict.acknowledged} acknowledged")
         if not verdict.is_good:
-            reasons.append("the logs are not what the producers said")
+            reasons.append("the logs do not agree with what the producers reported")
         return reasons
 
     def report(self, verdict: Verdict) -> list[str]:
-        """Print everything, and return the reasons to fail."""
+        """Print the summary, and return the reasons to fail."""
         reasons = self.reasons_to_fail(verdict)
         self._say(f"faults: {', '.join(f'{kind} {self.faults[kind]}' for kind in self._kinds)}")
         producers = len(list(self._folder.glob("*.ledger")))
@@ -423,7 +427,7 @@ def main() -> int:
     parser.add_argument(
         "--faults",
         default="",
-        help=f"comma-separated, of: {', '.join((*FAULTS, *PROXY_FAULTS))}; default: all",
+        help=f"comma-separated list of: {', '.join((*FAULTS, *PROXY_FAULTS))}; default: all",
     )
     arguments = parser.parse_args()
     what = f"{arguments.workers} processes with producers"

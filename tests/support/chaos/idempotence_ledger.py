@@ -1,9 +1,10 @@
-"""What idempotent producers know about each record, and whether the logs agree. No Kafka here.
+"""What idempotent producers reported for each record, and whether the logs agree. Does not use Kafka.
 
-A ``Lane`` is one sending thread of one producer and one topic. Its records are numbered in the order of
-sending, and each value begins with the lane's name and the number. The results of a lane are kept in memory
-(``Lane``) and, for producers in processes that may be killed, in a file (``LedgerFile``, ``read_ledgers``).
-``Checker`` takes what an independent reader found, partition by partition, and gives the ``Verdict``.
+A ``Lane`` stands for one sending thread of one producer and one topic. Its records are numbered in the order
+of sending, and each value begins with the lane's name and the number. The results of a lane are kept in
+memory (``Lane``) and, for producers in processes that may be killed, in a file (``LedgerFile``,
+``read_ledgers``). ``Checker`` takes the records that an independent reader found in each partition, and
+returns the ``Verdict``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _EXAMPLES_OF_EACH = 5
 
 
 class Result(enum.IntEnum):
-    """What the producer says about a record. Without a word from it: UNKNOWN."""
+    """What the producer reported for a record; UNKNOWN if it reported nothing."""
 
     UNKNOWN = 0
     ACKNOWLEDGED = 1
@@ -32,18 +33,18 @@ class Result(enum.IntEnum):
 
 def result_of(error: KafkaError) -> Result:
     """What the error of a failed record says about the log."""
-    assert error.outcome is not None, f"a failed record has to have an outcome: {error!r}"
+    assert error.outcome is not None, f"the error of a failed record must have an outcome: {error!r}"
     return Result.UNKNOWN if error.outcome is Outcome.UNKNOWN else Result.REJECTED
 
 
 class Lane:
-    """Records of one thread, producer and topic, in the order in which they were sent.
+    """Records of one thread, producer and topic, in the order of sending.
 
     Args:
         name: unique; no spaces.
-        topic: where its records go.
-        may_vanish: acknowledged records may be missing, because the topic is deleted meanwhile. They must
-            have been acknowledged at an offset that the deleted log had not reached when it was read.
+        topic: destination of its records.
+        may_vanish: acknowledged records may be missing because the topic is deleted meanwhile, if they were
+            acknowledged at an offset that the deleted log had not reached when it was read.
     """
 
     def __init__(self, name: str, topic: str, may_vanish: bool = False) -> None:
@@ -67,13 +68,13 @@ class Lane:
         return (b"%s %d " % (self.name.encode(), number)).ljust(size, b".")
 
     def acknowledge(self, number: int, partition: int, offset: int) -> None:
-        """``offset`` -1: the producer does not know it."""
+        """Record a success; offset -1: the producer does not know the offset."""
         self.results[number] = Result.ACKNOWLEDGED
         self.partitions[number] = partition
         self.offsets[number] = offset
 
     def settle(self, number: int, outcome: RecordMetadata | KafkaError) -> None:
-        """Note what a future ended with."""
+        """Record the result or error of a future."""
         if isinstance(outcome, RecordMetadata):
             self.acknowledge(number, outcome.partition, outcome.offset)
         else:
@@ -81,8 +82,8 @@ class Lane:
 
 
 class LedgerFile:
-    """Lanes of one producer on disk. A line is with the system when the method returns, so that a killed
-    process loses none. Not thread-safe.
+    """The lanes of one producer on disk. Each method returns after the operating system has taken the line,
+    so a killed process loses none. Not thread-safe.
     """
 
     def __init__(self, path: Path) -> None:
@@ -93,7 +94,7 @@ class LedgerFile:
         self._file.flush()
 
     def add(self, lane: Lane, count: int) -> None:
-        """``count`` more records will be sent."""
+        """Announce ``count`` more records."""
         self._file.write(f"+ {lane.name} {count}\n")
         self._file.flush()
 
@@ -110,12 +111,12 @@ class LedgerFile:
 
 
 def read_ledgers(paths: Iterable[Path]) -> list[Lane]:
-    """Every lane of these files."""
+    """Read every lane of these files."""
     lanes: dict[str, Lane] = {}
     for path in paths:
         for line in path.read_text(encoding="ascii").splitlines(keepends=True):
             if not line.endswith("\n"):
-                break  # the process was killed while it wrote
+                break  # the process was killed while writing this line
             kind, name, *rest = line.split()
             if kind == "L":
                 lanes[name] = Lane(name, rest[0], rest[1] == "1")
@@ -138,19 +139,19 @@ class Verdict:
     unknown: int = 0
     unknown_written: int = 0
     seen: int = 0
-    #: Acknowledged between the last look at a topic and its deletion.
+    #: Acknowledged after the topic was last read and before it was deleted.
     vanished: int = 0
-    #: Acknowledged at an offset, and the log ends before it.
+    #: Acknowledged at an offset beyond the end of the log.
     lost: int = 0
     duplicated: int = 0
     reordered: int = 0
-    #: Acknowledged, but not in the log, or elsewhere than the producer said.
+    #: Acknowledged, but missing from the log or at a different place than reported.
     false_successes: int = 0
-    #: Reported as not written, and in the log all the same.
+    #: Reported as not written, but in the log.
     false_failures: int = 0
-    #: In the log, and never sent by anybody.
+    #: In the log, but sent by no producer.
     strangers: int = 0
-    #: Some of each kind.
+    #: A few examples of each kind.
     examples: list[str] = field(default_factory=list)
     _noted: Counter[str] = field(default_factory=Counter, repr=False)
 
@@ -176,17 +177,17 @@ class Verdict:
             f"unknown {self.unknown} ({self.unknown_written} of them written), seen {self.seen}, "
             f"lost {self.lost}, duplicated {self.duplicated}, reordered {self.reordered}, "
             f"false successes {self.false_successes}, rejected but written {self.false_failures}, "
-            f"of no producer {self.strangers}; gone with a deleted topic {self.vanished}"
+            f"from unknown producers {self.strangers}; deleted with their topic {self.vanished}"
         )
 
 
 class Checker:
-    """Holds what a reader found against the lanes. Feed it every log with ``read``, then call ``judge``."""
+    """Compares the logs with the lanes. Pass every log to ``read``, then call ``judge``."""
 
     def __init__(self, lanes: Iterable[Lane]) -> None:
         self._lanes = {lane.name: lane for lane in lanes}
         self._flags = {lane.name: bytearray(len(lane.results)) for lane in self._lanes.values()}
-        #: Where each log ended; a topic that was made again has several logs for each partition.
+        #: End offset of each log; a recreated topic has several logs per partition.
         self._ends: dict[tuple[str, int], list[int]] = {}
         self._deleted_ends: dict[tuple[str, int], list[int]] = {}
         self._verdict = Verdict()
@@ -194,11 +195,12 @@ class Checker:
     def read(
         self, topic: str, partition: int, records: Iterable[tuple[int, bytes]], is_deleted: bool = False
     ) -> None:
-        """Take one partition's log: (offset, value) in the order of the log.
+        """Take the records of one partition as (offset, value), in log order.
 
         Args:
-            is_deleted: this is what was read before the topic was deleted. Two logs of a topic may both
-                have a record of a lane that may vanish, because it was sent again; else it is a duplicate.
+            is_deleted: the log was read before its topic was deleted. Two logs of a topic may then both
+                contain a record of a lane that may vanish, because it was sent again; otherwise it is a
+                duplicate.
         """
         verdict = self._verdict
         last: dict[str, int] = {}
@@ -212,7 +214,7 @@ class Checker:
             if lane is None or number >= len(lane.results) or lane.topic != topic:
                 verdict.strangers += 1
                 verdict.note(
-                    "of no producer", f"{topic}-{partition} @{offset}: {value[:60]!r} was never sent there"
+                    "unknown producer", f"{topic}-{partition} @{offset}: {value[:60]!r} was never sent there"
                 )
                 continue
             flags = self._flags[name]
@@ -236,7 +238,7 @@ class Checker:
         ends.setdefault((topic, partition), []).append(end)
 
     def judge(self) -> Verdict:
-        """After every log was read."""
+        """Return the verdict after every log was read."""
         for lane in self._lanes.values():
             self._judge(lane)
         return self._verdict
@@ -256,7 +258,7 @@ class Checker:
                     verdict.false_failures += 1
                     verdict.note(
                         "rejected but written",
-                        f"{lane.name} {number}: failed as not written, and is in the log",
+                        f"{lane.name} {number}: reported as not written, but in the log",
                     )
             else:
                 verdict.unknown += 1
@@ -269,15 +271,13 @@ class Checker:
             self._verdict.vanished += 1
         elif is_elsewhere:
             self._verdict.false_successes += 1
-            self._verdict.note(
-                "false success", f"{_described(lane, number)}: it is in the log, but elsewhere"
-            )
+            self._verdict.note("false success", f"{_described(lane, number)}: in the log at another place")
         elif offset >= max(self._ends.get(place, [0])):
             self._verdict.lost += 1
-            self._verdict.note("lost", f"{_described(lane, number)}: the log ends before it")
+            self._verdict.note("lost", f"{_described(lane, number)}: the log ends before this offset")
         else:
             self._verdict.false_successes += 1
-            self._verdict.note("false success", f"{_described(lane, number)}: it is not in the log")
+            self._verdict.note("false success", f"{_described(lane, number)}: not in the log")
 
     def _may_have_vanished(self, lane: Lane, number: int) -> bool:
         ends = self._deleted_ends.get((lane.topic, lane.partitions[number]), ())
@@ -285,7 +285,7 @@ class Checker:
 
 
 def _identity(value: bytes) -> tuple[str, int]:
-    """Lane and number in a value; the lane is ``""`` in a value that is none of ours."""
+    """Lane and number in a value; the lane is ``""`` if no worker wrote the value."""
     name, _, rest = value.partition(b" ")
     number, space, _ = rest.partition(b" ")
     if not space or not number.isdigit():

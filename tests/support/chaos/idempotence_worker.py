@@ -1,7 +1,8 @@
-"""Processes of ``idempotence_chaos``, made to be killed: ``... idempotence_worker SERVERS FOLDER NAME SEED``.
+"""Worker process of ``idempotence_chaos``, which kills it: ``... idempotence_worker SERVERS FOLDER NAME
+SEED``.
 
-One idempotent producer after the other with random settings, until it is told to stop. Every record is in a
-ledger before it is sent, and so is what became of it as soon as that is known.
+Runs one idempotent producer after the other with random settings until it is told to stop. Every record is in
+a ledger before it is sent, and its result as soon as it is known.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ import pyarrow as pa
 from kproducer import KafkaError, KafkaProducer, Outcome, RecordMetadata, SendManyResult
 from tests.support.chaos.idempotence_ledger import Lane, LedgerFile
 
-#: Partitions of each topic. ``single`` has one replica; ``brief`` is deleted and made again.
+#: Partitions of each topic. ``single`` has one replica; ``brief`` is deleted and recreated.
 TOPICS = {"triple": 3, "single": 2, "brief": 2}
-#: Records without a result before a worker waits; without batches each is a request.
+#: Unsettled records at which a worker waits; without batching, each record is a request.
 MOST_PENDING, MOST_PENDING_UNBATCHED = 3000, 100
-#: Longer than brokers remember a producer while ids expire.
+#: Longer than brokers remember a producer id while ids expire.
 IDLE_SECONDS = (2.2, 4.0)
 PAUSE_SECONDS = 0.01
 
 
 class Orders(NamedTuple):
-    """What the workers are told. Each change has a higher number.
+    """Orders to the workers. Each change has a higher number.
 
     Attributes:
-        held: topics that nobody sends to, once all that was sent before is settled.
-        vanishing: topics that will be deleted while records are sent to them.
+        held: topics to which workers stop sending after everything sent before has settled.
+        vanishing: topics that will be deleted while workers send to them.
     """
 
     number: int = 0
@@ -57,12 +58,12 @@ class Orders(NamedTuple):
 
 
 class Obeyed(NamedTuple):
-    """What a worker answers when everything it sent before the order is settled.
+    """A worker's answer after everything that it sent before the order has settled.
 
     Attributes:
-        number: of the orders.
-        ends: acknowledged since the orders before, by ``topic-partition``: the highest offset plus 1; of
-            topics that were not vanishing.
+        number: of the orders that it answers.
+        ends: by ``topic-partition``: highest offset acknowledged since the previous orders, plus 1; without
+            vanishing topics.
     """
 
     number: int
@@ -94,7 +95,7 @@ def random_settings(chance: random.Random) -> dict[str, Any]:
 
 
 class _Call(NamedTuple):
-    """Records that were accepted; ``first`` is the number of the first one."""
+    """Accepted records; ``first`` is the number of the first one."""
 
     lane: Lane
     first: int
@@ -108,7 +109,7 @@ class _Call(NamedTuple):
 
 
 class Worker:
-    """One process; each producer in it has a ledger of its own."""
+    """One process; each of its producers has its own ledger."""
 
     def __init__(self, servers: str, folder: Path, name: str, seed: int) -> None:
         self._servers = servers
@@ -127,7 +128,7 @@ class Worker:
                 self._live(life)
 
     def _live(self, life: ProducerLife) -> None:
-        # Counted in calls: a producer that has to rest while brokers forget its id goes on afterwards.
+        # Counted in calls, so that a producer that pauses while brokers forget its id continues afterwards.
         calls = self._chance.randint(30, 800)
         while calls > 0:
             orders = Orders.read(self._folder)
@@ -153,7 +154,7 @@ class Worker:
 
 
 class ProducerLife:
-    """One producer from its first record to its ``close``. For one thread."""
+    """One producer from its first record to ``close``. For one thread."""
 
     def __init__(self, servers: str, folder: Path, name: str, chance: random.Random) -> None:
         settings = random_settings(chance)
@@ -174,11 +175,11 @@ class ProducerLife:
     def __exit__(self, *_: object) -> None:
         self._producer.close()
         self._settle()
-        assert not self._pending, f"close left {self._pending[0]} open"
+        assert not self._pending, f"close() did not settle {self._pending[0]}"
         self._ledger.close()
 
     def open_lanes(self, vanishing: tuple[str, ...]) -> None:
-        """Everything was settled: later records need not follow those before in the log."""
+        """Start new lanes when everything is settled: order is not checked across this point."""
         for topic in TOPICS:
             old = self._lanes.get(topic)
             if old is None or old.may_vanish != (topic in vanishing):
@@ -196,7 +197,7 @@ class ProducerLife:
     def settle_all(self) -> None:
         self._producer.flush()
         self._settle()
-        assert not self._pending, f"flush left {self._pending[0]} open"
+        assert not self._pending, f"flush() did not settle {self._pending[0]}"
 
     def _settle(self) -> None:
         still = []
@@ -233,11 +234,11 @@ class ProducerLife:
         self._settle()
 
     def _size(self) -> int:
-        """Small ones in most cases; some that a lowered limit refuses."""
+        """Mostly small; some are too large for a lowered limit."""
         return self._chance.choice((20, 20, 50, 100, 200)) if self._chance.random() < 0.95 else 1500
 
     def _partitions(self, topic: str, count: int) -> list[int]:
-        """All of one partition, which fills its pipeline, or mixed."""
+        """Either one partition for all records, which fills its pipeline, or random ones."""
         numbers = range(TOPICS[topic])
         if self._chance.random() < 0.5:
             return [self._chance.choice(numbers)] * count
@@ -249,14 +250,14 @@ class ProducerLife:
             try:
                 future = self._producer.send(lane.topic, value, partition=partition)
             except KafkaError as error:
-                # The others would wait as long for the topic.
+                # The remaining records would each wait just as long for the topic.
                 rest = range(number, first + len(values))
                 self._ledger.settle((lane, each, error) for each in rest)
                 return
             self._pending.append(_Call(lane, number, [future]))
 
     def _any_partitions(self, topic: str, count: int) -> list[Any]:
-        """One number for each record, or ``None`` for all: the producer chooses."""
+        """One partition per record, or ``None`` for all: the producer chooses."""
         return [None] * count if self._chance.random() < 0.3 else self._partitions(topic, count)
 
     def _send_many(self, lane: Lane, first: int, values: list[bytes]) -> None:

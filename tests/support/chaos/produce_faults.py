@@ -1,8 +1,9 @@
-"""What a ``KafkaProxy`` does to Produce requests and their answers, at random and at rates that may change.
+"""What a ``KafkaProxy`` does to Produce requests and responses, at random and at adjustable rates.
 
-``dropped``: the broker has taken the records, and the connection ends before its answer. ``rejected``: the
-broker never sees the request, and each partition is answered with a retriable error. ``failed after append``:
-the broker has taken the records, and partitions are answered with an error after which nobody knows.
+``dropped``: the broker appends the records, and the connection closes before its response arrives.
+``rejected``: the broker never sees the request, and the proxy answers each partition with a retriable error.
+``failed after append``: the broker appends the records, and the proxy answers with an error that leaves the
+outcome unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ERRORS_AFTER_APPEND = (7, 20)
 
 
 class Rates(NamedTuple):
-    """Probability of each fault, per request (``failed_after_append``: per partition of an answer)."""
+    """Probability of each fault per request (``failed_after_append``: per partition of a response)."""
 
     dropped: float = 0.0
     rejected: float = 0.0
@@ -37,8 +38,8 @@ class ProduceFaults:
     """Pass it to ``KafkaProxy``. Thread-safe.
 
     Attributes:
-        counts: faults so far, by name.
-        rates: may be assigned at any time.
+        counts: number of faults so far, by name.
+        rates: may be changed at any time.
     """
 
     def __init__(self, seed: int) -> None:

@@ -1,9 +1,10 @@
 """Random faults while producers write transactions: ``make transaction-chaos``.
 
-Producers, brokers and whoever commits for others are killed, stopped and frozen at random. Then a reader of
-committed records is held against the ledgers of the producers. Prints what was done and the verdict; the exit
-code is 0 when nothing was lost, doubled, torn, out of order, or seen that was not committed.
-``--break isolation`` (the reader does not mind) and ``--break repeat`` (records sent twice) have to fail.
+Producers, brokers and the process that ends prepared transactions are killed, stopped and frozen at random.
+Then the records that a ``read_committed`` reader sees are compared with the producers' ledgers. Prints each
+fault and the verdict. The exit code is 0 if no record is lost, duplicated, out of order or visible without a
+commit, and no transaction is torn. ``--break isolation`` (``read_uncommitted``) and ``--break repeat``
+(records are sent twice) must fail.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ _COORDINATORS = "__transaction_state"
 
 
 class TransactionChaos:
-    """One run on a cluster of three nodes, driven from the thread that made the cluster.
+    """One run on a cluster of three nodes, driven from the thread that started the cluster.
 
     Args:
-        cluster: whose brokers are killed; all of them serve again at the end.
-        seed: of every choice made here; what happens is not repeatable all the same.
-        worker_count: producers.
-        repeats: the producers send some records twice, to see the verdict fail.
+        cluster: its brokers are killed; all of them run again at the end.
+        seed: of every random choice; the run as a whole is still not repeatable.
+        worker_count: number of producers.
+        repeats: the producers send some records twice: the verdict must fail.
         say: prints a line.
     """
 
@@ -72,7 +73,7 @@ class TransactionChaos:
         self.faults: Counter[str] = Counter()
 
     def run(self, seconds: float) -> None:
-        """Producers at work and faults for so long, then all producers ended and all brokers up."""
+        """Send records and inject faults for this time, then end all producers and bring up all brokers."""
         for topic in TOPICS:
             create_topic(self._servers, topic, PARTITIONS)
         try:
@@ -99,7 +100,7 @@ class TransactionChaos:
         seed = self._chance.randrange(2**31)
         arguments = (role, self._servers, str(self._folder), name, str(seed))
         pid = self._workers.start(name, "tests.support.chaos.transaction_worker", *arguments)
-        # A fenced producer looks here to see whether it was replaced.
+        # A fenced producer reads this file to see whether it was replaced.
         part = self._folder / f"{name}.owner-part"
         part.write_text(str(pid))
         part.rename(self._folder / f"{name}.owner")
@@ -108,18 +109,20 @@ class TransactionChaos:
         deadline = time.monotonic() + SETTLE_SECONDS
         while not all((self._folder / f"{name}.0000.jsonl").exists() for name in self._names):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"the producers do not begin, see {self._folder}")
+                raise RuntimeError(
+                    f"the producers did not start their first transactions, see {self._folder}"
+                )
             time.sleep(0.01)
 
     def _end_workers(self) -> None:
         (self._folder / "stop").touch()
-        self._tell("the producers end")
+        self._tell("ending the producers")
         deadline = time.monotonic() + SETTLE_SECONDS
         for name, child in self._workers.running.items():
             try:
                 child.wait(max(0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self._tell(f"{name} did not end, and is killed")
+                self._tell(f"{name} did not end in time: kill -9")
                 child.kill()
 
     # -- faults ----------------------------------------------------------------------------------------
@@ -187,9 +190,9 @@ class TransactionChaos:
     # -- verdict ---------------------------------------------------------------------------------------
 
     def judge(self, isolation_level: str = "read_committed") -> Verdict:
-        """After ``run``: hold what a reader sees against the ledgers. Reading uncommitted has to fail."""
+        """After ``run``: compare what a reader sees with the ledgers. ``read_uncommitted`` must fail."""
         for name in self._names:
-            # What a killed one has left open is aborted by its successor.
+            # The successor of a killed producer aborts the transaction that it left open.
             with KafkaProducer(bootstrap_servers=self._servers, transactional_id=name) as producer:
                 again(producer.init_transactions)
         ends = {
@@ -231,7 +234,7 @@ class TransactionChaos:
             found = committed_offset(self._servers, f"group-{name}", TOPICS[0])
             if found != expected:
                 verdict.wrong_positions += 1
-                verdict.note(f"group-{name} is at {found}, not at {expected}")
+                verdict.note(f"group-{name} is at offset {found}, expected {expected}")
 
     def _tell_all(self, transactions: list[Transaction], verdict: Verdict) -> None:
         fates = Counter(each.fate for each in transactions)

@@ -1,8 +1,8 @@
-"""What became of transactions as their producers know it, and whether what a reader sees agrees with it.
+"""What producers know of their transactions, and whether it agrees with what a reader sees.
 
-One file for each producer (an incarnation), a JSON line for each step, on disk before the step is taken. A
-record's value says where it belongs: ``incarnation transaction number``, numbers counting in each partition.
-No Kafka here; ``transaction_chaos`` writes and reads.
+One file for each producer (an incarnation), with a JSON line for each step that is on disk before the step is
+taken. A record's value says where it belongs: ``incarnation transaction number``, numbered in each partition.
+Does not use Kafka; ``transaction_chaos`` writes and reads.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from typing import NamedTuple
 
 
 class Fate(enum.Enum):
-    """What a producer knows of a transaction; the last step written counts."""
+    """What a producer knows of a transaction; the last line written counts."""
 
     BEGUN = "begun"
-    #: The end was asked for, and nothing is known: either, but whole.
+    #: The commit was requested and its result is unknown: all records are visible, or none.
     COMMITTING = "committing"
     COMMITTED = "committed"
     ABORTED = "aborted"
 
 
 class Incarnation(NamedTuple):
-    """One initialized producer; later ones of the same name have a higher number. Its text is in values."""
+    """One initialized producer; later ones of the same name have higher numbers. Its text is part of
+    values.
+    """
 
     name: str
     number: int
@@ -38,7 +40,7 @@ class Incarnation(NamedTuple):
 
 
 class Ledger:
-    """Writes the steps of one incarnation; every line is on disk when the method returns."""
+    """Writes the steps of one incarnation; each line is on disk when the method returns."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a")
@@ -67,9 +69,9 @@ class Transaction:
 
 
 def read_ledgers(folder: Path) -> list[Transaction]:
-    """Every transaction of all files ``NAME.NUMBER.jsonl``, those of one incarnation in order.
+    """Read every transaction from all files ``NAME.NUMBER.jsonl``, those of one incarnation in order.
 
-    A second file, ``NAME.NUMBER.finisher.jsonl``, is of the process that ended prepared transactions.
+    A second file, ``NAME.NUMBER.finisher.jsonl``, is from the process that ended prepared transactions.
     """
     found: dict[tuple[Incarnation, int], Transaction] = {}
     for path in sorted(folder.glob("*.jsonl"), key=lambda path: ("finisher" in path.name, path.name)):
@@ -79,7 +81,7 @@ def read_ledgers(folder: Path) -> list[Transaction]:
             try:
                 step = json.loads(line)
             except json.JSONDecodeError:
-                break  # the process was killed while it wrote
+                break  # the process was killed while writing this line
             key = (incarnation, step["transaction"])
             if key not in found:
                 found[key] = Transaction(*key, step.get("counts", {}))
@@ -89,7 +91,7 @@ def read_ledgers(folder: Path) -> list[Transaction]:
 
 @dataclass
 class Verdict:
-    """What is wrong, in counts of records (``torn``, ``disordered``: of transactions). All zero: nothing."""
+    """Numbers of wrong records (``torn``, ``disordered``: of transactions). All zero: nothing is wrong."""
 
     sent: int = 0
     committed: int = 0
@@ -102,10 +104,10 @@ class Verdict:
     torn: int = 0
     disordered: int = 0
     strangers: int = 0
-    #: Set by whoever asks for the positions of the groups.
+    #: Set by the caller, who reads the committed offsets of the groups.
     wrong_positions: int = 0
     examples: list[str] = field(default_factory=list)
-    #: Transactions of which something was seen.
+    #: Transactions of which at least one record was seen.
     seen_transactions: set[tuple[str, int]] = field(default_factory=set)
 
     @property
@@ -129,13 +131,14 @@ class Verdict:
             f"records sent {self.sent}, committed {self.committed}, seen {self.seen} "
             f"(of unknown outcome: {self.unknown_committed} committed, {self.unknown_aborted} not), "
             f"duplicates {self.duplicates}, lost {self.lost}, aborted but seen {self.aborted_seen}, "
-            f"torn transactions {self.torn}, out of order {self.disordered}, of nobody {self.strangers}, "
+            f"torn transactions {self.torn}, out of order {self.disordered}, "
+            f"from unknown producers {self.strangers}, "
             f"wrong positions of groups {self.wrong_positions}"
         )
 
 
 def compare(transactions: Sequence[Transaction], seen: Mapping[str, Iterable[bytes]]) -> Verdict:
-    """Hold what a reader of committed records saw against the ledgers.
+    """Compare the records that a ``read_committed`` reader saw with the ledgers.
 
     Args:
         transactions: of all incarnations.
@@ -159,7 +162,7 @@ def _follow(
     seen_in: dict[tuple[str, int], Counter[str]],
     verdict: Verdict,
 ) -> None:
-    """Go through one partition: numbers of a transaction count from 0, transactions of a name go up."""
+    """Read one partition: each transaction counts from 0, and the transactions of a name go up."""
     last: dict[str, tuple[str, int]] = {}
     for value in values:
         verdict.seen += 1
@@ -168,7 +171,7 @@ def _follow(
         name = incarnation.rpartition(".")[0]
         if key not in by_key:
             verdict.strangers += 1
-            verdict.note(f"{place}: {value!r} is in no ledger")
+            verdict.note(f"{place}: {value!r} not found in any ledger")
             continue
         count = seen_in.setdefault(key, Counter())
         if int(number) < count[place]:
@@ -177,7 +180,10 @@ def _follow(
             continue
         if int(number) > count[place] or key < last.get(name, key):
             verdict.disordered += 1
-            verdict.note(f"{place}: {value!r} after {count[place]} records of it and after {last.get(name)}")
+            verdict.note(
+                f"{place}: {value!r} follows {count[place]} records of its transaction "
+                f"and transaction {last.get(name)}"
+            )
         last[name] = key
         count[place] += 1
 

@@ -1,7 +1,8 @@
-"""Processes of ``transaction_chaos``, made to be killed: ``... chaos_worker ROLE SERVERS FOLDER NAME SEED``.
+"""Worker process of ``transaction_chaos``, which kills it: ``... transaction_worker ROLE SERVERS FOLDER NAME
+SEED``.
 
-``worker``: transactions of random size under the transactional id NAME, until FOLDER/stop is there; some are
-aborted, some prepared and left to the finisher. ``finisher``: commits or aborts what was prepared.
+``worker``: writes transactions of random size under the transactional id NAME until FOLDER/stop exists;
+aborts some, and prepares others for the finisher. ``finisher``: commits or aborts prepared transactions.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ PAUSE_SECONDS = 0.02
 
 
 def position_of(incarnation: Incarnation, transaction: int) -> int | None:
-    """What a transaction sets its group to: every third one does, later ones higher."""
+    """Offset that a transaction commits for its group: every third one does, with increasing offsets."""
     return incarnation.number * 1_000_000 + transaction if transaction % 3 == 0 else None
 
 
 def again(call: Callable[[], None]) -> None:
-    """Until it does not end with a timeout."""
+    """Repeat a call until it does not time out."""
     while True:
         try:
             return call()
@@ -66,7 +67,7 @@ def make_producer(servers: str, name: str, chance: random.Random) -> KafkaProduc
 
 
 class Worker:
-    """One process; each initialized producer in it is an incarnation with a ledger of its own."""
+    """One process; each producer that it initializes is an incarnation with its own ledger."""
 
     def __init__(self, servers: str, folder: Path, name: str, seed: int) -> None:
         self._servers = servers
@@ -79,8 +80,8 @@ class Worker:
             producer = make_producer(self._servers, self._name, self._chance)
             try:
                 again(producer.init_transactions)
-                # The number comes after the initialization: whoever has a higher one was initialized later,
-                # or is fenced already and commits nothing.
+                # The number is taken after the initialization: a higher number was initialized later, or is
+                # already fenced and commits nothing.
                 self._live(producer, *self._claim())
             except FatalProducerError as error:
                 print(f"{self._name}: {error}", file=sys.stderr)
@@ -111,7 +112,7 @@ class Worker:
     def _one(
         self, producer: KafkaProducer, incarnation: Incarnation, ledger: Ledger, transaction: int
     ) -> bool:
-        """One transaction. Returns whether this producer can have another."""
+        """Run one transaction. Returns whether this producer can start another."""
         chance = self._chance
         plan = self._plan()
         ledger.note(transaction, Fate.BEGUN, Counter(f"{topic}-{number}" for topic, number in plan))
@@ -131,12 +132,12 @@ class Worker:
                 again(producer.commit_transaction)
                 ledger.note(transaction, Fate.COMMITTED)
         except AbortTransactionError as error:
-            # Said of a commit it means that nothing will be read, and is held against it.
+            # After a commit call this error means that nothing is visible, and the ledger must say so.
             ledger.note(transaction, Fate.ABORTED)
             print(f"{incarnation} {transaction}: {error}", file=sys.stderr)
             again(producer.abort_transaction)
         except KafkaTimeoutError:
-            # Of send, of prepare, or of offsets: an abort is still possible.
+            # Raised by send, prepare or offsets: an abort is still possible.
             ledger.note(transaction, Fate.ABORTED)
             again(producer.abort_transaction)
         return True
@@ -180,7 +181,9 @@ class Worker:
 
 
 def finish(servers: str, folder: Path, seed: int) -> None:
-    """Until the run is over, end what was prepared; what cannot be ended has been ended by others."""
+    """End prepared transactions until the run is over; one that cannot be ended was ended by another
+    process.
+    """
     chance = random.Random(seed)
     while not (folder / "stop").exists():
         for path in sorted(folder.glob("*.prepared")):
@@ -208,7 +211,7 @@ def finish_one(
         except TransactionAbortedError:
             ledger.note(transaction, Fate.ABORTED)
         except KafkaError as error:
-            # Fenced: the worker was killed and came back.
+            # Fenced: the worker was killed and restarted.
             print(f"finisher, {path.name}: {error}", file=sys.stderr)
 
 

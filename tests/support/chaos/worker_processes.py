@@ -1,4 +1,4 @@
-"""Processes with producers that a run with random faults starts, freezes and kills."""
+"""Starts, freezes and kills processes with producers for runs with random faults."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pathlib import Path
 
 
 class WorkerProcesses:
-    """The processes by name, and the folder with their ledgers and logs. For one thread.
+    """Processes by name, and the folder with their ledgers and logs. For one thread.
 
     Args:
         prefix: of the folder's name.
-        tell: prints what is done to the processes.
+        tell: prints what happens to the processes.
 
     Attributes:
-        folder: shared with the processes; ``NAME.log`` is what a process prints.
-        running: the process that has each name now.
+        folder: shared with the processes; ``NAME.log`` is the output of a process.
+        running: the current process of each name.
     """
 
     def __init__(self, prefix: str, tell: Callable[[str], None]) -> None:
@@ -40,7 +40,7 @@ class WorkerProcesses:
         return self.running[name].pid
 
     def kill(self, name: str) -> None:
-        self._tell(f"kill -9 of {name}, and a new one")
+        self._tell(f"kill -9 of {name}; a new process takes its name")
         child = self.running.pop(name)
         child.kill()
         child.wait()
@@ -52,18 +52,18 @@ class WorkerProcesses:
         self.running[name].send_signal(signal.SIGCONT)
 
     def replace_frozen(self, name: str) -> subprocess.Popen[bytes]:
-        """Freeze a process and give up its name; the caller lets it continue."""
-        self._tell(f"{name} is frozen, replaced, and goes on as a zombie")
+        """Freeze a process and release its name; the caller resumes it."""
+        self._tell(f"{name} is frozen and replaced, then resumes as a zombie")
         zombie = self.running.pop(name)
         zombie.send_signal(signal.SIGSTOP)
         self._replaced.append(zombie)
         return zombie
 
     def check(self, name: str, may_end: bool = False) -> None:
-        """Raise RuntimeError if the process has ended, unless it may end and reports no error."""
+        """Raise RuntimeError if the process ended with an error, or ended at all without ``may_end``."""
         code = self.running[name].poll()
         if code is not None and (code or not may_end):
-            raise RuntimeError(f"{name} ended by itself ({code}), see {self.folder / name}.log")
+            raise RuntimeError(f"{name} ended unexpectedly (exit code {code}), see {self.folder / name}.log")
 
     def kill_all(self) -> None:
         for child in (*self.running.values(), *self._replaced):

@@ -1,20 +1,20 @@
-"""A driver that has committed one task and not yet the others, as one that crashes may have."""
+"""A driver that has committed one task but not yet the others, as after a crash during the commit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-#: The step between the first task's commit and that of the others.
+#: The step between the commit of the first task and those of the others.
 COMMIT_REST = "commit_rest"
 
 
 class DividedCommit:
-    """``DriverKafka`` that commits the first task alone, and the others after a step of its own.
+    """``DriverKafka`` that commits the first task alone, and the others after an additional step.
 
     Args:
-        port: the one that does it.
-        on_step: called with ``COMMIT_REST`` in between.
+        port: the wrapped ``DriverKafka``.
+        on_step: called with ``COMMIT_REST`` between the two commits.
     """
 
     def __init__(self, port: Any, on_step: Callable[[str], None]) -> None:

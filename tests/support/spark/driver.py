@@ -1,7 +1,7 @@
-"""A Spark application whose processes can be found and killed: Python driver, JVM, executors, workers.
+"""A Spark application whose processes can be found and killed: Python driver, JVM, executors, Python workers.
 
-All processes of one run carry its name in their environment, which children inherit whatever process group
-they make for themselves (PySpark's workers do). Linux only (``/proc``).
+All processes of one run carry its name in their environment, which children inherit even in process groups
+of their own (such as those of PySpark's workers). Linux only (``/proc``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyspark
 
 _BOUNDED_EXEC = Path(__file__).parents[1] / "bounded_exec.py"
 _ROOT = Path(__file__).parents[3]
-#: In the environment of every process: which run it belongs to.
+#: Environment variable of every process: the run that it belongs to.
 RUN_NAME = "SPARK_DRIVER_RUN"
 _KILL_SECONDS = 120.0
 
@@ -28,7 +28,7 @@ _EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 
 
 def spark_home(folder: Path) -> Path:
-    """PySpark's own Spark, by links: what a local cluster writes into its home goes into this one."""
+    """Link PySpark's own Spark into a folder, so that a local cluster writes its files into this folder."""
     home = folder / "spark-home"
     home.mkdir()
     for each in Path(pyspark.__file__).parent.iterdir():
@@ -38,15 +38,15 @@ def spark_home(folder: Path) -> Path:
 
 
 class SparkDriver:
-    """One run of ``module`` as a driver. Ends with ``kill``, by itself, or after its lifetime.
+    """One run of ``module`` as a driver. Ends by ``kill``, on its own, or after its lifetime.
 
     Args:
-        name: of this run; no other's name begins with it.
-        module: run with ``python -m``, from the root of the checkout.
-        arguments: of it.
+        name: of this run; no other run's name may begin with it.
+        module: run with ``python -m`` in the root of the checkout.
+        arguments: command-line arguments of the module.
         home: see ``spark_home``.
-        log_path: takes what all processes print.
-        environment: what else they find in theirs.
+        log_path: receives the output of all processes.
+        environment: additional environment variables of the processes.
     """
 
     def __init__(
@@ -81,28 +81,28 @@ class SparkDriver:
             )
 
     def exit_code(self) -> int | None:
-        """None: it runs."""
+        """None: the driver is running."""
         return self._process.poll()
 
     def wait(self, seconds: float) -> int:
-        """Its exit code, once it has ended.
+        """Wait for the driver to end, and return its exit code.
 
         Raises:
-            subprocess.TimeoutExpired: it has not.
+            subprocess.TimeoutExpired: the driver is still running.
         """
         return self._process.wait(seconds)
 
     def processes(self) -> list[int]:
-        """All that are alive, the driver's Python first."""
+        """All living processes, the driver's Python process first."""
         found = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
         return sorted(pid for pid in found if self._mark in _read(pid, "environ") and not _is_zombie(pid))
 
     def executors(self) -> list[int]:
-        """JVMs that run tasks; none with the master ``local``."""
+        """JVMs that run tasks; empty with the master ``local``."""
         return [pid for pid in self.processes() if _EXECUTOR_CLASS.encode() in _read(pid, "cmdline")]
 
     def forked(self, module: str) -> list[int]:
-        """Python processes that the daemon of a PySpark module has forked: the workers, not the daemon."""
+        """Python workers forked by the daemon of a PySpark module, without the daemon itself."""
         daemons = {pid for pid in self.processes() if _is_daemon_of(module, pid)}
         return [pid for pid in daemons if _parent(pid) in daemons]
 
@@ -119,11 +119,13 @@ class SparkDriver:
         self._signal_all(signal.SIGCONT)
 
     def kill(self) -> bool:
-        """SIGKILL to every process at once; returns when none is left: whether this was the driver's end."""
+        """Send SIGKILL to every process, and return when none is left: whether the driver was running."""
         deadline = time.monotonic() + _KILL_SECONDS
         while self._signal_all(signal.SIGKILL) or self._process.poll() is None:
             if time.monotonic() > deadline:
-                raise RuntimeError(f"processes of a driver do not die: {self.processes()}")
+                raise RuntimeError(
+                    f"processes of the driver are still alive after SIGKILL: {self.processes()}"
+                )
             time.sleep(0.01)
         return self._process.returncode == -signal.SIGKILL
 
@@ -135,7 +137,7 @@ class SparkDriver:
 
 
 def send_signal(pid: int, number: signal.Signals) -> bool:
-    """To a process that may be gone: whether it was there."""
+    """Send a signal to a process; False if it no longer exists."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
         return True
@@ -154,7 +156,7 @@ def _is_daemon_of(module: str, pid: int) -> bool:
 
 
 def _fields(pid: int) -> list[bytes]:
-    """Of /proc/PID/stat, from the state on."""
+    """Fields of /proc/PID/stat, from the state on."""
     return _read(pid, "stat").rpartition(b")")[2].split()
 
 

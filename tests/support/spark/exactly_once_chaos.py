@@ -1,13 +1,13 @@
 """A streaming query whose processes are killed at every step of the protocol: ``make exactly-once-chaos``.
 
-Spark reads files and writes their rows to a topic, exactly once; its driver, executors and Python workers are
-killed at random moments and at named steps of the protocol, while brokers go down and come back. A reader of
-committed records follows, and another reads everything at the end. Prints a history and the verdict; the exit
-code is 0 when each row is there once, no task was ever visible by half, no replay was refused, and there were
-as many kills and micro-batches as were asked for. Kills are of Spark's processes; one that came too late for
-its process does not count, and another makes up for it.
-``--break markers`` (no task looks whether it was committed), ``--break delivery`` (the sink that writes at
-least once) and ``--break isolation`` (the reader does not mind) have to fail.
+Spark reads files and writes their rows to a topic, exactly once. The driver, executors and Python workers are
+killed at random moments and at named steps of the protocol, while brokers go down and come back. One
+``read_committed`` reader follows the topic, and another reads everything at the end. Prints a history and the
+verdict. The exit code is 0 if each row is there once, no task was ever partly visible, no replay was refused,
+and the requested numbers of kills and micro-batches were reached. Only kills of Spark's processes count; if
+the process had already ended, another kill replaces it.
+``--break markers`` (tasks do not check whether they were committed), ``--break delivery`` (the at-least-once
+sink) and ``--break isolation`` (``read_uncommitted``) must fail.
 """
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ from tests.support.spark.exactly_once_rows import PARTITIONS
 CHAOS_PROPERTIES = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "replica.fetch.backoff.ms": "50",
-    # So that transactions and groups have several coordinators.
+    # Transactions and groups have several coordinators.
     "transaction.state.log.num.partitions": "3",
     "offsets.topic.num.partitions": "3",
 }
 TOPIC = "exactly-once"
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 SETTLE_SECONDS = 180.0
-#: Steps in a task and in the driver's commit: at each, the process that comes there is killed.
+#: Steps in a task and in the driver's commit: the process that reaches each of them is killed.
 TASK_STEPS = ("marker", "send", "add_marker", "prepare", "prepared")
 DRIVER_STEPS = ("fence_driver", "decide", "commit", "commit_rest", "confirm", "committed")
-#: At each of these everything is killed, another time.
+#: Steps at which, in another run of the step, all processes are killed.
 LAST_STEPS = ("prepared", "commit", "commit_rest", "committed")
-#: Where a driver stands still until another has taken over, and then goes on.
+#: Steps at which a driver is frozen until another has taken over, and then resumes.
 ZOMBIE_STEPS = ("prepare", "decide", "commit_rest")
-#: A step of a task comes several times in a batch: not always the first of them.
+#: Tasks reach their steps several times per batch: do not always choose the first time.
 _TASK_CHANCE = 0.5
 
-#: False: there was nobody to kill.
+#: Returns False if there was no process to kill.
 Fault = Callable[[], bool]
 
 
 class Asked(NamedTuple):
-    """How much of it a run needs: fewer kills of Spark's processes, or micro-batches, and it has failed."""
+    """Minimum numbers of kills of Spark's processes and of micro-batches: with fewer, the run fails."""
 
     batches: int
     kills: int
 
 
 class ExactlyOnceChaos:
-    """Faults for a query on a cluster of three nodes, from the thread that made the cluster.
+    """Faults for a query on a cluster of three nodes, driven from the thread that started the cluster.
 
     Attributes:
-        kills: of processes of Spark that were there to be killed, by kind.
+        kills: successful kills of Spark's processes, by kind.
         named: those of them at a named step.
-        zombies: drivers that were replaced while they stood still at a step, and then went on.
+        zombies: drivers that were frozen at a step, replaced, and then resumed.
         brokers: faults of brokers, by kind.
     """
 
@@ -90,7 +90,9 @@ class ExactlyOnceChaos:
         self.brokers: Counter[str] = Counter()
 
     def run(self, asked: Asked, deadline_seconds: float) -> None:
-        """So many kills, spread over so many micro-batches, or until time is up; then all brokers are up."""
+        """Spread the kills over the micro-batches until all are done or time is up; then bring up all
+        brokers.
+        """
         deadline = time.monotonic() + deadline_seconds
         self._query.start_driver()
         self._query.await_batch(2)
@@ -100,9 +102,9 @@ class ExactlyOnceChaos:
                 self._query.tell(f"time is up; {len(faults)} faults were not tried")
                 break
             if not faults[0]():
-                self._query.tell("there was nobody to kill; another kill will make up for it")
+                self._query.tell("there was no process to kill; another kill is added")
                 faults.insert(self._chance.randint(1, len(faults)), self._any_kill())
-            # What is left of the batches, over what is left of the faults.
+            # Spread the remaining batches over the remaining faults.
             share = max(1, (asked.batches - self._query.batch) // len(faults))
             del faults[0]
             self._query.await_batch(self._query.batch + self._chance.randint(1, 2 * share - 1))
@@ -113,12 +115,12 @@ class ExactlyOnceChaos:
             self._query.await_batch(self._query.batch + 1)
 
     def _plan(self, kills: int) -> list[Fault]:
-        """Every named step, random kills up to the number, and brokers in between."""
+        """Every named step, random kills up to the number, and broker faults in between."""
         steps = self._query.steps_of
         named: list[Fault] = [partial(self.kill_one_at, step) for step in steps(*TASK_STEPS, *DRIVER_STEPS)]
         named += [partial(self.kill_all_at, step) for step in steps(*LAST_STEPS)]
         zombies: list[Fault] = [partial(self.revive_at, step) for step in steps(*ZOMBIE_STEPS)]
-        # Each kind of them at least once.
+        # Each kind at least once.
         faults = [*named, *self._anywhere]
         faults += [self._any_kill() for _ in range(kills - len(faults))]
         self._chance.shuffle(faults)
@@ -134,7 +136,7 @@ class ExactlyOnceChaos:
 
     @property
     def _anywhere(self) -> dict[Fault, int]:
-        """Kills at any moment, and how often each is chosen. The driver dies often enough at named steps."""
+        """Kills at any moment, and their weights. Named steps already kill the driver often enough."""
         return {
             self._kill_worker: 4,
             self._kill_executor: 2,
@@ -150,33 +152,35 @@ class ExactlyOnceChaos:
     # -- at a named step -------------------------------------------------------------------------------
 
     def kill_one_at(self, step: str) -> bool:
-        """SIGKILL of the process that comes to a step of the protocol."""
+        """SIGKILL the process that reaches a step of the protocol."""
         pid = self._catch(step, dies=True)
         self._count(f"{_process_of(step)} at a step", f"kill -9 of {_process_of(step)} {pid} before {step!r}")
         self.named += 1
         return True
 
     def kill_all_at(self, step: str) -> bool:
-        """SIGKILL of everything when a process comes to a step of the protocol."""
+        """SIGKILL all processes when one of them reaches a step of the protocol."""
         pid = self._catch(step, dies=False)
         was_alive = self._query.driver.kill()
         if was_alive:
-            self._count("driver at a step", f"kill -9 of the driver and all of it, {pid} was before {step!r}")
+            self._count(
+                "driver at a step", f"kill -9 of the driver and all its processes; {pid} was before {step!r}"
+            )
             self.named += 1
         self._query.trap.release()
         self._query.start_driver()
         return was_alive
 
     def revive_at(self, step: str) -> bool:
-        """A driver that stands still at a step until another has replaced it, and then goes on."""
+        """Freeze a driver at a step until another has replaced it, and then let it resume."""
         pid = self._catch(step, dies=False)
         zombie, batch = self._query.driver, self._query.batch
         known = len(failures_of(zombie))
         zombie.freeze()
-        self._query.tell(f"the driver is frozen, {pid} is before {step!r}; another one takes over")
+        self._query.tell(f"the driver is frozen while {pid} is before {step!r}; a new driver takes over")
         self._query.start_driver()
         self._query.await_batch(batch + self._chance.randint(1, 3))
-        self._query.tell("the frozen driver goes on as a zombie")
+        self._query.tell("the frozen driver resumes as a zombie")
         self._query.trap.release()
         zombie.thaw()
         deadline = time.monotonic() + self._chance.uniform(4, 12)
@@ -192,7 +196,7 @@ class ExactlyOnceChaos:
     def _catch(self, step: str, dies: bool) -> int:
         trap = self._query.trap
         trap.set(step, dies, _TASK_CHANCE if step in TASK_STEPS else 1.0)
-        self._query.wait(lambda: trap.caught_pid() is not None, f"somebody at {step!r}")
+        self._query.wait(lambda: trap.caught_pid() is not None, f"a process to reach {step!r}")
         pid = trap.caught_pid()
         assert pid is not None
         return pid
@@ -206,7 +210,9 @@ class ExactlyOnceChaos:
         return self._kill_one("executor", self._query.driver.executors()) or self._kill_worker()
 
     def _orphan_worker(self) -> bool:
-        """A Python worker sleeps while its executor dies and its task is done again, and wakes up then."""
+        """Freeze a Python worker while its executor is killed and its task is repeated, then let it
+        resume.
+        """
         driver = self._query.driver
         workers = {pid: driver.workers_of(pid) for pid in driver.executors()}
         executors = [pid for pid, of_it in workers.items() if of_it]
@@ -215,11 +221,11 @@ class ExactlyOnceChaos:
         executor = self._chance.choice(executors)
         for pid in workers[executor]:
             send_signal(pid, signal.SIGSTOP)
-        was_alive = self._kill_one("executor", [executor], f", its worker {workers[executor]} sleeps")
+        was_alive = self._kill_one("executor", [executor], f"; its worker {workers[executor]} is frozen")
         self._query.await_batch(self._query.batch + 2)
         for pid in workers[executor]:
             send_signal(pid, signal.SIGCONT)
-        self._query.tell(f"worker {workers[executor]} wakes up")
+        self._query.tell(f"worker {workers[executor]} resumes")
         return was_alive
 
     def _kill_committer(self) -> bool:
@@ -228,12 +234,12 @@ class ExactlyOnceChaos:
     def _kill_driver(self) -> bool:
         was_alive = self._query.driver.kill()
         if was_alive:
-            self._count("driver", "kill -9 of the driver and all of it")
+            self._count("driver", "kill -9 of the driver and all its processes")
         self._query.start_driver()
         return was_alive
 
     def _kill_one(self, kind: str, pids: list[int], remark: str = "") -> bool:
-        """SIGKILL of any of them."""
+        """SIGKILL a random one of them."""
         pid = self._chance.choice(pids) if pids else None
         if pid is None or not send_signal(pid, signal.SIGKILL):
             return False
@@ -247,7 +253,9 @@ class ExactlyOnceChaos:
     # -- brokers ---------------------------------------------------------------------------------------
 
     def _disturb_brokers(self) -> bool:
-        """Take one down, or bring it up that is: never two at a time, nothing could be committed."""
+        """Take a broker down, or bring the stopped one up. With two brokers down, nothing could be
+        committed.
+        """
         if self._down is not None:
             self._bring_up()
             return True
@@ -284,32 +292,32 @@ def _process_of(step: str) -> str:
 def reasons_to_fail(
     chaos: ExactlyOnceChaos, query: ExactlyOnceQuery, judgement: Judgement, asked: Asked
 ) -> list[str]:
-    """Nothing: it has passed."""
+    """Why the run failed; empty if it passed."""
     reasons = {
-        "rows or replays are not right": not judgement.is_good,
-        f"{chaos.kills.total()} kills of Spark's processes are too few": chaos.kills.total() < asked.kills,
-        f"{query.batch + 1} micro-batches are too few": query.batch + 1 < asked.batches,
+        "rows or replays are wrong": not judgement.is_good,
+        f"too few kills of Spark's processes: {chaos.kills.total()}": chaos.kills.total() < asked.kills,
+        f"too few micro-batches: {query.batch + 1}": query.batch + 1 < asked.batches,
     }
     return [reason for reason, is_true in reasons.items() if is_true]
 
 
 def report(chaos: ExactlyOnceChaos, query: ExactlyOnceQuery, judgement: Judgement, asked: Asked) -> None:
-    """What there was, in print, before the verdict."""
+    """Print the summary that precedes the verdict."""
 
     def listed(counts: Counter[str]) -> str:
         return ", ".join(f"{what} {count}" for what, count in sorted(counts.items())) or "none"
 
     print(
-        f"kills of Spark's processes: {chaos.kills.total()} (asked for {asked.kills}): {listed(chaos.kills)}"
+        f"kills of Spark's processes: {chaos.kills.total()} (requested: {asked.kills}): {listed(chaos.kills)}"
     )
     print(f"of these at named steps: {chaos.named}")
-    print(f"drivers that were replaced and came back as zombies: {chaos.zombies}")
+    print(f"drivers that were replaced and resumed as zombies: {chaos.zombies}")
     print(f"brokers: {listed(chaos.brokers)}; drivers started {query.runs}")
-    print(f"micro-batches: {query.batch + 1} (asked for {asked.batches})")
-    print(f"queries that failed and were started again: {listed(query.failures)}")
-    print(f"a reader that followed: {judgement.live}")
-    print(f"a reader at the end:    {judgement.final}")
-    print(f"replays that were refused: {len(judgement.refusals)}")
+    print(f"micro-batches: {query.batch + 1} (requested: {asked.batches})")
+    print(f"queries that failed and were restarted: {listed(query.failures)}")
+    print(f"reader that followed:  {judgement.live}")
+    print(f"reader at the end:     {judgement.final}")
+    print(f"refused replays: {len(judgement.refusals)}")
     for example in (*judgement.refusals, *judgement.live.examples[:10], *judgement.final.examples[:10]):
         print(f"  {example}")
 
@@ -319,7 +327,7 @@ def main() -> int:
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--kills", type=int, default=32)
     parser.add_argument("--master", default=LOCAL_CLUSTER)
-    parser.add_argument("--keep", action="store_true", help="keep checkpoint and logs")
+    parser.add_argument("--keep", action="store_true", help="do not delete the checkpoint and logs")
     arguments = parser.parse_args()
     asked = Asked(arguments.batches, arguments.kills)
     what = (

@@ -1,8 +1,8 @@
-"""The query of ``exactly_once_chaos``, as a driver made to be killed: ``... exactly_once_job FOLDER``.
+"""The query of ``exactly_once_chaos`` in a driver that may be killed: ``... exactly_once_job FOLDER``.
 
-Reads FOLDER/job.json; goes on from FOLDER/checkpoint; ends when FOLDER/stop is there and everything is
-written. When the query fails, a line says why, and it is started again as long as FOLDER/driver names this
-process: another driver may have replaced this one.
+Reads FOLDER/job.json, continues from FOLDER/checkpoint, and ends when FOLDER/stop exists and everything is
+written. When the query fails, the reason is printed, and the query restarts as long as FOLDER/driver names
+this process: another driver may have replaced it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.spark.exactly_once_rows import PARTITIONS, SKIPPED
 from tests.support.spark.exactly_once_source import TrappedSource
 
 FAILED = "QUERY FAILED: "
-#: A file for each task, whatever the number of cores that are there: a file costs as much as a task may hold.
+#: Puts each file into a task of its own, regardless of the number of cores: one file fills a task.
 _ONE_FILE = str(4 * 1024 * 1024)
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -37,7 +37,7 @@ def make_session(master: str) -> Any:
         "spark.driver.extraJavaOptions": _QUICK_START,
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": _QUICK_START,
-        # Executors are killed more often than a master allows.
+        # Executors are killed more often than the default limit allows.
         "spark.deploy.maxExecutorRetries": "-1",
         "spark.task.maxFailures": "4",
         "spark.sql.files.maxPartitionBytes": _ONE_FILE,
@@ -51,7 +51,7 @@ def make_session(master: str) -> Any:
 
 
 def start(spark: Any, folder: Path, settings: dict[str, Any]) -> Any:
-    """The query: what each line says goes to the partition that its number says."""
+    """Start the query: each row goes to the partition that its number selects."""
     lines = spark.readStream.format("text").option("maxFilesPerTrigger", settings["files"])
     rows = (
         lines.load(str(folder / "source"))
@@ -63,17 +63,17 @@ def start(spark: Any, folder: Path, settings: dict[str, Any]) -> Any:
 
 
 def reason_of(text: str) -> str:
-    """The line that matters of a failure that comes with the traces of two languages."""
+    """The relevant line of a failure that contains Java and Python stack traces."""
     python = re.findall(r"^(?!org\.|java\.)([\w.]+(?:Error|Exception): .*)$", text, re.MULTILINE)
     if python:
         return str(python[-1])[:800]
-    # Spark says which query it was before and after it says what happened.
+    # Spark describes the query before this phrase and the cause after it.
     said = " ".join(text.split()).split(" terminated with exception: ")[-1]
     return said.split(" === Streaming Query === ")[0][:400]
 
 
 def run(spark: Any, folder: Path, settings: dict[str, Any]) -> bool:
-    """Until everything is written, or the query fails: then it is told why, and the answer is no."""
+    """Run until everything is written (True), or print why the query failed (False)."""
     try:
         query = start(spark, folder, settings)
         while not query.awaitTermination(0.2):
@@ -93,7 +93,7 @@ def main() -> None:
     spark.dataSource.register(TrappedSource)
     while not run(spark, folder, settings):
         if (folder / "driver").read_text() != os.environ[RUN_NAME] or spark._jsc.sc().isStopped():
-            os._exit(1)  # whoever started this kills the rest of it
+            os._exit(1)  # the parent process kills the remaining processes
     spark.stop()
 
 

@@ -1,7 +1,7 @@
-"""A streaming query with everything around it: files that come, drivers that go, readers that follow.
+"""A streaming query with its source files, drivers and readers.
 
-``ExactlyOnceQuery`` feeds it, starts its driver again from the checkpoint whenever it has ended, and holds
-what is in the topic against what was in the files. Whoever has it decides what is killed and when.
+``ExactlyOnceQuery`` feeds the query, restarts its driver from the checkpoint whenever it has ended, and
+compares the topic with the files. The caller decides what is killed and when.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ from tests.support.spark.exactly_once_source import AT_LEAST_ONCE_STEPS, BREAKAG
 from tests.support.spark.step_trap import StepTrap
 
 FILES_PER_BATCH = 3
-#: Files that wait to be written; enough that the query never waits for long.
+#: Files to keep waiting, so that the query rarely waits for input.
 BACKLOG = 8
 MOST_ROWS = 400
 PROGRESS_SECONDS = 240.0
 SETTLE_SECONDS = 240.0
-#: What a replay of the very same rows must never lead to.
+#: Errors that a replay of the same rows must never cause.
 _REFUSAL = re.compile(r"\b(ReplayMismatchError|StaleReplayError|UncertainReplayError|ExactlyOnceError)\b")
 _KIND = re.compile(r"\b[A-Z]\w+(?:Error|Exception)\b|\[[A-Z_.]{8,}\]")
 
 
 class Judgement(NamedTuple):
-    """``live``: of the reader that followed; ``final``: of one that read everything at the end."""
+    """``live``: of the reader that followed the topic; ``final``: of the one that read everything at the
+    end.
+    """
 
     live: Verdict
     final: Verdict
@@ -55,13 +57,12 @@ class ExactlyOnceQuery:
     """Not thread-safe.
 
     Args:
-        servers: of the cluster.
-        topic: there, with ``PARTITIONS`` partitions, and empty.
+        servers: bootstrap servers of the cluster.
+        topic: an empty topic with ``PARTITIONS`` partitions.
         master: Spark's.
-        breakage: ``markers``, ``delivery``, ``isolation``, or nothing: what must not work, to see the verdict
-            fail.
-        say: prints a line.
-        backlog: files that are kept waiting.
+        breakage: ``markers``, ``delivery``, ``isolation`` or empty: what is broken so that the verdict must
+        fail. say: prints a line.
+        backlog: number of files to keep waiting.
     """
 
     def __init__(
@@ -93,29 +94,29 @@ class ExactlyOnceQuery:
         )
         self._drivers: list[SparkDriver] = []
         self._failures_told = self._log_bytes = 0
-        #: Why queries failed, those of drivers in charge.
+        #: Why queries failed, only those of drivers that had not been replaced.
         self.failures: Counter[str] = Counter()
         self._refusals: list[str] = []
 
     def steps_of(self, *steps: str) -> list[str]:
-        """Those of the protocol's steps that the sink takes."""
+        """Those of the given steps that the sink takes."""
         return [step for step in steps if self._breakage != "delivery" or step in AT_LEAST_ONCE_STEPS]
 
     # -- while it runs ---------------------------------------------------------------------------------
 
     @property
     def driver(self) -> SparkDriver:
-        """The one in charge, alive or not."""
+        """The current driver, running or not."""
         return self._drivers[-1]
 
     @property
     def runs(self) -> int:
-        """How often a driver was started."""
+        """How many drivers were started."""
         return len(self._drivers)
 
     @property
     def batch(self) -> int:
-        """The last micro-batch in Spark's commit log; -1: none."""
+        """The last micro-batch in Spark's commit log; -1: none yet."""
         try:
             names = os.listdir(self.folder / "checkpoint" / "commits")
         except FileNotFoundError:
@@ -123,13 +124,13 @@ class ExactlyOnceQuery:
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def tell(self, text: str) -> None:
-        """A line of the history."""
+        """Print a line of the history."""
         self._say(f"[{time.monotonic() - self._started:6.1f} s, batch {self.batch:3}] {text}")
 
     def start_driver(self) -> None:
-        """A new one, that goes on from the checkpoint; the last one is left as it is."""
+        """Start a new driver from the checkpoint; the previous one is left running."""
         name = f"{self.folder.name}-{len(self._drivers)}"
-        # Renamed into place: whoever is not named there any more must not go on.
+        # Renamed into place, so that a driver never reads a partial name. Replaced drivers stop here.
         (self.folder / "driver.part").write_text(name)
         (self.folder / "driver.part").rename(self.folder / "driver")
         self._failures_told = self._log_bytes = 0
@@ -146,47 +147,49 @@ class ExactlyOnceQuery:
         )
 
     def follow_driver(self) -> None:
-        """Note why its query has failed, if it has; start another driver if it has ended."""
+        """Record a failure of the query; start another driver if the current one has ended."""
         has_ended = self.driver.exit_code() not in (None, 0)
         size = self.driver.log_path.stat().st_size
         news = failures_of(self.driver)[self._failures_told :] if size != self._log_bytes else []
         self._log_bytes = size
         for reason in news:
             self._failures_told += 1
-            self.tell(f"the query failed, and is started again: {reason[:300]}")
+            self.tell(f"the query failed and is restarted: {reason[:300]}")
             self.failures[_kind_of(reason)] += 1
             if _REFUSAL.search(reason):
                 self._refusals.append(reason)
         if has_ended:
-            self.tell(f"the driver ended, see {self.driver.log_path}; another one is started")
+            self.tell(f"the driver ended, see {self.driver.log_path}; starting another")
             self.driver.kill()
             self.start_driver()
 
     def await_batch(self, number: int) -> None:
-        """Until Spark's commit log has it, with as many drivers as that takes."""
+        """Wait until Spark's commit log has this micro-batch, restarting drivers as needed."""
         self.wait(lambda: self.batch >= number, f"micro-batch {number}")
 
     def wait(self, condition: Callable[[], bool], what: str, seconds: float = PROGRESS_SECONDS) -> None:
-        """Until the condition holds, with as many drivers as that takes."""
+        """Wait until the condition holds, restarting drivers as needed."""
         deadline = time.monotonic() + seconds
         while not condition():
             self.follow_driver()
             if time.monotonic() > deadline:
-                raise RuntimeError(f"waited {seconds:.0f} s in vain for {what}, see {self.folder}")
+                raise RuntimeError(
+                    f"no success in {seconds:.0f} s while waiting for {what}, see {self.folder}"
+                )
             time.sleep(0.02)
 
     # -- the end ---------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """No more files; the query writes what there is and ends."""
+        """Add no more files, and wait until the query has written everything and ended."""
         self._feeder.stop()
-        self.tell("no more files come")
+        self.tell("no more files are added")
         (self.folder / "stop").touch()
         self.wait(lambda: self.driver.exit_code() == 0, "the end of the query", SETTLE_SECONDS)
         self.driver.kill()
 
     def judge(self) -> Judgement:
-        """After ``finish``: what both readers saw."""
+        """After ``finish``: the verdicts of both readers."""
         ends = await_no_open_transaction(self._servers, self.topic, range(PARTITIONS), SETTLE_SECONDS)
         final = self._feeder.expected()
         for record in iterate_topic(
@@ -207,7 +210,7 @@ class ExactlyOnceQuery:
         return Judgement(self._seen.verdict(), final.verdict(), self._refusals)
 
     def close(self) -> None:
-        """Kill what is left of all drivers."""
+        """Kill the remaining processes of all drivers."""
         self._feeder.stop()
         for driver in self._drivers:
             driver.kill()
@@ -223,17 +226,17 @@ class ExactlyOnceQuery:
 
     def _write_settings(self, master: str) -> None:
         options = {"kafka.bootstrap.servers": self._servers, "topic": self.topic, "summary": "job"}
-        # Several batches for each partition: a task without a transaction would be seen in parts.
+        # Several batches per partition: without a transaction, readers would see a task in parts.
         options["kafka.batch.size"] = "2000"
         if self._breakage != "delivery":
-            # So that readers do not wait long for what a zombie leaves behind, which no driver ends any more.
+            # A replaced driver's open transaction is aborted by no driver: this limits how long readers wait.
             options |= {"delivery": "exactly-once", "kafka.transaction.timeout.ms": "60000"}
         settings = {"master": master, "files": FILES_PER_BATCH, "options": options}
         (self.folder / "job.json").write_text(json.dumps(settings))
 
 
 def failures_of(driver: SparkDriver) -> list[str]:
-    """Why its queries have failed, in its own words."""
+    """Why the queries of a driver failed, as the driver printed it."""
     with driver.log_path.open(errors="replace") as lines:
         return [line.removeprefix(FAILED).rstrip() for line in lines if line.startswith(FAILED)]
 
@@ -244,7 +247,7 @@ def _kind_of(reason: str) -> str:
 
 
 class _Feeder:
-    """Puts files into the source while few are waiting, in a thread of its own."""
+    """Adds files to the source while few are waiting, in its own thread."""
 
     def __init__(self, folder: Path, seen: SeenRows, seed: int, backlog: int) -> None:
         self._folder = folder
@@ -262,7 +265,7 @@ class _Feeder:
         self._thread.join()
 
     def expected(self) -> SeenRows:
-        """All files, and nothing seen of them."""
+        """All files, with no rows seen yet."""
         rows = SeenRows()
         for number, count in self._files.items():
             rows.expect(number, count)
@@ -276,11 +279,11 @@ class _Feeder:
 
     def _add_file(self) -> None:
         number = len(self._files)
-        # Some without rows: tasks that have nothing to commit.
+        # Some files have no rows to write: their tasks have nothing to commit.
         rows = 0 if self._chance.random() < 0.1 else self._chance.randrange(1, MOST_ROWS)
         self._files[number] = rows
         self._seen.expect(number, rows)
-        # Renamed into place: a half-written file would be taken for a whole one.
+        # Renamed into place, so that Spark never reads a partial file.
         part = self._folder / f".{number:06}"
         part.write_text(text_of_file(number, rows))
         part.rename(self._folder / f"{number:06}.txt")

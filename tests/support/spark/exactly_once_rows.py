@@ -1,7 +1,7 @@
-"""Rows of source files, and whether a reader of the topic sees each of them once and each task wholly.
+"""Rows of source files, and whether a reader of the topic sees each row once and each task as a whole.
 
 A file is one task of a micro-batch, and its rows say where they belong: ``file line padding``. Line ``n``
-goes to partition ``n % PARTITIONS``. No Kafka and no Spark here; ``exactly_once_chaos`` writes and reads.
+goes to partition ``n % PARTITIONS``. Does not use Kafka or Spark; ``exactly_once_chaos`` writes and reads.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 PARTITIONS = 3
-#: Rows that begin so are filtered by the query: a file of them is a task without rows.
+#: Prefix of rows that the query filters out: a file with only such rows is a task without output.
 SKIPPED = "-"
 
 
 def text_of_file(number: int, rows: int) -> str:
-    """The lines of one file: ``rows`` that are written to the topic, and some that are not."""
+    """The lines of one file: ``rows`` lines that are written to the topic, and some that are filtered out."""
     chance = random.Random(number)
     lines = [f"{number} {line} {'x' * chance.randrange(200)}\n" for line in range(rows)]
     return "".join([*lines, f"{SKIPPED} the end\n"])
@@ -25,7 +25,9 @@ def text_of_file(number: int, rows: int) -> str:
 
 @dataclass
 class Verdict:
-    """Rows, and what is wrong with them. ``torn``: a file seen in part where all of it or none had to be."""
+    """Numbers of rows. ``torn``: files that were seen in part when all or none of their rows had to be
+    visible.
+    """
 
     expected: int = 0
     seen: int = 0
@@ -46,17 +48,18 @@ class Verdict:
     def __str__(self) -> str:
         return (
             f"rows expected {self.expected}, seen {self.seen}, lost {self.lost}, "
-            f"duplicates {self.duplicates}, half-visible tasks {self.torn}, rows of nobody {self.strangers}"
+            f"duplicates {self.duplicates}, half-visible tasks {self.torn}, "
+            f"rows of unknown files {self.strangers}"
         )
 
 
 class SeenRows:
-    """What one reader has seen of the files that are known. Thread-safe.
+    """What one reader has seen of the known files. Thread-safe.
 
-    Readers of a partition stop before the first row of an open transaction, and behind it may be rows of a
-    committed one. And partitions come one after the other. So a task is looked at where no transaction is
-    open: whenever the reader is at such an end of a partition (``at_end``), it has seen all rows of a file
-    there, or none.
+    A ``read_committed`` reader of a partition stops before the first open transaction, and committed
+    transactions may follow after it. Partitions are read one after the other. So a task is only checked where
+    no transaction is open: at such an end of a partition (``at_end``), the reader has seen all rows that a
+    file has there, or none.
     """
 
     def __init__(self) -> None:
@@ -67,29 +70,31 @@ class SeenRows:
         self._verdict = Verdict()
 
     def expect(self, number: int, rows: int) -> None:
-        """Say what a file holds, before it can be read."""
+        """Register a file before it can be read."""
         with self._lock:
             self._files[number] = rows
             self._times_seen[number] = Counter()
             self._verdict.expected += rows
 
     def see(self, partition: int, value: bytes) -> None:
-        """One record of a partition."""
+        """Take one record of a partition."""
         number, line = (int(word) for word in value.split(b" ", 2)[:2])
         with self._lock:
             self._verdict.seen += 1
             if line >= self._files.get(number, 0) or line % PARTITIONS != partition:
                 self._verdict.strangers += 1
-                self._verdict.note(f"row {line} of file {number} in partition {partition} was never written")
+                self._verdict.note(
+                    f"row {line} of file {number} in partition {partition} belongs to no known file"
+                )
                 return
             self._times_seen[number][line] += 1
             self._unchecked[partition].add(number)
             if self._times_seen[number][line] > 1:
                 self._verdict.duplicates += 1
-                self._verdict.note(f"row {line} of file {number} again in partition {partition}")
+                self._verdict.note(f"row {line} of file {number} is duplicated in partition {partition}")
 
     def at_end(self, partition: int) -> None:
-        """The reader has seen all that there is in a partition now, and nothing is open there."""
+        """The reader has seen everything in a partition, and no transaction is open there."""
         with self._lock:
             for number in self._unchecked[partition]:
                 expected = range(partition, self._files[number], PARTITIONS)
@@ -97,17 +102,18 @@ class SeenRows:
                 if there != len(expected):
                     self._verdict.torn += 1
                     self._verdict.note(
-                        f"{there} of {len(expected)} rows of file {number} are seen in partition {partition}"
+                        f"{there} of {len(expected)} rows of file {number} are visible "
+                        f"in partition {partition}"
                     )
             self._unchecked[partition].clear()
 
     def unfinished(self) -> list[int]:
-        """Files of which a row has not been seen yet."""
+        """Files with rows that have not been seen yet."""
         with self._lock:
             return [number for number, rows in self._files.items() if len(self._times_seen[number]) < rows]
 
     def verdict(self) -> Verdict:
-        """With what is missing counted as lost: for when everything should be there."""
+        """The verdict at the end, when every row must be visible: missing rows count as lost."""
         with self._lock:
             verdict = self._verdict
             verdict.lost = 0

@@ -1,7 +1,7 @@
-"""The sink under test as a data source of its own, whose processes look for a trap at each step.
+"""The sink under test as a separate data source, whose processes look for a trap at each step.
 
-What it needs it finds in the environment, which every process of the driver inherits: options would be
-refused by the sink, which knows its own.
+Its settings come from environment variables, which every process of the driver inherits: the sink refuses
+unknown options.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from kproducer.spark.writers import stream_writer_class
 from tests.support.spark.divided_commit import COMMIT_REST, DividedCommit
 from tests.support.spark.step_trap import StepTrap
 
-#: Of the steps of the protocol, those that the sink which writes at least once has too.
+#: The steps of the protocol that the at-least-once sink also takes.
 AT_LEAST_ONCE_STEPS = ("prepared", "commit", "committed")
 FOLDER = "EXACTLY_ONCE_FOLDER"
 BREAKAGE = "EXACTLY_ONCE_BREAKAGE"
 
 
 class TrappedSource(KafkaProducerDataSource):
-    """``format("trapped")``: ``kproducer`` with traps; ``EXACTLY_ONCE_BREAKAGE`` says what does not work."""
+    """``format("trapped")``: ``kproducer`` with traps; ``EXACTLY_ONCE_BREAKAGE`` says what is broken."""
 
     @classmethod
     def name(cls) -> str:
@@ -35,13 +35,13 @@ class TrappedSource(KafkaProducerDataSource):
 
 
 class Trapped(stream_writer_class()):  # type: ignore[misc]
-    """Looks for a trap at each step; the writer as it is otherwise, unless it is broken."""
+    """The stream writer with a trap at each step, and broken if requested."""
 
     def task_kafka(self, port: Any) -> Any:
         return _WithoutMarkers(port) if os.environ.get(BREAKAGE) == "markers" else port
 
     def driver_kafka(self, port: Any) -> Any:
-        # For no other trap: all tasks are committed at once then, as without one.
+        # Only for this trap; otherwise all tasks are committed at once, as in the sink.
         return DividedCommit(port, self.on_step) if trap().is_set_at(COMMIT_REST) else port
 
     def on_step(self, name: str) -> None:
@@ -49,7 +49,7 @@ class Trapped(stream_writer_class()):  # type: ignore[misc]
 
 
 class TrappedAtLeastOnce(stream_writer_class()):  # type: ignore[misc]
-    """The sink that repeats what was not committed by Spark, with the steps that it has in common."""
+    """The at-least-once sink, with the steps that it has in common with exactly once."""
 
     def write(self, iterator: Any) -> Any:
         message = super().write(iterator)
@@ -63,7 +63,7 @@ class TrappedAtLeastOnce(stream_writer_class()):  # type: ignore[misc]
 
 
 class _WithoutMarkers:
-    """A task's Kafka that does not know what is committed."""
+    """A task's Kafka that finds no committed markers."""
 
     def __init__(self, port: Any) -> None:
         self._port = port

@@ -1,9 +1,9 @@
 """A Spark cluster of two hosts on which speculative copies run: ``speculation_job FOLDER SERVERS TOPIC...``
 
-Spark starts a copy of a slow task on another host only. A local cluster has one host, so this starts a master
-and workers, each worker on a loopback address of its own. For each plan there is one topic and one write, in
-which attempts of the second task wait at steps of the protocol; then the write is repeated until it is
-complete. ``FOLDER/errors.json`` has the errors by plan, ``FOLDER/events`` is Spark's event log.
+Spark starts a copy of a slow task only on another host. A local cluster has one host, so this program starts
+a master and workers, each worker on its own loopback address. Each plan has one topic and one write, in which
+attempts of the second task wait at steps of the protocol; then the write is repeated until it is complete.
+``FOLDER/errors.json`` has the errors by plan, ``FOLDER/events`` is Spark's event log.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from kproducer.spark.writers import batch_writer_class
 HOSTS = ("127.0.0.2", "127.0.0.3")
 ROWS = 40
 REPETITIONS = 5
-#: Local property of Spark jobs: the plan that they follow.
+#: Local property of Spark jobs: the plan of the job.
 PLAN = "speculation.plan"
 SERVERS_SECONDS = 120.0
-#: For one attempt to come to its step, and for Spark to end the other one.
+#: Time for one attempt to reach its step, and for Spark to end the other attempt.
 STANDSTILL_SECONDS = 240.0
 NEVER = "never"
-#: By the attempt that Spark takes: for each attempt the step at which it waits, and the step of the other one
-#: that it waits for. ``NEVER``: until Spark ends it, which it does when it has taken the other one.
+#: By the attempt that Spark takes: for each attempt, the step at which it waits and the step of the other
+#: attempt that it waits for. ``NEVER``: it waits until Spark ends it after taking the other attempt.
 PLANS = {
-    # The copy fences the original, whose rows are sent.
+    # The copy fences the original after it has sent its rows.
     "copy": {"original": ("add_marker", NEVER), "copy": ("", "")},
-    # The copy fences the original, which is prepared.
+    # The copy fences the original after it has prepared its transaction.
     "original": {"original": ("prepared", "copy marker"), "copy": ("begin", NEVER)},
 }
 
-#: Pickled with the writer, which belongs to the main module.
+#: Pickled with the writer, because that belongs to the main module.
 FOLDER = Path(sys.argv[1] if __name__ == "__main__" else "")
 
 
@@ -62,7 +62,7 @@ class WaitingWriter(batch_writer_class()):  # type: ignore[misc]
         deadline = time.monotonic() + STANDSTILL_SECONDS
         while name == step and not (reached / other).exists():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the {who} waits at {step} for: {other}")
+                raise TimeoutError(f"the {who} timed out at {step} while waiting for: {other}")
             time.sleep(0.01)
 
 
@@ -79,14 +79,14 @@ class WaitingSource(KafkaProducerDataSource):
 
 @contextmanager
 def _servers(folder: Path) -> Iterator[str]:
-    """Master and workers; the master's address."""
+    """Run a master and workers; yields the master's address."""
     started = []
 
     def start(name: str, *arguments: str) -> str:
         log = folder / f"{name}.log"
         with log.open("wb") as output:
             command = [str(Path(os.environ["SPARK_HOME"]) / "bin" / "spark-class"), *arguments]
-            # Without the master's REST server, which listens on a port that other masters want, too.
+            # Without the master's REST server, whose fixed port collides with other masters.
             java = "-XX:TieredStopAtLevel=1 -Dspark.master.rest.enabled=false"
             environment = {**os.environ, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": java}
             started.append(
@@ -154,7 +154,7 @@ def _session(master: str, folder: Path) -> SparkSession:
 
 
 def _write(session: SparkSession, servers: str, topic: str) -> str:
-    """Returns the error's text."""
+    """Write, and return the text of the error."""
     frame = session.range(0, ROWS, 1, 2).select(f.format_string("%02d", "id").alias("value"))
     writer = frame.write.format("waiting").mode("append").option("kafka.bootstrap.servers", servers)
     try:
@@ -165,7 +165,7 @@ def _write(session: SparkSession, servers: str, topic: str) -> str:
 
 
 def main(servers: str, topics: dict[str, str]) -> None:
-    """``topics``: one for each plan."""
+    """``topics``: one per plan."""
     with _servers(FOLDER) as master:
         session = _session(master, FOLDER)
         session.dataSource.register(WaitingSource)
@@ -175,7 +175,7 @@ def main(servers: str, topics: dict[str, str]) -> None:
             session.sparkContext.setLocalProperty(PLAN, plan)
             errors[plan] = [_write(session, servers, topic)]
             session.sparkContext.setLocalProperty(PLAN, "")
-            # A slow machine has copies in a repetition, too.
+            # On a slow machine, the repetition may have speculative copies, too.
             while len(errors[plan]) <= REPETITIONS:
                 errors[plan].append(_write(session, servers, topic))
                 if not errors[plan][-1]:

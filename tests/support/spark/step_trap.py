@@ -1,7 +1,7 @@
-"""A named step of the exactly-once protocol at which a process has to die, set by one process for all others.
+"""A named step of the exactly-once protocol at which a process is caught; set by one process for all others.
 
-A file in a folder is the trap; whoever comes to the step first takes it away and is caught: it dies there, or
-stands still until it is killed or released by the one who set it.
+The trap is a file in a folder. The first process to reach the step removes the file and is caught: it dies
+there, or stops until the process that set the trap kills or releases it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import signal
 import time
 from pathlib import Path
 
-#: Longer than whoever set it needs to do something about a process that stands still.
+#: Longer than the setter of the trap takes to kill or release the caught process.
 STANDSTILL_SECONDS = 300.0
 POLL_SECONDS = 0.01
 
 
 class StepTrap:
-    """One trap at a time in a folder that all processes see. Picklable."""
+    """One trap at a time, in a folder shared by all processes. Picklable."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -29,35 +29,35 @@ class StepTrap:
     # -- the one who sets it ---------------------------------------------------------------------------
 
     def set(self, step: str, dies: bool, chance: float = 1.0) -> None:
-        """Catch the next process that comes to ``step``, or each with a probability until one is caught."""
+        """Catch the next process that reaches ``step``, or each with a probability until one is caught."""
         self._caught.unlink(missing_ok=True)
         part = self._folder / "trap.part"
         part.write_text(json.dumps({"step": step, "dies": dies, "chance": chance}))
         part.rename(self._set)
 
     def caught_pid(self) -> int | None:
-        """Who was caught, if somebody was."""
+        """The process that was caught, if any."""
         try:
             return int(self._caught.read_text())
         except FileNotFoundError:
             return None
 
     def release(self) -> None:
-        """Let a process go on that stands still, and catch nobody any more."""
+        """Resume the caught process and remove the trap."""
         self._set.unlink(missing_ok=True)
         self._caught.unlink(missing_ok=True)
 
     # -- those who may be caught -----------------------------------------------------------------------
 
     def is_set_at(self, step: str) -> bool:
-        """Whether somebody may be caught there."""
+        """Whether a process may be caught at this step."""
         try:
             return bool(json.loads(self._set.read_text())["step"] == step)
         except FileNotFoundError:
             return False
 
     def on_step(self, step: str) -> None:
-        """Called at each step, just before it is taken."""
+        """Called immediately before each step."""
         try:
             trap = json.loads(self._set.read_text())
         except FileNotFoundError:
@@ -68,7 +68,7 @@ class StepTrap:
         try:
             self._set.rename(mine)
         except FileNotFoundError:
-            return  # another was faster
+            return  # another process was caught
         mine.write_text(str(os.getpid()))
         mine.rename(self._caught)
         if trap["dies"]:

@@ -165,8 +165,8 @@ def test_a_run_that_is_out_of_time_says_what_it_lacks(new_chaos) -> None:
     chaos.run(asked, deadline_seconds=-1)
     assert "faults were not tried" in query.lines[-1]
     assert reasons_to_fail(chaos, query, GOOD, asked) == [
-        "0 kills of Spark's processes are too few",
-        "3 micro-batches are too few",
+        "too few kills of Spark's processes: 0",
+        "too few micro-batches: 3",
     ]
 
 
@@ -174,7 +174,7 @@ def test_wrong_rows_and_refused_replays_fail(new_chaos) -> None:
     query, asked = FakeQuery(), Asked(batches=0, kills=0)
     chaos = new_chaos(query)
     for judgement in (GOOD._replace(refusals=["refused"]), GOOD._replace(final=Verdict(1, 2, duplicates=1))):
-        assert reasons_to_fail(chaos, query, judgement, asked) == ["rows or replays are not right"]
+        assert reasons_to_fail(chaos, query, judgement, asked) == ["rows or replays are wrong"]
 
 
 @pytest.mark.parametrize(("statement", "is_killed"), [("import time; time.sleep(60)", True), ("pass", False)])
