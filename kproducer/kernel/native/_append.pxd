@@ -9,19 +9,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SI
 from cpython.long cimport PyLong_CheckExact
 from cpython.unicode cimport PyUnicode_AsUTF8String
 
-from kproducer.kernel.native._batch cimport BatchWriter, is_nearly_full
+from kproducer.kernel.native._batch cimport BatchWriter, Record, is_nearly_full
 from kproducer.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture
-
-
-# A record ready to be written. The pointers belong to objects that the caller keeps.
-cdef struct Record:
-    long long timestamp_ms
-    const char* key
-    Py_ssize_t key_size
-    const char* value
-    Py_ssize_t value_size
-    const char* headers
-    Py_ssize_t headers_size
 
 
 cdef class RecordAppender:

@@ -8,17 +8,10 @@ The compiled twin of ``pure/append.py``. ``_append.pxd`` explains why compiled a
 from __future__ import annotations
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from cpython.dict cimport PyDict_GetItemWithError
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
-from cpython.object cimport PyObject
 
-from kproducer.kernel.native._batch cimport BatchWriter, encoded_headers, partition_of_key, regular_headers
+from kproducer.kernel.native._batch cimport BatchWriter, Record, fill_record
 from kproducer.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture, new_future
-
-cdef enum:
-    MAX_INT32 = 0x7FFFFFFF
-
 
 # -- one batch -------------------------------------------------------------------------------------------------
 
@@ -46,29 +39,17 @@ cdef class RecordAppender:
         self.future_type = future_type
         self.deliveries = Deliveries()
 
-    def append(self, long long timestamp_ms, bytes key, bytes value, headers, on_delivery):
-        """Encode one record. The caller has checked the arguments: this raises only to protect memory.
+    def append(self, timestamp_ms, key, value, headers, on_delivery):
+        """Encode one record.
 
         Returns:
             The record's future; ``None``: there was no room, nothing has changed.
+
+        Raises:
+            TypeError, ValueError, OverflowError: as ``BatchWriter.append``.
         """
         cdef Record record
-        cdef bytes tail
-        if timestamp_ms < 0:
-            raise ValueError(f"timestamp_ms is {timestamp_ms}")
-        record.timestamp_ms = timestamp_ms
-        record.key = NULL if key is None else PyBytes_AS_STRING(key)
-        record.key_size = -1 if key is None else PyBytes_GET_SIZE(key)
-        record.value = NULL if value is None else PyBytes_AS_STRING(value)
-        record.value_size = -1 if value is None else PyBytes_GET_SIZE(value)
-        record.headers = NULL
-        record.headers_size = 0
-        if headers:
-            tail = encoded_headers(headers)
-            record.headers = PyBytes_AS_STRING(tail)
-            record.headers_size = PyBytes_GET_SIZE(tail)
-        if record.key_size > MAX_INT32 or record.value_size > MAX_INT32:
-            raise ValueError("the record format allows keys and values of 2**31 - 1 bytes")
+        cdef bytes tail = fill_record(&record, timestamp_ms, key, value, headers)
         cdef RecordFuture future = new_future(self.future_type)
         return future if self.append_record(&record, future, on_delivery) else None
 
@@ -78,8 +59,7 @@ cdef class RecordAppender:
         if on_delivery is not None:
             # Before the record is in: it cannot be taken back if this allocation fails.
             self.deliveries.reserve()
-        if not writer.append_raw(record.timestamp_ms, record.key, record.key_size, record.value,
-                                 record.value_size, record.headers, record.headers_size):
+        if not writer.append_record(record):
             return 0
         if on_delivery is not None:
             self.deliveries.push(on_delivery, index, record.timestamp_ms, record.key_size, record.value_size)

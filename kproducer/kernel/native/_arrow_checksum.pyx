@@ -2,17 +2,18 @@
 # cython: auto_pickle=False
 """RowChecksum: one number for the contents of the rows of Arrow chunks, whatever their order.
 
-The compiled twin of ``pure/arrow_checksum.py``, which describes the hash. Makes no Python objects per row, and
-reads a chunk without the interpreter lock.
+The compiled twin of ``pure/arrow_checksum.py``, which describes the hash. Hashes the rows as ``BlockPlan`` reads
+them, as they would be written, without Python objects per row and without the interpreter lock.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from kproducer.kernel.native._arrow_plan cimport NO_MEMORY, ROW_IS_FINE, BlockPlan, BlockRows
 from kproducer.kernel.native._arrow_reader cimport (
-    HEADER, HEADER_NAME, HEADER_VALUE, HEADERS, KEY, PARTITION, ROOT, STRUCT, TIMESTAMP, TOPIC, VALUE, ArrowSource,
-    Cell, ChunkColumns, Column, cell_at, epoch_ms_at, integer_at, is_null, is_utf8, range_at, resolve,
+    KP_MOST_BYTES, PARTITION, TOPIC, ArrowSource, Cell, ChunkColumns, Column, integer_at, is_null,
 )
+from kproducer.kernel.native._batch cimport get_varint
 
 cdef extern from *:
     """
@@ -44,9 +45,6 @@ cdef extern from *:
     uint64_t KP_FOLD(uint64_t a, uint64_t b) noexcept nogil
     uint64_t KP_READ_32(const uint8_t* at) noexcept nogil
     uint64_t KP_READ_64(const uint8_t* at) noexcept nogil
-
-cdef enum:
-    _BLOCK_ROWS = 256           # rows whose cells are found at a time
 
 # As in the pure twin.
 cdef uint64_t _LENGTH = 0x243F6A8885A308D3
@@ -104,14 +102,12 @@ cdef class RowChecksum:
         self._partition = partition
         self._timestamp_ms = timestamp_ms
 
-    def __init__(self, topic: str | None, partition: int, timestamp_ms: int) -> None:
-        pass
-
     def add_chunk(self, source: ArrowSource, columns: tuple[int, int, int, int, int, int]) -> None:
         cdef ChunkColumns chunk = ChunkColumns(source, columns)
-        cdef ArrowSource read = chunk.source
+        cdef BlockPlan plan = BlockPlan(chunk, KP_MOST_BYTES, False)
         cdef uint64_t value = 0
-        cdef int64_t fault
+        cdef int64_t fault = -1
+        cdef int64_t first = 0
         cdef bytes topic = self._topic
         cdef Cell default_topic
         chunk.bind_chunk()
@@ -120,112 +116,66 @@ cdef class RowChecksum:
         if topic is not None:
             default_topic.data = PyBytes_AS_STRING(topic)
             default_topic.size = PyBytes_GET_SIZE(topic)
-        read.busy = True
+        chunk.source.busy = True
         with nogil:
-            fault = _sum_rows(chunk, &default_topic, self._partition, self._timestamp_ms, &value)
-        read.busy = False
+            while fault == -1 and first < chunk.source.chunk_rows:
+                fault = plan.read(first, self._timestamp_ms)
+                if fault == -1:
+                    value += _sum_rows(plan, &default_topic, self._partition)
+                    first += plan.rows
+        chunk.source.busy = False
+        if fault == NO_MEMORY:
+            raise MemoryError
         if fault >= 0:
-            raise ValueError(f"invalid Arrow data: row {fault} of the chunk refers to bytes outside of its data")
+            raise plan.fault_error(fault)
         self.value += value
-        self.rows += read.chunk_rows
+        self.rows += chunk.source.chunk_rows
 
 
-cdef int64_t _sum_rows(ChunkColumns chunk, const Cell* topic, int64_t partition, int64_t timestamp_ms,
-                       uint64_t* value) noexcept nogil:
-    """Add the hashes of all rows to ``value``. Returns -1, or a row that refers to bytes outside of the data."""
-    cdef Cell[_BLOCK_ROWS] values
-    cdef Cell[_BLOCK_ROWS] keys
-    cdef Cell[_BLOCK_ROWS] topics
-    cdef Column* columns = chunk.columns
-    cdef int64_t total_rows = chunk.source.chunk_rows
-    cdef int64_t first = 0
-    cdef int64_t at, fault
-    cdef Py_ssize_t row, count
+cdef uint64_t _sum_rows(BlockPlan plan, const Cell* default_topic, int64_t default_partition) noexcept nogil:
+    """The sum of the hashes of the rows that were read."""
+    cdef BlockRows* block = plan.block
+    cdef Column* partitions = &plan.chunk.columns[PARTITION]
+    cdef bint has_topics = plan.chunk.positions[TOPIC] >= 0
+    cdef bint has_partitions = plan.chunk.has(PARTITION)
+    cdef const Cell* topic = default_topic
+    cdef uint64_t total = 0
+    cdef uint64_t topic_state = _add_bytes(_ROW, topic)
     cdef uint64_t state
-    cdef uint64_t start = _start(_add_bytes(_ROW, topic), partition, timestamp_ms)
-    cdef bint has_topics = chunk.positions[TOPIC] >= 0
-    cdef bint starts_alike = not (has_topics or chunk.has(PARTITION) or chunk.has(TIMESTAMP))
-    cdef bint has_headers = chunk.has(HEADERS)
-    cdef bint has_null_rows = columns[ROOT].layout == STRUCT and columns[ROOT].validity != NULL
-    for row in range(_BLOCK_ROWS):
-        keys[row].data = NULL
-        keys[row].size = -1
-        topics[row] = topic[0]
-    while first < total_rows:
-        count = min(total_rows - first, _BLOCK_ROWS)
-        fault = resolve(&columns[VALUE], first, count, values)
-        if fault < 0 and chunk.positions[KEY] >= 0:
-            fault = resolve(&columns[KEY], first, count, keys)
-        if fault < 0 and has_topics:
-            fault = resolve(&columns[TOPIC], first, count, topics)
-        if fault >= 0:
-            return first + fault
-        for row in range(count):
-            at = first + row
-            if has_null_rows and is_null(&columns[ROOT], at):
-                value[0] += _UNWRITABLE
-                continue
-            if not starts_alike and not _start_row(
-                chunk, at, &topics[row], has_topics, partition, timestamp_ms, &start
-            ):
-                value[0] += _UNWRITABLE
-                continue
-            state = _add_bytes(_add_bytes(start, &keys[row]), &values[row])
-            if not has_headers:
-                value[0] += _add_number(state, 0)
-            elif not _add_headers(chunk, at, &state):
-                return at
-            else:
-                value[0] += state
-        first += count
-    return -1
+    cdef int64_t partition = default_partition
+    cdef Py_ssize_t row
+    for row in range(plan.rows):
+        if has_topics:
+            topic = &block.topic_names[row]
+            topic_state = _add_bytes(_ROW, topic)
+        if has_partitions:
+            partition = default_partition
+            if not is_null(partitions, plan.first + row):
+                partition = integer_at(partitions, plan.first + row)
+                if partition < 0:
+                    total += _UNWRITABLE
+                    continue
+        if block.status[row] != ROW_IS_FINE or (has_topics and topic.size < 0):
+            total += _UNWRITABLE
+            continue
+        state = _add_number(_add_number(topic_state, <uint64_t> partition), <uint64_t> block.timestamps[row])
+        state = _add_bytes(_add_bytes(state, &block.keys[row]), &block.values[row])
+        total += _add_headers(state, plan.header_bytes + block.headers[row].start, block.headers[row].size)
+    return total
 
 
-cdef inline uint64_t _start(uint64_t state, int64_t partition, int64_t timestamp_ms) noexcept nogil:
-    return _add_number(_add_number(state, <uint64_t> partition), <uint64_t> timestamp_ms)
-
-
-cdef bint _start_row(ChunkColumns chunk, int64_t row, const Cell* topic, bint has_topics, int64_t partition,
-                     int64_t timestamp_ms, uint64_t* start) noexcept nogil:
-    """Hash what comes before key and value. ``False``: the row cannot be sent."""
-    cdef Column* columns = chunk.columns
-    if has_topics and topic.size < 0:
-        return False
-    if chunk.has(PARTITION) and not is_null(&columns[PARTITION], row):
-        partition = integer_at(&columns[PARTITION], row)
-        if partition < 0:
-            return False
-    if chunk.has(TIMESTAMP) and not is_null(&columns[TIMESTAMP], row):
-        timestamp_ms = epoch_ms_at(&columns[TIMESTAMP], row)
-        if timestamp_ms < 0:
-            return False
-    start[0] = _start(_add_bytes(_ROW, topic), partition, timestamp_ms)
-    return True
-
-
-cdef bint _add_headers(ChunkColumns chunk, int64_t row, uint64_t* state) noexcept nogil:
-    """Add the headers of a row, or set ``state`` to that of a row that cannot be sent.
-
-    Returns:
-        ``False``: they refer to bytes outside of the data.
-    """
-    cdef Column* columns = chunk.columns
-    cdef int64_t at
-    cdef int64_t start = 0
-    cdef int64_t end = 0
-    cdef Cell name, value
-    if not is_null(&columns[HEADERS], row):
-        if not range_at(&columns[HEADERS], row, &start, &end) or end > columns[HEADER].length:
-            return False
-    state[0] = _add_number(state[0], <uint64_t> (end - start))
-    for at in range(start, end):
-        if is_null(&columns[HEADER], at):
-            state[0] = _UNWRITABLE
-            return True
-        if not (cell_at(&columns[HEADER_NAME], at, &name) and cell_at(&columns[HEADER_VALUE], at, &value)):
-            return False
-        if name.size < 0 or not is_utf8(<const uint8_t*> name.data, name.size):
-            state[0] = _UNWRITABLE
-            return True
-        state[0] = _add_bytes(_add_bytes(state[0], &name), &value)
-    return True
+cdef inline uint64_t _add_headers(uint64_t state, const char* at, Py_ssize_t size) noexcept nogil:
+    """Hash the encoded headers of one row: their number, and then each name and value."""
+    cdef uint64_t number, count, zigzag
+    cdef Cell cell
+    if size == 0:
+        return _add_number(state, 0)
+    at = get_varint(at, &count)
+    state = _add_number(state, count >> 1)
+    for number in range(count):  # twice the number of headers, as zigzag
+        at = get_varint(at, &zigzag)
+        cell.size = -1 if zigzag == 1 else <Py_ssize_t> (zigzag >> 1)
+        cell.data = at
+        state = _add_bytes(state, &cell)
+        at += max(cell.size, 0)
+    return state

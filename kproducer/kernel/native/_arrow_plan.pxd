@@ -91,7 +91,9 @@ cdef class BlockPlan:
     cdef int _rebuild_table(self) except -1
     cdef Py_ssize_t _find_topic(self, const Cell* name, Py_ssize_t guess) noexcept nogil
     cdef bint _is_name_of(self, Py_ssize_t number, const Cell* name) noexcept nogil
-    cdef int64_t _find_cells(self, int64_t timestamp_ms) noexcept nogil
+    cdef int64_t read(self, int64_t first, int64_t timestamp_ms) noexcept nogil
+    cdef object fault_error(self, int64_t row)
+    cdef Py_ssize_t _find_cells(self, int role, Cell* cells) noexcept nogil
     cdef void _find_timestamps(self, int64_t timestamp_ms) noexcept nogil
     cdef int64_t _encode_headers(self) noexcept nogil
     cdef int _encode_row(self, int64_t row, Span* span) noexcept nogil

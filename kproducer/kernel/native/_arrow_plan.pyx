@@ -167,16 +167,13 @@ cdef class BlockPlan:
 
         Args:
             timestamp_ms, partition: of rows without one; partition -1: none.
-            fault: set to -1, or to the row (in the block) of a cell outside of the data (``fault_role`` is its
-                column), or to NO_MEMORY; then there is no block.
+            fault: set to the result of ``read``; unless it is -1, there is no block.
 
         Returns:
             -1, or the row behind the block, if its topic was not added yet.
         """
         cdef Py_ssize_t stop = -1
-        self.first = first
-        self.rows = min(BLOCK_ROWS, self.chunk.source.chunk_rows - first)
-        fault[0] = self._find_cells(timestamp_ms)
+        fault[0] = self.read(first, timestamp_ms)
         if fault[0] != -1:
             self.rows = 0
             return -1
@@ -193,25 +190,23 @@ cdef class BlockPlan:
 
     # -- reading rows ------------------------------------------------------------------------------------
 
-    cdef int64_t _find_cells(self, int64_t timestamp_ms) noexcept nogil:
-        """Fill values, keys, timestamps, headers and status. Returns -1, a faulty row or NO_MEMORY."""
-        cdef Py_ssize_t fault
-        cdef Column* columns = self.chunk.columns
+    cdef int64_t read(self, int64_t first, int64_t timestamp_ms) noexcept nogil:
+        """Read the rows of a block: values, keys, topics, timestamps, headers, and what prevents that they are sent.
+
+        Returns:
+            -1, or the row (in the block) of a cell outside of the data (``fault_role`` is its column), or NO_MEMORY.
+        """
+        cdef int64_t fault
+        self.first = first
+        self.rows = min(BLOCK_ROWS, self.chunk.source.chunk_rows - first)
         memset(self.block.status, ROW_IS_FINE, self.rows)
-        self.fault_role = VALUE
-        fault = resolve(&columns[VALUE], self.first, self.rows, self.block.values)
+        fault = self._find_cells(VALUE, self.block.values)
+        if fault < 0 and self.chunk.positions[KEY] >= 0:
+            fault = self._find_cells(KEY, self.block.keys)
+        if fault < 0 and self.chunk.positions[TOPIC] >= 0:
+            fault = self._find_cells(TOPIC, self.block.topic_names)
         if fault >= 0:
             return fault
-        if self.chunk.positions[KEY] >= 0:
-            self.fault_role = KEY
-            fault = resolve(&columns[KEY], self.first, self.rows, self.block.keys)
-            if fault >= 0:
-                return fault
-        if self.chunk.positions[TOPIC] >= 0:
-            self.fault_role = TOPIC
-            fault = resolve(&columns[TOPIC], self.first, self.rows, self.block.topic_names)
-            if fault >= 0:
-                return fault
         self._find_timestamps(timestamp_ms)
         self.fault_role = HEADERS
         fault = self._encode_headers()
@@ -220,6 +215,17 @@ cdef class BlockPlan:
         self._check_sizes()
         self._mark_null_rows()
         return -1
+
+    cdef Py_ssize_t _find_cells(self, int role, Cell* cells) noexcept nogil:
+        self.fault_role = role
+        return resolve(&self.chunk.columns[role], self.first, self.rows, cells)
+
+    cdef object fault_error(self, int64_t row):
+        """The error for a row of the block that refers to bytes outside of its data."""
+        return ValueError(
+            f"invalid Arrow data: column {self.chunk.source.names[self.chunk.positions[self.fault_role]]!r} refers to "
+            f"bytes outside of its data in row {self.first + row} of the chunk"
+        )
 
     cdef void _find_timestamps(self, int64_t timestamp_ms) noexcept nogil:
         cdef Py_ssize_t row

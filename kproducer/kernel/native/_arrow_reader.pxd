@@ -90,22 +90,19 @@ cdef extern from *:
 cdef enum Layout:
     NO_COLUMN      # the call names none
     ALL_NULL       # n
-    BYTES_32       # u z
-    BYTES_64       # U Z
+    BYTES          # u z U Z
     BYTES_VIEW     # vu vz
     BYTES_FIXED    # w:width
     INTEGER        # c C s S i I l L; also what timestamps are
     SECONDS        # g
-    LIST_32        # +l +m
-    LIST_64        # +L
-    LIST_VIEW_32   # +vl
-    LIST_VIEW_64   # +vL
+    LIST           # +l +m +L
+    LIST_VIEW      # +vl +vL
     STRUCT         # +s
 
 
 cdef struct Column:
     Layout layout
-    int width                   # bytes of a fixed size value or of an integer
+    int width                   # bytes of an integer, of an offset, or of a value of fixed size
     bint is_signed
     int64_t ticks_per_second    # timestamps; 0: not one
     int64_t offset              # where row 0 is, the offsets of the parents included

@@ -29,16 +29,15 @@ cdef int _DEEPEST = 16
 #: Layout, width and signedness of the formats that are read here.
 cdef dict _FORMATS = {
     b"n": (ALL_NULL, 0, False),
-    b"u": (BYTES_32, 0, False), b"z": (BYTES_32, 0, False),
-    b"U": (BYTES_64, 0, False), b"Z": (BYTES_64, 0, False),
+    b"u": (BYTES, 4, False), b"z": (BYTES, 4, False), b"U": (BYTES, 8, False), b"Z": (BYTES, 8, False),
     b"vu": (BYTES_VIEW, 0, False), b"vz": (BYTES_VIEW, 0, False),
     b"c": (INTEGER, 1, True), b"C": (INTEGER, 1, False),
     b"s": (INTEGER, 2, True), b"S": (INTEGER, 2, False),
     b"i": (INTEGER, 4, True), b"I": (INTEGER, 4, False),
     b"l": (INTEGER, 8, True), b"L": (INTEGER, 8, False),
     b"g": (SECONDS, 8, True),
-    b"+l": (LIST_32, 0, False), b"+m": (LIST_32, 0, False), b"+L": (LIST_64, 0, False),
-    b"+vl": (LIST_VIEW_32, 0, False), b"+vL": (LIST_VIEW_64, 0, False),
+    b"+l": (LIST, 4, False), b"+m": (LIST, 4, False), b"+L": (LIST, 8, False),
+    b"+vl": (LIST_VIEW, 4, False), b"+vL": (LIST_VIEW, 8, False),
     b"+s": (STRUCT, 0, False),
 }
 cdef dict _TICKS_PER_SECOND = {b"tss:": 1, b"tsm:": 1000, b"tsu:": 1000000, b"tsn:": 1000000000}
@@ -98,9 +97,7 @@ cdef bint _parse_format(const char* given, Column* column) except -1:
 cdef int _buffer_count(Layout layout) noexcept:
     if layout == STRUCT:
         return 1
-    if layout in (BYTES_32, BYTES_64, BYTES_VIEW, LIST_VIEW_32, LIST_VIEW_64):
-        return 3
-    return 2
+    return 3 if layout in (BYTES, BYTES_VIEW, LIST_VIEW) else 2
 
 
 cdef bint _has_sane_bounds(const ArrowArray* array) noexcept:
@@ -161,7 +158,7 @@ cdef int _bind_buffers(ArrowArray* array, Column* column) except -1:
     column.values = array.buffers[1]
     if column.values == NULL and column.length and not (column.layout == BYTES_FIXED and column.width == 0):
         raise _invalid("a buffer of values, offsets or views is missing")
-    if column.layout in (BYTES_32, BYTES_64):
+    if column.layout == BYTES:
         column.data = <const char*> array.buffers[2]
     elif column.layout == BYTES_VIEW:
         column.view_count = array.n_buffers - 3
@@ -171,7 +168,7 @@ cdef int _bind_buffers(ArrowArray* array, Column* column) except -1:
         column.view_sizes = <const int64_t*> array.buffers[array.n_buffers - 1]
         if column.view_count and column.view_sizes == NULL:
             raise _invalid("the sizes of its buffers are missing")
-    elif column.layout in (LIST_VIEW_32, LIST_VIEW_64):
+    elif column.layout == LIST_VIEW:
         column.sizes = array.buffers[2]
         if column.sizes == NULL and column.length:
             raise _invalid("the buffer of sizes is missing")
@@ -200,21 +197,22 @@ cdef bint is_null(const Column* column, int64_t row) noexcept nogil:
 cdef int64_t integer_at(const Column* column, int64_t row) noexcept nogil:
     """The number; -1 if it does not fit into an int64."""
     cdef int64_t at = column.offset + row
+    cdef int64_t number
     if column.width == 4:
-        if column.is_signed:
-            return (<const int32_t*> column.values)[at]
-        return (<const uint32_t*> column.values)[at]
+        number = (<const int32_t*> column.values)[at]
+        return number if column.is_signed else <int64_t> <uint32_t> number
     if column.width == 8:
-        if column.is_signed or (<const int64_t*> column.values)[at] >= 0:
-            return (<const int64_t*> column.values)[at]
-        return -1
+        number = (<const int64_t*> column.values)[at]
+        return number if column.is_signed else max(number, -1)
     if column.width == 2:
-        if column.is_signed:
-            return (<const int16_t*> column.values)[at]
-        return (<const uint16_t*> column.values)[at]
-    if column.is_signed:
-        return (<const int8_t*> column.values)[at]
-    return (<const uint8_t*> column.values)[at]
+        number = (<const int16_t*> column.values)[at]
+        return number if column.is_signed else <int64_t> <uint16_t> number
+    number = (<const int8_t*> column.values)[at]
+    return number if column.is_signed else <int64_t> <uint8_t> number
+
+
+cdef inline int64_t _offset_at(const void* offsets, int width, int64_t at) noexcept nogil:
+    return (<const int64_t*> offsets)[at] if width == 8 else (<const int32_t*> offsets)[at]
 
 
 cdef int64_t epoch_ms_at(const Column* column, int64_t row) noexcept nogil:
@@ -241,19 +239,12 @@ cdef int64_t epoch_ms_at(const Column* column, int64_t row) noexcept nogil:
 cdef bint range_at(const Column* column, int64_t row, int64_t* start, int64_t* end) noexcept nogil:
     """The elements of a list. ``False``: offsets go backwards. The caller checks that the elements exist."""
     cdef int64_t at = column.offset + row
-    if column.layout == LIST_32:
-        start[0] = (<const int32_t*> column.values)[at]
-        end[0] = (<const int32_t*> column.values)[at + 1]
-    elif column.layout == LIST_64:
-        start[0] = (<const int64_t*> column.values)[at]
-        end[0] = (<const int64_t*> column.values)[at + 1]
-    elif column.layout == LIST_VIEW_32:
-        start[0] = (<const int32_t*> column.values)[at]
-        end[0] = start[0] + (<const int32_t*> column.sizes)[at]
+    start[0] = _offset_at(column.values, column.width, at)
+    if column.layout == LIST:
+        end[0] = _offset_at(column.values, column.width, at + 1)
     else:
-        start[0] = (<const int64_t*> column.values)[at]
         # Added as unsigned numbers, which may overflow.
-        end[0] = <int64_t> (<uint64_t> start[0] + <uint64_t> (<const int64_t*> column.sizes)[at])
+        end[0] = <int64_t> (<uint64_t> start[0] + <uint64_t> _offset_at(column.sizes, column.width, at))
     return 0 <= start[0] <= end[0]
 
 
@@ -279,27 +270,19 @@ cdef inline bint _plain_at(const Column* column, int64_t row, Cell* cell) noexce
     """``cell_at`` of a column without a dictionary."""
     cdef int64_t at = column.offset + row
     cdef int64_t start, end
-    if column.layout == ALL_NULL or (
-        column.validity != NULL and not (column.validity[at >> 3] >> (at & 7)) & 1
-    ):
+    if is_null(column, row):
         cell.data = NULL
         cell.size = -1
         return True
-    if column.layout == BYTES_32:
-        start = (<const int32_t*> column.values)[at]
-        end = (<const int32_t*> column.values)[at + 1]
-    elif column.layout == BYTES_64:
-        start = (<const int64_t*> column.values)[at]
-        end = (<const int64_t*> column.values)[at + 1]
-        if end > KP_MOST_BYTES:
-            return False
-    elif column.layout == BYTES_VIEW:
+    if column.layout == BYTES_VIEW:
         return _view_at(column, at, cell)
-    else:
+    if column.layout == BYTES_FIXED:
         cell.data = <const char*> column.values + at * column.width
         cell.size = column.width
         return True
-    if not (0 <= start <= end) or (column.data == NULL and end > start):
+    start = _offset_at(column.values, column.width, at)
+    end = _offset_at(column.values, column.width, at + 1)
+    if not (0 <= start <= end <= KP_MOST_BYTES) or (column.data == NULL and end > start):
         return False
     cell.data = column.data + start
     cell.size = end - start
@@ -325,7 +308,7 @@ cdef Py_ssize_t resolve(const Column* column, int64_t start, Py_ssize_t rows, Ce
     """Fill ``cells`` with the bytes of ``rows`` rows. Returns -1, or the first row outside of the data."""
     cdef Py_ssize_t row, offset, end
     cdef const int32_t* offsets
-    if column.layout == BYTES_32 and column.validity == NULL and column.dictionary == NULL:
+    if column.layout == BYTES and column.width == 4 and column.validity == NULL and column.dictionary == NULL:
         # By far the most common case.
         offsets = (<const int32_t*> column.values) + column.offset + start
         end = offsets[0]
@@ -350,29 +333,22 @@ cdef bint is_utf8(const uint8_t* data, Py_ssize_t size) noexcept nogil:
     cdef Py_ssize_t more
     cdef uint32_t code
     while at < size:
-        if data[at] < 0x80:
-            at += 1
+        code = data[at]
+        at += 1
+        if code < 0x80:
             continue
-        if 0xC2 <= data[at] < 0xE0:
-            more = 1
-            code = data[at] & 0x1F
-        elif 0xE0 <= data[at] < 0xF0:
-            more = 2
-            code = data[at] & 0x0F
-        elif 0xF0 <= data[at] < 0xF5:
-            more = 3
-            code = data[at] & 0x07
-        else:
+        more = 1 if code < 0xE0 else 2 if code < 0xF0 else 3
+        if not 0xC2 <= code < 0xF5 or at + more > size:
             return False
-        if at + more >= size:
-            return False
-        for at in range(at + 1, at + 1 + more):
+        code &= 0x3F >> more
+        for at in range(at, at + more):
             if data[at] & 0xC0 != 0x80:
                 return False
             code = (code << 6) | (data[at] & 0x3F)
         at += 1
-        if (more == 2 and (code < 0x800 or 0xD800 <= code < 0xE000)) or (
-            more == 3 and not 0x10000 <= code < 0x110000
+        if (
+            (more == 2 and code < 0x800) or (more == 3 and code < 0x10000)
+            or 0xD800 <= code < 0xE000 or code > 0x10FFFF
         ):
             return False
     return True
@@ -648,7 +624,7 @@ cdef class ChunkColumns:
         except ValueError as error:
             raise ValueError(f"column {self.source.names[position]!r}: {error}") from error
         if role == HEADERS:
-            fits = column.layout in (ALL_NULL, LIST_32, LIST_64, LIST_VIEW_32, LIST_VIEW_64)
+            fits = column.layout in (ALL_NULL, LIST, LIST_VIEW)
         elif role == PARTITION or role == TIMESTAMP:
             fits = column.dictionary == NULL and (
                 column.layout in (ALL_NULL, INTEGER) or (role == TIMESTAMP and column.layout == SECONDS)
@@ -691,4 +667,4 @@ cdef class ChunkColumns:
 
 cdef bint _has_bytes(const Column* column) noexcept:
     cdef Layout layout = column.layout if column.dictionary == NULL else column.dictionary.layout
-    return layout in (ALL_NULL, BYTES_32, BYTES_64, BYTES_VIEW, BYTES_FIXED)
+    return layout in (ALL_NULL, BYTES, BYTES_VIEW, BYTES_FIXED)

@@ -20,7 +20,7 @@ from kproducer.kernel.native._arrow_reader cimport (
     HEADER, HEADER_NAME, HEADER_VALUE, HEADERS, PARTITION, TOPIC, ArrowSource, Cell, ChunkColumns, Column, cell_at,
     integer_at, is_null, range_at,
 )
-from kproducer.kernel.native._batch cimport BatchWriter, put_record
+from kproducer.kernel.native._batch cimport BatchWriter, Record, put_record
 
 cdef extern from *:
     """
@@ -77,15 +77,6 @@ cdef class ArrowRows:
         self._source = source
         self._chunk = ChunkColumns(source, columns)
         self._plan = BlockPlan(self._chunk, content_limit, hashes_keys)
-
-    def __init__(
-        self,
-        source: ArrowSource,
-        columns: tuple[int, int, int, int, int, int],
-        content_limit: int,
-        hashes_keys: bool,
-    ) -> None:
-        pass
 
     def add_topic(self, bytes name not None, partition_count: int, TopicSlots slots) -> None:
         cdef int32_t count = partition_count
@@ -160,10 +151,7 @@ cdef class ArrowRows:
         if fault == NO_MEMORY:
             raise MemoryError
         if fault >= 0:
-            raise ValueError(
-                f"invalid Arrow data: column {self._source.names[self._chunk.positions[plan.fault_role]]!r} refers "
-                f"to bytes outside of its data in row {first + fault} of the chunk"
-            )
+            raise plan.fault_error(fault)
         if stop >= 0:
             self.unknown_topic = _bytes(&plan.block.topic_names[stop])
         self.content_bytes += plan.content_bytes
@@ -355,12 +343,9 @@ cdef Py_ssize_t _write(BlockPlan plan, BatchWriter writer, StickyPartition stick
                        Py_ssize_t end) noexcept nogil:
     """Write rows of the sorted block until one does not fit, or the sticky partition may have to change."""
     cdef BlockRows* block = plan.block
-    cdef const Cell* value
-    cdef const Cell* key
+    cdef Record record
     cdef Py_ssize_t row
-    cdef Py_ssize_t headers_size
     cdef bint is_plain = plan.order_is_plain
-    cdef const char* headers
     while at < end:
         row = at
         if not is_plain:
@@ -374,17 +359,18 @@ cdef Py_ssize_t _write(BlockPlan plan, BatchWriter writer, StickyPartition stick
         # Buffers that are used again have left the caches. Beyond the end of one this does nothing.
         KP_PREFETCH_TO_WRITE(writer._data + writer.position + _AHEAD_BYTES)
         KP_PREFETCH_TO_WRITE(writer._data + writer.position + _AHEAD_BYTES + 64)
-        value = &block.values[row]
-        key = &block.keys[row]
-        headers_size = block.headers[row].size
-        headers = plan.header_bytes + block.headers[row].start if headers_size else NULL
-        if not put_record(
-            writer, block.timestamps[row], key.data, key.size, value.data, value.size, headers, headers_size
-        ):
+        record.timestamp_ms = block.timestamps[row]
+        record.key = block.keys[row].data
+        record.key_size = block.keys[row].size
+        record.value = block.values[row].data
+        record.value_size = block.values[row].size
+        record.headers_size = block.headers[row].size
+        record.headers = plan.header_bytes + block.headers[row].start if record.headers_size else NULL
+        if not put_record(writer, &record):
             break
         at += 1
         if sticky is not None:
-            count_record(sticky, key.size, value.size)
+            count_record(sticky, record.key_size, record.value_size)
             if should_switch_partition(sticky, writer):
                 break
     return at

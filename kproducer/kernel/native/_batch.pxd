@@ -21,6 +21,17 @@ cdef enum:
     NEARLY_FULL_BYTES = 64
 
 
+# A record ready to be written. The pointers belong to objects that the caller keeps.
+cdef struct Record:
+    long long timestamp_ms      # 0 or more
+    const char* key
+    Py_ssize_t key_size         # -1: null; at most MAX_INT32, as value_size
+    const char* value
+    Py_ssize_t value_size
+    const char* headers         # encoded with their count; NULL: none
+    Py_ssize_t headers_size
+
+
 cdef class BatchWriter:
     cdef Py_buffer _export
     cdef char* _data
@@ -38,9 +49,7 @@ cdef class BatchWriter:
     cdef long long _wire_limit
 
     # put_record() as a call, for callers that write one record at a time.
-    cdef int append_raw(self, long long timestamp_ms, const char* key, Py_ssize_t key_size,
-                        const char* value, Py_ssize_t value_size,
-                        const char* headers, Py_ssize_t headers_size) noexcept nogil
+    cdef int append_record(self, const Record* record) noexcept nogil
 
 
 # -- varints ------------------------------------------------------------------------------------------------
@@ -60,6 +69,17 @@ cdef inline char* put_varint(char* place, uint64_t zigzag) noexcept nogil:
         place += 1
         zigzag >>= 7
     place[0] = <char>zigzag
+    return place + 1
+
+
+cdef inline const char* get_varint(const char* place, uint64_t* zigzag) noexcept nogil:
+    """Read what ``put_varint`` has written."""
+    cdef int shift = 0
+    zigzag[0] = <unsigned char>place[0] & 0x7F
+    while place[0] & 0x80:
+        place += 1
+        shift += 7
+        zigzag[0] |= <uint64_t>(<unsigned char>place[0] & 0x7F) << shift
     return place + 1
 
 
@@ -88,16 +108,15 @@ cdef inline uint64_t timestamp_delta(BatchWriter writer, long long timestamp_ms)
     return (delta << 1) ^ (0 - (delta >> 63))
 
 
-cdef inline Py_ssize_t body_size(BatchWriter writer, long long timestamp_ms, Py_ssize_t key_size,
-                                 Py_ssize_t value_size, Py_ssize_t headers_size) noexcept nogil:
+cdef inline Py_ssize_t body_size(BatchWriter writer, const Record* record) noexcept nogil:
     """Bytes of a record after its length."""
     return (
         1
-        + varint_size(timestamp_delta(writer, timestamp_ms))
+        + varint_size(timestamp_delta(writer, record.timestamp_ms))
         + varint_size(<uint64_t>writer.record_count << 1)
-        + bytes_size(key_size)
-        + bytes_size(value_size)
-        + (headers_size if headers_size > 0 else 1)
+        + bytes_size(record.key_size)
+        + bytes_size(record.value_size)
+        + (record.headers_size if record.headers_size > 0 else 1)
     )
 
 
@@ -123,15 +142,8 @@ cdef inline bint is_nearly_full(BatchWriter writer) noexcept nogil:
     return end > writer.limit and not fits_by_estimate(writer, end)
 
 
-cdef inline int put_record(BatchWriter writer, long long timestamp_ms, const char* key, Py_ssize_t key_size,
-                           const char* value, Py_ssize_t value_size,
-                           const char* headers, Py_ssize_t headers_size) noexcept nogil:
+cdef inline int put_record(BatchWriter writer, const Record* record) noexcept nogil:
     """Encode one record at ``position``.
-
-    Args:
-        timestamp_ms: 0 or more.
-        key_size, value_size: -1 is null, ``MAX_INT32`` the most.
-        headers: encoded with their count; ``NULL``: none.
 
     Returns:
         1: taken. 0: it would end beyond the limit, and the compression estimate does not allow it either;
@@ -142,7 +154,7 @@ cdef inline int put_record(BatchWriter writer, long long timestamp_ms, const cha
     cdef char* place
     if writer.record_count > MAX_INT32:
         return 0
-    size = body_size(writer, timestamp_ms, key_size, value_size, headers_size)
+    size = body_size(writer, record)
     if size > MAX_INT32:
         return 0
     end = writer.position + varint_size(<uint64_t>size << 1) + size
@@ -150,18 +162,18 @@ cdef inline int put_record(BatchWriter writer, long long timestamp_ms, const cha
         return 0
     place = put_varint(writer._data + writer.position, <uint64_t>size << 1)
     place[0] = 0
-    place = put_varint(place + 1, timestamp_delta(writer, timestamp_ms))
+    place = put_varint(place + 1, timestamp_delta(writer, record.timestamp_ms))
     place = put_varint(place, <uint64_t>writer.record_count << 1)
-    place = put_bytes(place, key, key_size)
-    place = put_bytes(place, value, value_size)
-    if headers is NULL:
+    place = put_bytes(place, record.key, record.key_size)
+    place = put_bytes(place, record.value, record.value_size)
+    if record.headers is NULL:
         place[0] = 0
     else:
-        memcpy(place, headers, headers_size)
-    if timestamp_ms > writer.max_timestamp_ms:
-        writer.max_timestamp_ms = timestamp_ms
+        memcpy(place, record.headers, record.headers_size)
+    if record.timestamp_ms > writer.max_timestamp_ms:
+        writer.max_timestamp_ms = record.timestamp_ms
     if writer.record_count == 0:
-        writer.base_timestamp_ms = timestamp_ms
+        writer.base_timestamp_ms = record.timestamp_ms
     writer.position = end
     writer.record_count += 1
     return 1
@@ -171,8 +183,8 @@ cdef inline int put_record(BatchWriter writer, long long timestamp_ms, const cha
 # `text_values` lets values be str, as `send` does.
 cdef bytes regular_headers(object headers, bint text_values)
 
-# The same; raises TypeError instead.
-cdef bytes encoded_headers(object headers)
+# Points to the arguments of BatchWriter.append, which it checks. Returns the encoded headers, for the caller to keep.
+cdef bytes fill_record(Record* record, object timestamp_ms, object key, object value, object headers)
 
 cdef uint32_t murmur2_raw(const unsigned char* data, Py_ssize_t size) noexcept nogil
 

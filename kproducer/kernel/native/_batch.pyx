@@ -62,9 +62,6 @@ cdef class BatchWriter:
         self.base_timestamp_ms = -1
         self.max_timestamp_ms = -1
 
-    def __init__(self, buffer):
-        pass
-
     def __dealloc__(self):
         if self._exported:
             PyBuffer_Release(&self._export)
@@ -86,35 +83,12 @@ cdef class BatchWriter:
             ValueError, OverflowError: an argument is out of range, or a header's name cannot be encoded as
                 UTF-8; nothing has changed.
         """
-        cdef long long timestamp
-        cdef Py_ssize_t key_size
-        cdef Py_ssize_t value_size
-        cdef const char* key_data
-        cdef const char* value_data
-        cdef const char* headers_data = NULL
-        cdef Py_ssize_t headers_size = 0
-        cdef bytes tail
-        point_to_bytes(value, &value_data, &value_size)
-        point_to_bytes(key, &key_data, &key_size)
-        if not PyLong_CheckExact(timestamp_ms):
-            raise TypeError(f"timestamp_ms must be an int, not {type(timestamp_ms).__name__}")
-        timestamp = timestamp_ms
-        if timestamp < 0:
-            raise ValueError(f"timestamp_ms is {timestamp}; it must not be negative")
-        if headers is not None and headers:
-            tail = encoded_headers(headers)
-            headers_data = PyBytes_AS_STRING(tail)
-            headers_size = PyBytes_GET_SIZE(tail)
-        return self.append_raw(
-            timestamp, key_data, key_size, value_data, value_size, headers_data, headers_size
-        ) != 0
+        cdef Record record
+        cdef bytes tail = fill_record(&record, timestamp_ms, key, value, headers)
+        return self.append_record(&record) != 0
 
-    cdef int append_raw(self, long long timestamp_ms, const char* key, Py_ssize_t key_size,
-                        const char* value, Py_ssize_t value_size,
-                        const char* headers, Py_ssize_t headers_size) noexcept nogil:
-        return put_record(
-            self, timestamp_ms, key, key_size, value, value_size, headers, headers_size
-        )
+    cdef int append_record(self, const Record* record) noexcept nogil:
+        return put_record(self, record)
 
     def move_to(self, buffer):
         """Continue in another buffer, with a copy of what was written so far; ``limit`` becomes its size.
@@ -175,6 +149,26 @@ cdef int export_buffer(object buffer, Py_ssize_t content_bytes, Py_buffer* expor
     return 0
 
 
+cdef bytes fill_record(Record* record, object timestamp_ms, object key, object value, object headers):
+    cdef bytes tail = None
+    point_to_bytes(value, &record.value, &record.value_size)
+    point_to_bytes(key, &record.key, &record.key_size)
+    if not PyLong_CheckExact(timestamp_ms):
+        raise TypeError(f"timestamp_ms must be an int, not {type(timestamp_ms).__name__}")
+    record.timestamp_ms = timestamp_ms
+    if record.timestamp_ms < 0:
+        raise ValueError(f"timestamp_ms is {timestamp_ms}; it must not be negative")
+    record.headers = NULL
+    record.headers_size = 0
+    if headers is not None and headers:
+        tail = regular_headers(headers, False)
+        if tail is None:
+            raise TypeError("headers must be a list or tuple of (name, value) tuples of str and bytes or None")
+        record.headers = PyBytes_AS_STRING(tail)
+        record.headers_size = PyBytes_GET_SIZE(tail)
+    return tail
+
+
 cdef int point_to_bytes(object data, const char** start, Py_ssize_t* size) except -1:
     """The memory of a key or value. A null has the size -1."""
     if data is None:
@@ -192,20 +186,8 @@ cdef int point_to_bytes(object data, const char** start, Py_ssize_t* size) excep
 
 # -- headers ---------------------------------------------------------------------------------------------------
 
-cdef bytes encoded_headers(object headers):
-    """The headers of one record, their count included.
-
-    Raises:
-        TypeError: not a list or tuple of (str, bytes or None) tuples, or not encodable as UTF-8.
-    """
-    cdef bytes encoded = regular_headers(headers, False)
-    if encoded is None:
-        raise TypeError("headers must be a list or tuple of (name, value) tuples of str and bytes or None")
-    return encoded
-
-
 cdef bytes regular_headers(object headers, bint text_values):
-    """As ``encoded_headers``, but ``None`` for headers that it would refuse.
+    """The headers of one record, their count included; ``None``: see ``_batch.pxd``.
 
     No Python code runs in here: no other thread can change the list between measuring and writing.
     """
@@ -228,11 +210,11 @@ cdef bytes regular_headers(object headers, bint text_values):
             return None
         if not text_of(<object>PyTuple_GET_ITEM(pair, 0), &data, &part):
             return None
-        size += varint_size(<uint64_t>part << 1) + part
+        size += bytes_size(part)
         value = <object>PyTuple_GET_ITEM(pair, 1)
         if not value_of(value, text_values, &data, &part):
             return None
-        size += 1 if part < 0 else varint_size(<uint64_t>part << 1) + part
+        size += bytes_size(part)
         if size > MAX_INT32:
             return None
     encoded = PyBytes_FromStringAndSize(NULL, size)

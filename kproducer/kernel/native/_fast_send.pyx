@@ -12,7 +12,6 @@ from __future__ import annotations
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
-from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 
@@ -22,20 +21,19 @@ from kproducer.kernel.native._append cimport (
     ANY_PARTITION,
     NO_PARTITION,
     AppendSlot,
-    Record,
     RecordAppender,
     TopicSlots,
     ascii_or_bytes,
     partition_number,
     point_to,
+    timestamp_number,
 )
-from kproducer.kernel.native._batch cimport partition_of_key, regular_headers
+from kproducer.kernel.native._batch cimport Record, partition_of_key, regular_headers
 from kproducer.kernel.native._completion cimport RecordFuture, new_future
 
 cdef extern from "Python.h":
     int PyCallable_Check(PyObject* op) noexcept
     object PyObject_GenericGetAttr(object owner, object name)
-    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
 ctypedef long long (*WallClock)() noexcept
 
@@ -108,7 +106,6 @@ cdef class FastSend:
         cdef AppendSlot slot
         cdef RecordAppender appender
         cdef Record record
-        cdef int overflow = 0
         cdef bytes tail
         cdef Py_ssize_t number
         cdef Py_ssize_t count
@@ -135,19 +132,16 @@ cdef class FastSend:
             tail = regular_headers(headers, True)
             if tail is None:
                 return None
-            if PyBytes_GET_SIZE(tail) > 1:  # more than a count of 0, which takes no room of its own
-                record.headers = PyBytes_AS_STRING(tail)
-                record.headers_size = PyBytes_GET_SIZE(tail)
+            record.headers = PyBytes_AS_STRING(tail)
+            record.headers_size = PyBytes_GET_SIZE(tail)
         # Null has the size -1 and takes no room.
         if max(record.key_size, 0) + max(record.value_size, 0) + record.headers_size > self._small_size:
             return None
         if timestamp_ms is None:
             record.timestamp_ms = self._wall_clock() if self._wall_clock is not NULL else self._wall_ms()
-        elif PyLong_CheckExact(timestamp_ms):
-            record.timestamp_ms = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
-        else:
+        elif not timestamp_number(timestamp_ms, &record.timestamp_ms):
             return None
-        if overflow or record.timestamp_ms < 0:
+        if record.timestamp_ms < 0:  # a clock before 1970
             return None
         future = new_future(self._future_type)
         # From here on nothing but the write: see _append.pxd.

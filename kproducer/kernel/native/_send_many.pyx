@@ -30,7 +30,7 @@ from kproducer.kernel.native._append cimport (
     should_switch_partition,
     timestamp_number,
 )
-from kproducer.kernel.native._batch cimport partition_of_key, regular_headers
+from kproducer.kernel.native._batch cimport Record, partition_of_key, regular_headers
 
 cdef extern from *:
     """
@@ -146,15 +146,9 @@ cdef class RowSender:
         cdef object value
         cdef object key
         cdef bytes tail
-        cdef const char* value_data
-        cdef const char* key_data
-        cdef const char* tail_data
-        cdef Py_ssize_t value_size
-        cdef Py_ssize_t key_size
-        cdef Py_ssize_t tail_size
+        cdef Record record
         cdef Py_ssize_t partition
         cdef Py_ssize_t target
-        cdef long long timestamp_ms
         cdef long long index
         while row < count:
             # Another thread must not change the lists; if one does, nothing outside of them is read.
@@ -166,36 +160,35 @@ cdef class RowSender:
                 if keys is not None:
                     prefetch(PyList_GET_ITEM(keys, row + PREFETCH_ROWS))
             value = as_bytes(<object>PyList_GET_ITEM(values, row))
-            if not point_to(value, &value_data, &value_size):
+            if not point_to(value, &record.value, &record.value_size):
                 return row
-            key_data = NULL
-            key_size = -1
+            key = None
             if keys is not None:
                 key = as_bytes(<object>PyList_GET_ITEM(keys, row))
-                if not point_to(key, &key_data, &key_size):
-                    return row
-            tail_data = NULL
-            tail_size = 0
+            if not point_to(key, &record.key, &record.key_size):
+                return row
+            record.headers = NULL
+            record.headers_size = 0
             if headers is not None and <object>PyList_GET_ITEM(headers, row) is not None:
                 tail = regular_headers(<object>PyList_GET_ITEM(headers, row), True)
                 if tail is None:
                     return row
-                tail_data = PyBytes_AS_STRING(tail)
-                tail_size = PyBytes_GET_SIZE(tail)
-            if max(key_size, 0) + max(value_size, 0) + tail_size > self._small_size:
+                record.headers = PyBytes_AS_STRING(tail)
+                record.headers_size = PyBytes_GET_SIZE(tail)
+            if max(record.key_size, 0) + max(record.value_size, 0) + record.headers_size > self._small_size:
                 return row
             partition = ANY_PARTITION
             if partitions is not None:
                 partition = partition_number(<object>PyList_GET_ITEM(partitions, row), partition_count)
                 if partition == NO_PARTITION:
                     return row
-            timestamp_ms = now_ms
+            record.timestamp_ms = now_ms
             if timestamps_ms is not None and not timestamp_number(
-                <object>PyList_GET_ITEM(timestamps_ms, row), &timestamp_ms
+                <object>PyList_GET_ITEM(timestamps_ms, row), &record.timestamp_ms
             ):
                 return row
-            if partition == ANY_PARTITION and key_size >= 0 and not self._ignores_keys:
-                partition = partition_of_key(key_data, key_size, partition_count)
+            if partition == ANY_PARTITION and record.key_size >= 0 and not self._ignores_keys:
+                partition = partition_of_key(record.key, record.key_size, partition_count)
             while True:
                 # Releasing these may run code of the application, so it happens before the look at the slot.
                 sticky = None
@@ -219,18 +212,16 @@ cdef class RowSender:
                 # This runs Python code: look again.
                 self.note_owner(target, appender.owner)
             index = appender.writer.record_count
-            if not appender.writer.append_raw(
-                timestamp_ms, key_data, key_size, value_data, value_size, tail_data, tail_size
-            ):
+            if not appender.writer.append_record(&record):
                 return row
             to.indexes[row] = <int>index
-            to.timestamps_ms[row] = timestamp_ms
-            to.key_sizes[row] = <int>key_size
-            to.value_sizes[row] = <int>value_size
+            to.timestamps_ms[row] = record.timestamp_ms
+            to.key_sizes[row] = <int>record.key_size
+            to.value_sizes[row] = <int>record.value_size
             to.owner_numbers[row] = self._known[target].number
             row += 1
             if sticky is not None:
-                count_record(sticky, key_size, value_size)
+                count_record(sticky, record.key_size, record.value_size)
         return row
 
     cdef int note_owner(self, Py_ssize_t partition, owner) except -1:
