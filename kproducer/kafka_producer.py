@@ -29,7 +29,7 @@ from kproducer.bulk.send_many_input import SendManyInput
 from kproducer.bulk.send_many_result import SendManyResult
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.engine_lifecycle import EngineLifecycle
-from kproducer.engine.transaction_calls import TransactionCalls, transaction_block
+from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import Outcome, ProducerClosedError
 from kproducer.errors.suggestions import PRODUCER_METHODS, no_such_attribute
 from kproducer.kernel import FastSend, fast_send
@@ -105,6 +105,7 @@ class KafkaProducer:
         wall_ms = WALL_MS if type(clock) is SystemClock and WALL_MS is not None else clock.wall_ms
         self._fast_send = FastSend(FutureRecordMetadata, wall_ms)
         self._lifecycle = EngineLifecycle(config, clock, self._fast_send, user_objects)
+        self._transactions = TransactionCalls(self._lifecycle)
         self._records = RecordSender(config, clock, interceptors, self._lifecycle, self._fast_send)
         self._lifecycle.start()
         finalizer = weakref.finalize(self, self._lifecycle.finish_collected)
@@ -317,7 +318,7 @@ class KafkaProducer:
             FatalProducerError: the brokers have no transactions, or refuse these settings.
             IllegalStateError: there is no ``transactional_id``, or the producer is initialized already.
         """
-        self._transaction_calls().init_transactions(timeout)
+        self._transactions.run("init_transactions", timeout, lambda state: state.begin_initialize())
 
     def change_transactional_id(self, transactional_id: str) -> None:
         """Continue under another transactional id, or start over with the same; then ``init_transactions``.
@@ -331,9 +332,7 @@ class KafkaProducer:
             AbortTransactionError: a transaction has to be aborted first.
             FatalProducerError: the producer has failed; close it.
         """
-        calls = self._transaction_calls()
-        calls.change_transactional_id(transactional_id)
-        self._lifecycle.set_transactional_id(calls)
+        self._transactions.change_transactional_id(transactional_id)
 
     def begin_transaction(self) -> None:
         """Begin a transaction. Every record sent until it ends belongs to it.
@@ -343,7 +342,7 @@ class KafkaProducer:
             AbortTransactionError: the last transaction has to be aborted first.
             FatalProducerError: the producer has failed; close it.
         """
-        self._transaction_calls().begin_transaction()
+        self._transactions.state("begin_transaction").begin_transaction()
 
     def send_offsets_to_transaction(
         self,
@@ -364,7 +363,9 @@ class KafkaProducer:
             KafkaTimeoutError: not done in time; calling it again adds the offsets again, which is harmless.
             FatalProducerError, IllegalStateError: as ``begin_transaction``.
         """
-        self._transaction_calls().send_offsets_to_transaction(offsets, group_metadata, timeout)
+        self._transactions.run(
+            "send_offsets_to_transaction", timeout, lambda state: state.send_offsets(offsets, group_metadata)
+        )
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Deliver what was sent, then commit.
@@ -378,7 +379,7 @@ class KafkaProducer:
             FatalProducerError: the producer has failed; close it.
             IllegalStateError: there is no open transaction.
         """
-        self._transaction_calls().commit_transaction(timeout)
+        self._transactions.commit(timeout)
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Drop the records that were not sent yet, and abort: consumers skip those that were.
@@ -389,7 +390,7 @@ class KafkaProducer:
         Raises:
             KafkaTimeoutError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
         """
-        self._transaction_calls().abort_transaction(timeout)
+        self._transactions.abort(timeout)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Begin a transaction for a ``with`` block: commit at its end, abort if it raises or cannot commit.
@@ -398,7 +399,7 @@ class KafkaProducer:
         KafkaTimeoutError of the commit nothing is aborted: the commit continues, and ``commit_transaction``
         waits for it.
         """
-        return transaction_block(self._transaction_calls)
+        return self._transactions.block()
 
     def prepare(self, timeout: float | None = None) -> PreparedTransaction:
         """Deliver what was sent and hand the transaction over: the result lets another process end it.
@@ -413,7 +414,7 @@ class KafkaProducer:
             KafkaTimeoutError: not everything was delivered in time; the transaction stays open.
             AbortTransactionError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
         """
-        return self._transaction_calls().prepare(timeout)
+        return self._transactions.prepare(timeout)
 
     def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
         """Commit the transaction of another process, which has prepared it. May safely be repeated.
@@ -431,7 +432,9 @@ class KafkaProducer:
                 id. In the second case it may have been committed before.
             KafkaTimeoutError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
         """
-        self._transaction_calls().commit_prepared(prepared, timeout)
+        self._transactions.run(
+            "commit_prepared", timeout, lambda state: state.begin_commit(prepared), flush=True
+        )
 
     def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
         """Abort the transaction of another process; see ``commit_prepared``.
@@ -440,10 +443,7 @@ class KafkaProducer:
             IllegalStateError: it was committed, or as ``commit_prepared``.
             FencedError, InvalidArgumentError, KafkaTimeoutError, FatalProducerError: as ``commit_prepared``.
         """
-        self._transaction_calls().abort_prepared(prepared, timeout)
-
-    def _transaction_calls(self) -> TransactionCalls:
-        return self._lifecycle.running_engine().transaction_calls
+        self._transactions.run("abort_prepared", timeout, lambda state: state.begin_abort(prepared))
 
     # -- the end ---------------------------------------------------------------------------------------
 

@@ -114,7 +114,7 @@ class RecordAccumulator:
             self._queues,
             config.linger_ms,
             None if transactions is None else transactions.may_drain,
-            asks_early=transactions is not None and transactions.transactional_id is not None,
+            asks_early=transactions is not None and transactions.lifecycle.transactional_id is not None,
         )
 
     # -- appending -------------------------------------------------------------------------------------
@@ -479,7 +479,7 @@ class RecordAccumulator:
         for part in parts:
             self._incomplete[part] = part
         if self._transactions is not None:
-            self._transactions.split(batch, parts)
+            self._transactions.sequences.split(batch, parts)
         for part in parts:
             self._queues.queue_of(part.topic_partition).put_back(part)
         return len(parts)

@@ -68,7 +68,7 @@ class BulkSender:
             source=engine,
             fast_slots_of=fast_send.slots_of,
             slots_of=engine.accumulator.slots_of,
-            transactions=engine.transactions if config.transactional_id else None,
+            transactions=engine.transaction_lifecycle,
             max_block_ms=config.max_block_ms,
             size_limit=min(config.max_request_size, config.buffer_memory),
             size_setting=(

@@ -31,7 +31,7 @@ from kproducer.sending.topic_wait import MetadataSource, await_topic
 from kproducer.serializers import SerializeFunction
 
 if TYPE_CHECKING:
-    from kproducer.transactions.transaction_manager import TransactionManager
+    from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
 
 #: Errors after which every later record would fail too.
 _ENDING_ERRORS = (
@@ -74,7 +74,7 @@ class BulkProducer:
     source: MetadataSource
     fast_slots_of: Callable[[str], TopicSlots | None]
     slots_of: Callable[[str], TopicSlots]
-    transactions: TransactionManager | None
+    transactions: TransactionLifecycle | None
     max_block_ms: int
     size_limit: int
     size_setting: str

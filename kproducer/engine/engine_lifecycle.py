@@ -10,19 +10,21 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.producer_engine import ProducerEngine, refuse_in_the_middle_of_send
-from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import CloseTimeoutError, ProducerClosedError
 from kproducer.kernel import FastSend
 from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
+
+if TYPE_CHECKING:
+    from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
 
 _log = GuardedLogger(__name__)
 
@@ -94,18 +96,38 @@ class EngineLifecycle:
     def _start_engine(self) -> ProducerEngine:
         engine = ProducerEngine(self.config, self._clock)
         self.engine = self.last_engine = engine
-        if engine.transactions is not None and engine.transactions.is_transactional:
-            engine.transactions.set_gate(_TransactionGate(self, engine))
-        else:
+        if engine.transaction_lifecycle is None:
             self._fast_send.open(engine.accumulator.topic_slots)
+        else:
+            engine.transaction_lifecycle.gate = self._gate_of(engine)
         return engine
 
-    def set_transactional_id(self, calls: TransactionCalls) -> None:
-        """Take over the transactional id of the manager, for the engine of a forked child."""
+    def _gate_of(self, engine: ProducerEngine) -> Callable[[bool], None]:
+        """Opens the fast path when a transaction begins, and closes it before the transaction ends.
+
+        Its references are weak: the engine must not keep a dropped producer alive.
+        """
+        weak_self, weak_engine = weakref.ref(self), weakref.ref(engine)
+
+        def gate(is_open: bool) -> None:
+            lifecycle, engine = weak_self(), weak_engine()
+            if lifecycle is None or engine is None or lifecycle.engine is not engine:
+                return
+            if not is_open:
+                lifecycle._fast_send.close()
+                return
+            with lifecycle._lock:
+                if lifecycle.engine is engine and not lifecycle.is_closed:
+                    lifecycle._fast_send.open(engine.accumulator.topic_slots)
+
+        return gate
+
+    def note_transactional_id(self, transactions: TransactionLifecycle) -> None:
+        """Note that the transactional id has changed, for the engine of a forked child."""
         # Not around the change itself: a beginning transaction takes the two locks in the other order. The
-        # manager is asked here because another thread may have changed the id again.
+        # id is read here because another thread may have changed it again.
         with self._lock:
-            self.config = attrs.evolve(self.config, transactional_id=calls.transactional_id)
+            self.config = attrs.evolve(self.config, transactional_id=transactions.transactional_id or "")
 
     def close(self, timeout: float | None) -> None:
         """See ``KafkaProducer.close``."""
@@ -115,8 +137,8 @@ class EngineLifecycle:
         with self._lock:
             already_closed, self.is_closed = self.is_closed, True
             self._fast_send.close()
-            # Kept until it has stopped: Ctrl-C may come between any two lines, and then another call, the
-            # finalizer or the end of the process has to find it.
+            # The attribute stays set until the engine has stopped: if Ctrl-C interrupts this call, another
+            # call, the finalizer or the end of the process has to find it.
             engine = self.engine
         if engine is None or (already_closed and engine.is_io_thread):
             if self.last_engine is not None and not self.last_engine.is_io_thread:
@@ -143,7 +165,7 @@ class EngineLifecycle:
     def finish_collected(self) -> None:
         """The producer was garbage-collected: let its I/O thread deliver what was accepted, and end.
 
-        Takes no lock: the garbage collector may call it in the middle of anything.
+        Takes no lock, because the garbage collector may call it in the middle of anything.
         """
         engine = self.engine
         if engine is None or self.is_closed:
@@ -168,17 +190,6 @@ class EngineLifecycle:
             except Exception:
                 _log.exception("%r failed", close)
 
-    def open_fast_send(self, engine: ProducerEngine) -> None:
-        """A transaction has begun: records may take the fast path."""
-        with self._lock:
-            if self.engine is engine and not self.is_closed:
-                self._fast_send.open(engine.accumulator.topic_slots)
-
-    def close_fast_send(self, engine: ProducerEngine) -> None:
-        """The transaction ends: every record takes the general path, which refuses it."""
-        if self.engine is engine:
-            self._fast_send.close()
-
     # -- process_lifecycle.ManagedProducer -------------------------------------------------------------
 
     def begin_close_at_exit(self) -> None:
@@ -201,25 +212,3 @@ class EngineLifecycle:
         self.last_engine = None
         if engine is not None:
             engine.after_fork_in_child()
-
-
-class _TransactionGate:
-    """Opens the fast path while a transaction is open; the transaction manager calls it.
-
-    Its references are weak: the manager must not keep a dropped producer alive.
-    """
-
-    __slots__ = ("_engine", "_lifecycle")
-
-    def __init__(self, lifecycle: EngineLifecycle, engine: ProducerEngine) -> None:
-        self._lifecycle = weakref.ref(lifecycle)
-        self._engine = weakref.ref(engine)
-
-    def __call__(self, is_open: bool) -> None:
-        lifecycle, engine = self._lifecycle(), self._engine()
-        if lifecycle is None or engine is None:
-            return
-        if is_open:
-            lifecycle.open_fast_send(engine)
-        else:
-            lifecycle.close_fast_send(engine)

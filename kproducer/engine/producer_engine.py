@@ -1,7 +1,7 @@
 """ProducerEngine: everything that one producer runs in one process, wired together.
 
-Made anew after a fork, which is why the facade holds it at arm's length: nothing in here refers back to the
-``KafkaProducer``, so a producer that nobody holds any more can be collected while its I/O thread runs.
+A forked child gets another engine. Nothing here refers to the ``KafkaProducer``, so that a producer which the
+application has dropped can be collected while its I/O thread still delivers.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, Outcome, ProducerClosedError
 from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
-from kproducer.runtime.clock import Clock
+from kproducer.runtime.clock import Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.sender.sender import Sender
 
@@ -44,7 +43,7 @@ class ProducerEngine:
     Attributes:
         accumulator, metadata, sender, client, pool: the parts.
         transactions: idempotence and transactions; ``None`` without either.
-        transaction_calls: the transactional methods of ``KafkaProducer``.
+        transaction_lifecycle: the state of transactions; ``None`` without a transactional id.
         config, clock: as given.
         thread: the I/O thread; a daemon, so that it cannot keep the interpreter from ending.
     """
@@ -53,10 +52,13 @@ class ProducerEngine:
         self.config = config
         self.clock = clock
         with contextlib.ExitStack() as undo:
-            # Whatever fails on the way, what was opened before is closed.
+            # If a step fails, everything that was opened before is closed.
             self.pool = BufferPool.of(config, clock)
             undo.callback(self.pool.close)
             self.transactions = self._transaction_manager() if config.enable_idempotence else None
+            self.transaction_lifecycle = (
+                self.transactions.lifecycle if self.transactions and config.transactional_id else None
+            )
             self.accumulator = RecordAccumulator(config, self.pool, clock, transactions=self.transactions)
             self.metadata = Metadata(config)
             undo.callback(self.metadata.close)
@@ -65,12 +67,11 @@ class ProducerEngine:
             self.sender = Sender(
                 self.client, self.metadata, self.accumulator, config, clock, transactions=self.transactions
             )
-            self.transaction_calls = TransactionCalls(self)
             self._ended = threading.Event()
             self.thread = threading.Thread(
                 target=self._run, name=f"kproducer-io-{config.client_id}", daemon=True
             )
-            #: What was opened, for whoever takes it first: the I/O thread, or a start that failed.
+            #: What was opened; taken out by the I/O thread, or by a start that failed.
             self._unused = [undo.pop_all()]
         try:
             self.thread.start()
@@ -79,9 +80,9 @@ class ProducerEngine:
             raise
 
     def _give_up_start(self) -> None:
-        """The thread could not be started; or it was, and Ctrl-C came before the start was over.
+        """The thread could not be started; or it was, and Ctrl-C came before the start was complete.
 
-        Then it may be in the middle of anything: it is told to end, and closes what it uses itself.
+        In the second case the thread may be in the middle of anything, so it closes what it uses itself.
         """
         try:
             unused = self._unused.pop()
@@ -91,7 +92,7 @@ class ProducerEngine:
             unused.close()
 
     def _transaction_manager(self) -> TransactionManager:
-        # Here, since not every producer needs them.
+        # Imported here, because not every producer needs them.
         from kproducer.transactions.coordinator_requests import transaction_version
         from kproducer.transactions.transaction_manager import TransactionManager
 
@@ -99,8 +100,7 @@ class ProducerEngine:
         return TransactionManager(
             config.transactional_id or None,
             config.transaction_timeout_ms,
-            config.retry_backoff_ms,
-            config.retry_backoff_max_ms,
+            ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
             lambda: transaction_version(self.client.connections.versions()),
         )
 
@@ -174,16 +174,16 @@ class ProducerEngine:
         return self._ended.is_set()
 
     def stop(self, timeout_s: float | None) -> int:
-        """Deliver what was accepted and end the I/O thread; after ``timeout_s`` give up what is left.
+        """Deliver what was accepted and end the I/O thread; after ``timeout_s`` give up the rest.
 
         Returns:
             The number of records given up. Their futures have failed with ``ProducerClosedError``, or will
-            when the I/O thread, which a delivery callback blocks, goes on: see ``last_errors``.
+            fail when the delivery callback that blocks the I/O thread returns: see ``last_errors``.
         """
         self.sender.initiate_close()
         if self.is_io_thread:
-            # A callback closes the producer it runs in. Waiting for this very thread would never end, so
-            # what is left is given up, as if the timeout had passed.
+            # A delivery callback has called ``close``. It would wait for its own thread, so unacknowledged
+            # records are given up, as if the timeout had passed.
             self.sender.force_close()
             return 0
         if timeout_s is None or timeout_s > 0:
@@ -199,7 +199,7 @@ class ProducerEngine:
     def wait_for_end(self, timeout_s: float | None) -> bool:
         """Wait until the I/O thread has ended; ``False``: not within ``timeout_s``.
 
-        Before Python 3.13 a ``join`` that Ctrl-C interrupts takes the running thread for ended from then on.
+        Before Python 3.13, once Ctrl-C has interrupted ``join``, ``join`` takes a running thread for ended.
         """
         in_time = self._ended.wait(timeout_s)
         if in_time:
@@ -218,9 +218,9 @@ class ProducerEngine:
             self._ended.set()
 
     def finish_alone(self) -> None:
-        """Deliver what was accepted and end, although the producer is gone. Returns at once.
+        """Deliver what was accepted and end, although the producer was collected. Returns at once.
 
-        Takes no lock that is not re-entrant: the garbage collector calls it, in the middle of anything.
+        Takes only re-entrant locks, because the garbage collector calls it in the middle of anything.
         """
         process_lifecycle.hold(self)
         self.sender.end_when_done()
@@ -230,11 +230,11 @@ class ProducerEngine:
     # -- process_lifecycle.ManagedProducer ---------------------------------------------------------------
 
     def begin_close_at_exit(self) -> None:
-        """The interpreter ends: accept no more records, go on delivering."""
+        """The interpreter ends: accept no more records, continue to deliver."""
         self.sender.initiate_close()
 
     def finish_close_at_exit(self) -> None:
-        """The interpreter ends: wait for what was accepted, and say what was lost."""
+        """The interpreter ends: wait until all records are delivered or have failed, and log the losses."""
         pending = self.accumulator.incomplete_record_count
         failed_before = self.sender.metrics.record_error_total
         if pending:
@@ -252,26 +252,27 @@ class ProducerEngine:
         if lost:
             _log.error(
                 "%d records of producer %s were lost: not delivered when the process ended; "
-                "close() or flush() before the end would tell of each",
+                "call close() or flush() before the end to learn the outcome of each",
                 lost,
                 self.config.client_id,
             )
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: leave the parent's connections alone, and let no inherited future hang."""
-        self._ended = threading.Event()  # the old one's lock may be held by a thread that is not here
+        """In a forked child: leave the parent's connections alone, and fail every inherited future."""
+        # The lock of the parent's event may be held by a thread that does not exist here.
+        self._ended = threading.Event()
         self._ended.set()
         self.sender.end_after_fork()
         self.client.release_after_fork()
         error = ProducerClosedError(
-            "this record belongs to the process that this one was forked from, which goes on delivering it; "
-            "its outcome is only known there"
+            "this record belongs to the parent process, which continues to deliver it; its outcome is known "
+            "only there"
         )
         error.outcome = Outcome.UNKNOWN
         self.accumulator.abandon_after_fork(error)
 
     def last_errors(self) -> str:
-        """What is going wrong at present, in words; empty if nothing is known."""
+        """The present failures of connections and metadata, for error messages; empty if there are none."""
         if self.sender.is_forced_to_close and not self._ended.is_set():
             return _BLOCKED
         causes = list(self.client.last_errors())
@@ -284,7 +285,7 @@ class ProducerEngine:
 def refuse_in_the_middle_of_send(call: str, accumulator: RecordAccumulator) -> None:
     """Refuse a call that waits for batches while this thread holds the lock of a partition.
 
-    That is so in signal handlers and finalizers that have interrupted ``send``.
+    A signal handler or finalizer that has interrupted ``send`` runs on such a thread.
 
     Raises:
         IllegalStateError: it would deadlock.

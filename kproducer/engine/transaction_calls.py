@@ -1,15 +1,14 @@
-"""TransactionCalls: the transactional methods of ``KafkaProducer``, which start a step and wait for it.
+"""TransactionCalls: what the transactional methods of ``KafkaProducer`` have in common.
 
-The I/O thread performs the steps; these methods run on the caller's thread. Retriable errors are retried and
-never reach the caller. ``AbortTransactionError`` means: abort, then begin another transaction.
-``FatalProducerError`` (and its subclass ``FencedError``) means: close the producer.
+The I/O thread performs the steps; this code starts them and waits, on the caller's thread. A call that times
+out continues in the background, and the same call made again waits for it.
 Source: KIP-98, KIP-447; Kafka class ``KafkaProducer``.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kproducer.errors import (
@@ -23,151 +22,126 @@ from kproducer.runtime.arguments import checked_text, checked_timeout_s
 from kproducer.runtime.guarded_logger import GuardedLogger
 
 if TYPE_CHECKING:
+    from kproducer.engine.engine_lifecycle import EngineLifecycle
     from kproducer.engine.producer_engine import ProducerEngine
-    from kproducer.transactions.transaction_arguments import (
-        ConsumerGroupMetadata,
-        OffsetAndMetadata,
-        PreparedTransaction,
-    )
-    from kproducer.transactions.transaction_manager import TransactionManager
+    from kproducer.transactions.transaction_arguments import PreparedTransaction
+    from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
     from kproducer.transactions.transaction_state import PendingOperation
-    from kproducer.types import TopicPartition
 
 _log = GuardedLogger(__name__)
 
 
 class TransactionCalls:
-    """The methods are named and documented in ``KafkaProducer``. Thread-safe.
+    """Starts the steps of transactions, and waits for them. Thread-safe.
 
-    ``timeout`` is in seconds; ``None`` means ``max_block_ms``. A step whose call timed out continues in the
-    background, and the same call made again waits for it. Arguments are checked before a step starts.
+    ``timeout`` is in seconds; ``None`` means ``max_block_ms``.
 
     Args:
-        engine: the running producer.
+        lifecycle: has the running engine; a forked child has another one than its parent.
     """
 
-    def __init__(self, engine: ProducerEngine) -> None:
-        self._engine = engine
+    def __init__(self, lifecycle: EngineLifecycle) -> None:
+        self._lifecycle = lifecycle
 
-    @property
-    def transactional_id(self) -> str:
-        """The present one; empty without transactions."""
-        manager = self._engine.transactions
-        return (manager.transactional_id if manager is not None else None) or ""
+    def state(self, call: str) -> TransactionLifecycle:
+        """The state that ``call`` reads or changes. Raises IllegalStateError without a transactional id."""
+        return self._transactions_of(self._lifecycle.running_engine(), call)
 
-    def init_transactions(self, timeout: float | None) -> None:
-        manager, timeout_s = self._check_may_wait("init_transactions", timeout)
-        self._wait(manager, manager.begin_initialize(), timeout_s)
-
-    def change_transactional_id(self, transactional_id: str) -> None:
-        transactional_id = checked_text("transactional_id", transactional_id, shortest=1)
-        self._manager("change_transactional_id").change_transactional_id(transactional_id)
-
-    def begin_transaction(self) -> None:
-        self._manager("begin_transaction").begin_transaction()
-
-    def send_offsets_to_transaction(
+    def run(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        group_metadata: ConsumerGroupMetadata,
+        call: str,
         timeout: float | None,
+        begin: Callable[[TransactionLifecycle], PendingOperation],
+        flush: bool = False,
     ) -> None:
-        manager, timeout_s = self._check_may_wait("send_offsets_to_transaction", timeout)
-        self._wait(manager, manager.send_offsets(offsets, group_metadata), timeout_s)
+        """Begin a step and wait for its end. A call that is refused begins nothing.
 
-    def commit_transaction(self, timeout: float | None) -> None:
-        manager, timeout_s = self._check_may_wait("commit_transaction", timeout)
-        self._commit(manager, timeout_s)
-
-    def abort_transaction(self, timeout: float | None) -> None:
-        manager, timeout_s = self._check_may_wait("abort_transaction", timeout)
-        self._wait(manager, manager.begin_abort(), timeout_s)
-
-    def prepare(self, timeout: float | None) -> PreparedTransaction:
-        manager, timeout_s = self._check_may_wait("prepare", timeout)
-        accumulator = self._engine.accumulator
-        with self._engine.flushing():
-            is_complete = accumulator.await_completion(timeout_s * 1000)
-        if not is_complete:
-            raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")
-        return manager.prepare()
-
-    def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None) -> None:
-        manager, timeout_s = self._check_may_wait("commit_prepared", timeout)
-        manager.take_over(prepared)
-        self._commit(manager, timeout_s)
-
-    def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None) -> None:
-        manager, timeout_s = self._check_may_wait("abort_prepared", timeout)
-        manager.take_over(prepared)
-        self._wait(manager, manager.begin_abort(), timeout_s)
-
-    # -- parts of calls --------------------------------------------------------------------------------
-
-    def _manager(self, call: str) -> TransactionManager:
-        manager = self._engine.transactions
-        if manager is None or not manager.is_transactional:
-            raise IllegalStateError(f"{call}: set transactional_id to use transactions")
-        return manager
-
-    def _check_may_wait(self, call: str, timeout: float | None) -> tuple[TransactionManager, float]:
-        """Refuse a waiting call before it starts anything. Returns the manager and the timeout in seconds."""
-        timeout_s = checked_timeout_s(call, timeout)
-        manager = self._manager(call)
-        self._engine.check_may_wait(call)
-        return manager, self._engine.config.max_block_ms / 1000 if timeout_s is None else timeout_s
-
-    def _commit(self, manager: TransactionManager, timeout_s: float) -> None:
-        operation = manager.begin_commit()
-        with self._engine.flushing():
-            self._wait(manager, operation, timeout_s)
-
-    def _wait(self, manager: TransactionManager, operation: PendingOperation, timeout_s: float) -> None:
-        if not operation.wait(timeout_s):
-            causes = "; ".join(filter(None, (manager.waits_for, self._engine.last_errors())))
+        Args:
+            call: names the method in error messages.
+            timeout: see above.
+            begin: begins the step, unless the last call has timed out and the step continues.
+            flush: send batches without waiting for ``linger_ms`` meanwhile.
+        """
+        engine, transactions, timeout_s = self._check_may_wait(call, timeout)
+        operation = begin(transactions)
+        with engine.flushing() if flush else contextlib.nullcontext():
+            has_ended = operation.wait(timeout_s)
+        if not has_ended:
+            waits_for = "" if engine.transactions is None else engine.transactions.protocol.waits_for
+            causes = "; ".join(filter(None, (waits_for, engine.last_errors())))
             raise KafkaTimeoutError(
                 f"{operation.name}: not done within {timeout_s} s; it continues in the background, and "
                 f"{operation.name} called again waits for it{f'; {causes}' if causes else ''}"
             )
-        manager.acknowledge(operation)
+        transactions.acknowledge(operation)
         operation.raise_if_failed()
 
+    def commit(self, timeout: float | None) -> None:
+        """See ``KafkaProducer.commit_transaction``."""
+        self.run("commit_transaction", timeout, lambda state: state.begin_commit(), flush=True)
 
-@contextlib.contextmanager
-def transaction_block(calls: Callable[[], TransactionCalls]) -> Iterator[None]:
-    """The context manager of ``KafkaProducer.transaction``.
+    def abort(self, timeout: float | None) -> None:
+        """See ``KafkaProducer.abort_transaction``."""
+        self.run("abort_transaction", timeout, lambda state: state.begin_abort())
 
-    Args:
-        calls: asked again for every step, because a forked child has another engine.
-    """
-    calls()._check_may_wait("transaction", None)
-    calls().begin_transaction()
-    try:
-        yield
-    except BaseException as error:
-        _abort_after(error, calls)
-        raise
-    try:
-        calls().commit_transaction(None)
-    except (FatalProducerError, KafkaTimeoutError):
-        # Nothing can be aborted any more, or the commit continues.
-        raise
-    except BaseException as error:
-        _abort_after(error, calls)
-        raise
+    def prepare(self, timeout: float | None) -> PreparedTransaction:
+        """See ``KafkaProducer.prepare``."""
+        engine, transactions, timeout_s = self._check_may_wait("prepare", timeout)
+        with engine.flushing():
+            is_complete = engine.accumulator.await_completion(timeout_s * 1000)
+        if not is_complete:
+            raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")
+        return transactions.prepare()
 
+    def change_transactional_id(self, transactional_id: str) -> None:
+        """See ``KafkaProducer.change_transactional_id``."""
+        transactional_id = checked_text("transactional_id", transactional_id, shortest=1)
+        transactions = self.state("change_transactional_id")
+        transactions.change_transactional_id(transactional_id)
+        self._lifecycle.note_transactional_id(transactions)
 
-def _abort_after(error: BaseException, calls: Callable[[], TransactionCalls]) -> None:
-    """Abort without hiding the error that is the reason for it."""
-    try:
-        calls().abort_transaction(None)
-    except (FatalProducerError, IllegalStateError, ProducerClosedError):
-        # The producer has failed or was closed, or the block has ended the transaction itself.
-        pass
-    except KafkaError as failure:
-        _log.warning(
-            "Producer %s: the transaction was not aborted yet after %s: %s",
-            calls().transactional_id,
-            type(error).__name__,
-            failure,
-        )
+    @contextlib.contextmanager
+    def block(self) -> Iterator[None]:
+        """See ``KafkaProducer.transaction``."""
+        self._check_may_wait("transaction", None)
+        self.state("begin_transaction").begin_transaction()
+        is_committing = False
+        try:
+            yield
+            is_committing = True
+            self.commit(None)
+        except BaseException as error:
+            # If the producer has failed, nothing can be aborted. A commit that timed out continues.
+            if not is_committing or not isinstance(error, (FatalProducerError, KafkaTimeoutError)):
+                self._abort_after(error)
+            raise
+
+    def _abort_after(self, error: BaseException) -> None:
+        """Abort without hiding the error that is the reason for it."""
+        try:
+            self.abort(None)
+        except (FatalProducerError, IllegalStateError, ProducerClosedError):
+            # The producer has failed or was closed, or the block has ended the transaction itself.
+            pass
+        except KafkaError as failure:
+            _log.warning(
+                "Producer %s: the transaction was not aborted yet after %s: %s",
+                self._lifecycle.config.transactional_id,
+                type(error).__name__,
+                failure,
+            )
+
+    def _check_may_wait(
+        self, call: str, timeout: float | None
+    ) -> tuple[ProducerEngine, TransactionLifecycle, float]:
+        """Refuse a waiting call before it begins anything. Returns the timeout in seconds, too."""
+        timeout_s = checked_timeout_s(call, timeout)
+        engine = self._lifecycle.running_engine()
+        transactions = self._transactions_of(engine, call)
+        engine.check_may_wait(call)
+        return engine, transactions, engine.config.max_block_ms / 1000 if timeout_s is None else timeout_s
+
+    def _transactions_of(self, engine: ProducerEngine, call: str) -> TransactionLifecycle:
+        if engine.transaction_lifecycle is None:
+            raise IllegalStateError(f"{call}: set transactional_id to use transactions")
+        return engine.transaction_lifecycle

@@ -271,7 +271,7 @@ class BatchCompletion:
         """The broker has appended the batch; with acks=0, it was written to the socket."""
         self._request_completed(batch)
         if self._transactions is not None:
-            self._transactions.succeeded(batch, now_ms)
+            self._transactions.sequences.succeeded(batch, now_ms)
         if log_append_time_ms < 0 or (batch.send_count > 1 and log_append_time_ms == batch.max_timestamp_ms):
             # For a duplicate the broker returns the batch's largest timestamp, also if the topic keeps the
             # timestamps of the records (``UnifiedLog.append``).
@@ -303,7 +303,7 @@ class BatchCompletion:
                 # It expired or was aborted while it was in flight. Its records must not be written now,
                 # because the application was told that they failed. Its memory has been released.
                 if end is AttemptEnd.DUPLICATE and self._transactions is not None:
-                    self._transactions.succeeded(batch, now_ms)
+                    self._transactions.sequences.succeeded(batch, now_ms)
                 else:
                     self._sequence_failed(batch, error, batch.outcome)
                 return
@@ -378,7 +378,7 @@ class BatchCompletion:
         for batch in self._accumulator.stray_batches(self._in_flight):
             self._abandon(batch, bug)
         if self._transactions is not None and isinstance(bug, IllegalStateError):
-            self._transactions.internal_error(bug)
+            self._transactions.protocol.internal_error(bug)
 
     def _abandon(self, batch: ProducerBatch, bug: Exception) -> None:
         error = KafkaError(f"internal error while sending to {batch.topic_partition}: {bug!r}")

@@ -75,8 +75,9 @@ class Sender:
             # Imported here because it loads the messages of seven APIs that most producers never send.
             from kproducer.transactions.coordinator_link import CoordinatorLink
 
-            self._coordinators = CoordinatorLink(transactions, client, clock)
-            transactions.connect(self.wakeup, lambda: accumulator.incomplete_count > 0)
+            self._coordinators = CoordinatorLink(transactions.protocol, client, clock)
+            transactions.lifecycle.wakeup = self.wakeup
+            transactions.lifecycle.has_incomplete = lambda: accumulator.incomplete_count > 0
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
@@ -181,7 +182,8 @@ class Sender:
         if not self._running:
             poll_timeout_ms = min(poll_timeout_ms or 0, self._close_delay_ms())
         # After the above, which may have failed batches to which the next round must react.
-        if self._transactions is not None and self._transactions.take_news():
+        if self._transactions is not None and self._transactions.has_news:
+            self._transactions.has_news = False
             poll_timeout_ms = 0
         self._client.poll(poll_timeout_ms or 0, now_ms)
 
@@ -226,7 +228,7 @@ class Sender:
             steps.callback(self._client.close)
             steps.callback(self._metadata.close)
             if self._transactions is not None:
-                steps.callback(self._transactions.close, error)
+                steps.callback(self._transactions.lifecycle.close, error)
             steps.callback(self._abort_all, error)
             steps.callback(self._accumulator.close)
         if self.records_lost:
@@ -242,14 +244,14 @@ class Sender:
     def _begin_close_of_transaction(self) -> None:
         """Abort an open transaction, and give the coordinator ``request_timeout_ms`` for it."""
         if self._transactions is not None:
-            self._transactions.begin_close()
+            self._transactions.lifecycle.begin_close()
             self._transaction_end_ms = self._clock.monotonic_ms() + self._config.request_timeout_ms
 
     def _is_ending_transaction(self) -> bool:
         transactions = self._transactions
         return (
             transactions is not None
-            and transactions.is_ending
+            and transactions.lifecycle.is_ending
             and self._clock.monotonic_ms() < self._transaction_end_ms
         )
 
@@ -258,10 +260,10 @@ class Sender:
         transactions, coordinators = self._transactions, self._coordinators
         if transactions is None or coordinators is None:
             return _LONGEST_POLL_MS
-        given_up = transactions.give_up()
+        given_up = transactions.lifecycle.give_up()
         if given_up is not None:
             self._accumulator.abort_undrained_batches(given_up.error, given_up.numbered_too)
-        for batch in transactions.resolve():
+        for batch in transactions.sequences.resolve():
             self._completion.give_up_unsafe(cast("ProducerBatch", batch), now_ms)
         return coordinators.step(now_ms)
 
@@ -276,7 +278,7 @@ class Sender:
         accumulator = self._accumulator
         snapshot = self._metadata.snapshot
         if self._transactions is not None:
-            self._transactions.note_topic_ids(snapshot.topic_ids)
+            self._transactions.sequences.note_topic_ids(snapshot.topic_ids)
         # Before the drain, unlike Kafka: an expired batch must not be sent after its futures have failed.
         self._expire(now_ms, snapshot)
         result = accumulator.ready(snapshot, now_ms)
@@ -380,8 +382,8 @@ class Sender:
             config.acks,
             config.request_timeout_ms,
             config.compression_type == "zstd",
-            None if transactions is None else transactions.transactional_id,
-            2 if transactions is None or transactions.uses_version_2 else 1,
+            None if transactions is None else transactions.lifecycle.transactional_id,
+            2 if transactions is None or transactions.lifecycle.uses_version_2 else 1,
         )
 
         def on_complete(response: ClientResponse) -> None:

@@ -129,16 +129,16 @@ class RecordSender:
 
         An error forbids the commit: the caller meant the record to be part of the transaction.
         """
-        manager = self._lifecycle.running_engine().transactions if self._is_transactional else None
-        if manager is not None:
-            manager.check_send()
+        transactions = self._lifecycle.running_engine().transaction_lifecycle
+        if transactions is not None:
+            transactions.check_send()
         try:
             if self._intercepts and not is_serialized:
                 return self._send_intercepted(record, on_delivery)
             return self._accept(*record, on_delivery, is_serialized)
         except BaseException as error:
-            if manager is not None:
-                manager.send_failed(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
+            if transactions is not None:
+                transactions.send_failed(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
             raise
 
     def _send_intercepted(

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from kproducer.errors import BrokerError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.runtime.clock import NEVER_MS
@@ -46,15 +48,13 @@ _FIRST_UNSTABLE_PAUSE_MS: Final = 10
 _Request = FindCoordinator | OffsetFetch
 
 
+@attrs.define
 class _Group:
     """A group without an answer yet."""
 
-    __slots__ = ("attempts", "coordinator", "last_failure")
-
-    def __init__(self, name: str, backoff: ExponentialBackoff) -> None:
-        self.coordinator = Coordinator(CoordinatorKind.GROUP, name)
-        self.attempts = Attempts(backoff)
-        self.last_failure = ""
+    coordinator: Coordinator
+    attempts: Attempts
+    last_failure: str = ""
 
 
 class CommittedOffsets:
@@ -65,13 +65,13 @@ class CommittedOffsets:
         topic_partition: the partition.
         known: which brokers coordinate.
         backoff: pauses between attempts.
-        asks_for_several: whether to try requests for several groups at once.
         stable: whether to wait for transactions that may change an offset.
 
     Attributes:
         positions: what is known so far; ``None``: nothing was committed.
         errors: groups that will get no answer.
-        asks_for_several: false once a broker was too old for that.
+        asks_for_several: whether one request asks for several groups; false once a broker was too old for
+            that.
     """
 
     def __init__(
@@ -80,14 +80,15 @@ class CommittedOffsets:
         topic_partition: TopicPartition,
         known: KnownCoordinators,
         backoff: ExponentialBackoff,
-        asks_for_several: bool = True,
         stable: bool = True,
     ) -> None:
         self._stable = stable
         self._topic_partition = topic_partition
         self._known = known
-        self.asks_for_several = asks_for_several
-        self._open = {name: _Group(name, backoff) for name in groups}
+        self.asks_for_several = True
+        self._open = {
+            name: _Group(Coordinator(CoordinatorKind.GROUP, name), Attempts(backoff)) for name in groups
+        }
         self._in_flight: set[str] = set()
         self.positions: dict[str, OffsetAndMetadata | None] = {}
         self.errors: dict[str, KafkaError] = {}
@@ -178,22 +179,20 @@ class CommittedOffsets:
     def _handle_failure(
         self, request: _Request, names: Sequence[str], response: ClientResponse, now_ms: int
     ) -> None:
-        is_too_old = response.unsupported_version is not None
-        if is_too_old and len(names) > 1:
-            self.asks_for_several = False
-            return
-        failure = transport_failure(request, response)
+        error, may_retry = transport_failure(request, response)
+        if response.unsupported_version is not None and isinstance(request, OffsetFetch):
+            if len(names) > 1:
+                self.asks_for_several = False
+                return
+            error = UnsupportedVersionError(
+                "brokers before 2.5 cannot tell whether a committed offset is stable, or may still be "
+                f"changed by an open transaction: {error}"
+            )
         for name in names:
-            if failure.may_retry:
-                self._retry(name, str(failure.error), now_ms, relocate=True)
-            elif is_too_old and isinstance(request, OffsetFetch):
-                error = UnsupportedVersionError(
-                    "brokers before 2.5 cannot tell whether a committed offset is stable, or may still be "
-                    f"changed by an open transaction: {failure.error}"
-                )
-                self._fail(name, error)
+            if may_retry:
+                self._retry(name, str(error), now_ms, relocate=True)
             else:
-                self._fail(name, failure.error)
+                self._fail(name, error)
 
     def _refused(self, name: str, reaction: Reaction, error: BrokerError, now_ms: int) -> None:
         if reaction in (Reaction.RETRY, Reaction.RELOCATE):
@@ -207,9 +206,9 @@ class CommittedOffsets:
     ) -> None:
         group = self._open[name]
         group.last_failure = failure
-        group.attempts.failed(now_ms, first_ms=first_ms)
+        group.attempts.failed(now_ms, first_ms)
         if relocate:
-            self._known.forget(group.coordinator)
+            self._known.pop(group.coordinator, None)
 
     def _fail(self, name: str, error: KafkaError) -> None:
         self.errors[name] = error
@@ -219,15 +218,12 @@ class CommittedOffsets:
 class CoordinatorLookup:
     """A ``CoordinatorTask``: looks up many coordinators at once, to save round trips.
 
-    Each request is sent once. A coordinator that is not found this way is looked up again by the task that
-    needs it.
+    Each request is sent once. A coordinator that is not found this way, for instance because a broker is too
+    old, is looked up again by the task that needs it.
 
     Args:
         coordinators: all of one kind.
         known: gets those that are found.
-
-    Attributes:
-        is_unsupported: a broker is too old for look-ups of several coordinators.
     """
 
     def __init__(self, coordinators: Sequence[Coordinator], known: KnownCoordinators) -> None:
@@ -237,7 +233,6 @@ class CoordinatorLookup:
             for start in range(0, len(coordinators), _MOST_COORDINATORS)
         ]
         self._unanswered = list(self._due)
-        self.is_unsupported = False
 
     @property
     def has_ended(self) -> bool:
@@ -261,7 +256,6 @@ class CoordinatorLookup:
     def handle(self, request: FindCoordinator, response: ClientResponse, now_ms: int) -> None:
         """Note the brokers that were found."""
         self._unanswered.remove(request)
-        self.is_unsupported |= response.unsupported_version is not None
         if response.body is not None:
             for coordinator, answer in request.parse_all(response.body).items():
                 if answer.node is not None:

@@ -1,23 +1,23 @@
 """CoordinatorLink: the one way to talk to a coordinator.
 
 A ``CoordinatorTask`` says which requests are due and processes the responses, without sockets and without a
-clock. ``CoordinatorLink`` sends the requests once their brokers are connected. ``KnownCoordinators`` caches
-which broker coordinates what, and ``CoordinatorRequestQueue`` keeps the one request that a transactional
-producer has under way, with its retries and the look-up before it.
-Source: Kafka's ``Sender.maybeSendAndPollTransactionalRequest`` and ``TransactionManager`` (pendingRequests,
-lookupCoordinator).
+clock. ``CoordinatorLink`` sends the requests once their brokers are connected. Tasks share two helpers:
+``Attempts`` counts failures, and ``KnownCoordinators`` caches which broker coordinates what.
+Source: Kafka's ``Sender.maybeSendAndPollTransactionalRequest``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+import attrs
 
 from kproducer.errors import AuthenticationError, DisconnectedError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.transactions.coordinator_requests import Coordinator, CoordinatorRequest, FindCoordinator
+from kproducer.transactions.coordinator_requests import Coordinator
 from kproducer.types import Node
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ class CoordinatorTask(Protocol):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing is left to be asked."""
+        """Whether nothing is left to be requested."""
 
     @property
     def waits_for(self) -> str:
-        """The request that it waits for and the last failure, for error messages; empty after the end."""
+        """The request without response and its last failure, for error messages; empty after the end."""
 
     def next_requests(self, now_ms: int) -> Sequence[Addressed]:
         """The requests that are due now and were not returned before."""
@@ -157,178 +157,43 @@ class CoordinatorLink:
         _log.error("Internal error with a request to a coordinator", exc_info=bug)
 
 
+@attrs.define
 class Attempts:
     """How often something failed in a row, and when it may be tried again."""
 
-    __slots__ = ("_backoff", "failures", "not_before_ms")
-
-    def __init__(self, backoff: ExponentialBackoff) -> None:
-        self._backoff = backoff
-        self.succeeded()
+    _backoff: ExponentialBackoff
+    failures: int = 0
+    not_before_ms: int = 0
 
     def succeeded(self) -> None:
         """Count from 0 again."""
         self.failures = 0
         self.not_before_ms = 0
 
-    def failed(self, now_ms: int, longest_ms: int | None = None, first_ms: int | None = None) -> None:
+    def failed(self, now_ms: int, first_ms: int | None = None) -> None:
         """Pause for longer than the last time.
 
         Args:
             now_ms: monotonic.
-            longest_ms: upper limit of every pause.
             first_ms: upper limit of the first pause, which doubles with each failure: for conditions that
-                are over soon.
+                end soon.
         """
         pause_ms = self._backoff.backoff_ms(self.failures)
-        if longest_ms is not None:
-            pause_ms = min(pause_ms, longest_ms)
         if first_ms is not None:
             pause_ms = min(pause_ms, first_ms << min(self.failures, _MOST_DOUBLINGS))
         self.not_before_ms = now_ms + pause_ms
         self.failures += 1
 
 
-class KnownCoordinators:
+class KnownCoordinators(dict[Coordinator, Node]):
     """Which broker coordinates what, as far as is known. The oldest entries are dropped.
 
     Entries may be out of date: a broker that is no longer the coordinator answers NOT_COORDINATOR. Used by
     one thread at a time, like the link.
     """
 
-    def __init__(self) -> None:
-        self._nodes: dict[Coordinator, Node] = {}
-
-    def __contains__(self, coordinator: Coordinator) -> bool:
-        return coordinator in self._nodes
-
-    def get(self, coordinator: Coordinator) -> Node | None:
-        """The broker; ``None``: it has to be looked up."""
-        return self._nodes.get(coordinator)
-
     def found(self, coordinator: Coordinator, node: Node) -> None:
         """FindCoordinator was answered."""
-        self._nodes[coordinator] = node
-        if len(self._nodes) > _MOST_COORDINATORS:
-            del self._nodes[next(iter(self._nodes))]
-
-    def forget(self, coordinator: Coordinator) -> None:
-        """The broker is not the coordinator, or does not answer."""
-        self._nodes.pop(coordinator, None)
-
-
-class Wanted(NamedTuple):
-    """The request that a task's state calls for.
-
-    Attributes:
-        key: equal as long as the same thing is wanted.
-        make: builds the request; called once for a key.
-    """
-
-    key: Hashable
-    make: Callable[[], CoordinatorRequest]
-
-
-class CoordinatorRequestQueue:
-    """Sends one request at a time: the wanted one, repeated after a pause, and the look-up before it.
-
-    The task says each time what it wants, so a request that the state no longer calls for is not repeated.
-    Guarded by the lock of ``TransactionManager``.
-
-    Args:
-        backoff: pauses between attempts.
-        known: which brokers coordinate; may be shared on one thread.
-
-    Attributes:
-        in_flight: the request that has not ended yet.
-        held_back_until_ms: when the request is due that the last ``next_request`` held back; ``NEVER_MS``:
-            there is none.
-        last_failure: why the last attempt has to be repeated; empty after a success.
-    """
-
-    def __init__(self, backoff: ExponentialBackoff, known: KnownCoordinators | None = None) -> None:
-        self._known = known if known is not None else KnownCoordinators()
-        self._key: Hashable = None
-        self._request: CoordinatorRequest | None = None
-        self._request_attempts = Attempts(backoff)
-        self._lookup_attempts = Attempts(backoff)
-        self.held_back_until_ms = NEVER_MS
-        self.in_flight: CoordinatorRequest | None = None
-        self.last_failure = ""
-
-    def next_request(self, wanted: Wanted | None, now_ms: int) -> Addressed | None:
-        """The request to send now: the wanted one, or the look-up that it needs first. None is in flight."""
-        self.held_back_until_ms = NEVER_MS
-        if wanted is None:
-            return None
-        if self._request is None or wanted.key != self._key:
-            self.done()
-            self._key, self._request = wanted.key, wanted.make()
-            self._request_attempts.succeeded()
-        request = self._first_step(self._request)
-        attempts = self._request_attempts if request is self._request else self._lookup_attempts
-        if now_ms < attempts.not_before_ms:
-            self.held_back_until_ms = attempts.not_before_ms
-            return None
-        self.in_flight = request
-        return Addressed(request, self.node_for(request))
-
-    def node_for(self, request: CoordinatorRequest) -> Node | None:
-        """Where to send it; ``None``: to any broker."""
-        return None if request.coordinator is None else self._known.get(request.coordinator)
-
-    def _first_step(self, request: CoordinatorRequest) -> CoordinatorRequest:
-        """The request itself, or the look-up that it needs first."""
-        coordinator = request.coordinator
-        return request if coordinator is None or coordinator in self._known else FindCoordinator(coordinator)
-
-    def request_completed(self) -> None:
-        """The request in flight has ended, successfully or not."""
-        self.in_flight = None
-
-    def found(self, coordinator: Coordinator, node: Node) -> None:
-        """FindCoordinator was answered."""
-        self._known.found(coordinator, node)
-        self._lookup_attempts.succeeded()
-
-    def lookup_failed(self, now_ms: int) -> None:
-        """FindCoordinator has to be repeated after a pause."""
-        self._lookup_attempts.failed(now_ms)
-
-    def retry(
-        self, now_ms: int, *, relocate: bool, longest_ms: int | None = None, first_ms: int | None = None
-    ) -> None:
-        """The request has to be repeated after a pause; see ``Attempts.failed``.
-
-        Args:
-            now_ms: monotonic.
-            relocate: look the coordinator up again before that.
-            longest_ms, first_ms: limits of the pause.
-        """
-        if relocate and self._request is not None and self._request.coordinator is not None:
-            self._known.forget(self._request.coordinator)
-        self._request_attempts.failed(now_ms, longest_ms, first_ms)
-
-    def start_over(self) -> None:
-        """Forget the wanted request and all failures: what follows has nothing to do with them."""
-        self.done()
-        self._request_attempts.succeeded()
-        self._lookup_attempts.succeeded()
-
-    def done(self) -> None:
-        """The wanted request has succeeded: if the same is wanted again, it is a new request."""
-        self._key = self._request = None
-        self.last_failure = ""
-
-    def __str__(self) -> str:
-        """The request that is waited for, and the last failure; empty if there is none."""
-        request = self.in_flight or self._request
-        if request is None:
-            return ""
-        request = self._first_step(request)
-        node = self.node_for(request)
-        return (
-            f"waiting for {request}"
-            + (f", broker {node}" if node is not None else "")
-            + (f"; the last attempt failed with {self.last_failure}" if self.last_failure else "")
-        )
+        self[coordinator] = node
+        if len(self) > _MOST_COORDINATORS:
+            del self[next(iter(self))]

@@ -1,9 +1,10 @@
 """The requests to coordinators: versions, building, parsing, and what each error code means.
 
 Each class is a ``RequestBuilder`` for the network client. It parses its own response and has its own table of
-``Reaction`` by error code; a code that is in neither table is retried if Kafka's own error table calls it
-retriable, and is fatal otherwise. Message modules are imported when the first request is built, because most
-producers are idempotent and never use transactions. One file for all requests, hence its length.
+``Reaction`` by error code; a code that is not in the table is retried if Kafka's own error table calls it
+retriable, and is fatal otherwise. Requests are values: two that ask for the same are equal. Message modules
+are imported when the first request is built, because most producers are idempotent and never use
+transactions. One file for all requests, hence its length.
 Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-654, KIP-699, KIP-709, KIP-890, KIP-1050; Kafka's
 ``TransactionManager`` and its handlers. Comments name the deviations.
 """
@@ -15,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
+import attrs
 import kproducer_messages as messages
 
 from kproducer.client.api_versions import NodeApiVersions
@@ -115,6 +117,7 @@ class CoordinatorRequest:
         api_key, oldest_version, latest_version: see ``RequestBuilder``.
         reactions: what error codes mean.
         coordinator: where the request has to go; ``None``: to any broker.
+        prepares_commit: whether nobody needs the response once an abort has begun.
     """
 
     api_key: ApiKey
@@ -122,6 +125,7 @@ class CoordinatorRequest:
     latest_version = 0
     reactions: ClassVar[Mapping[int, Reaction]] = {}
     coordinator: Coordinator | None = None
+    prepares_commit = False
 
     def build(self, version: int) -> Any:
         """The message."""
@@ -135,10 +139,8 @@ class CoordinatorRequest:
         """What an error code in the response means."""
         if code == 0:
             return Reaction.DONE
-        known = self.reactions.get(code)
-        if known is not None:
-            return known
-        return Reaction.RETRY if error_for_code(code).retriable else Reaction.FATAL
+        otherwise = Reaction.RETRY if error_for_code(code).retriable else Reaction.FATAL
+        return self.reactions.get(code, otherwise)
 
     def worst_reaction(self, codes: Iterable[int]) -> tuple[Reaction, int]:
         """The highest reaction to the codes of one response, and its code."""
@@ -152,7 +154,7 @@ class FindCoordinator(CoordinatorRequest):
     """Asks which brokers coordinate these groups, or these transactional ids.
 
     Attributes:
-        wanted: what is asked for; several need brokers with version 4.
+        wanted: what to look up; several need brokers with version 4.
     """
 
     api_key = ApiKey.FIND_COORDINATOR
@@ -167,9 +169,10 @@ class FindCoordinator(CoordinatorRequest):
 
     def __init__(self, *wanted: Coordinator) -> None:
         self.wanted = wanted
+        self.prepares_commit = wanted[0].kind is CoordinatorKind.GROUP
         if len(wanted) > 1:
             self.oldest_version = _SEVERAL_COORDINATORS_SINCE
-        elif wanted[0].kind is not CoordinatorKind.GROUP:
+        elif not self.prepares_commit:
             # Version 0 knows groups only.
             self.oldest_version = 1
 
@@ -199,6 +202,7 @@ class FindCoordinator(CoordinatorRequest):
         return f"FindCoordinator({self.wanted[0]}{others})"
 
 
+@attrs.define(repr=False, slots=False)
 class InitProducerId(CoordinatorRequest):
     """Requests a producer id and epoch; with ``current``, the epoch after that one."""
 
@@ -213,25 +217,21 @@ class InitProducerId(CoordinatorRequest):
         120: Reaction.REFUSE,
     }
 
-    def __init__(
-        self,
-        transactional_id: str | None,
-        timeout_ms: int,
-        current: ProducerIdAndEpoch = NO_PRODUCER,
-    ) -> None:
-        self._transactional_id = transactional_id
-        self._timeout_ms = timeout_ms
-        self._current = current
-        self.oldest_version = EPOCH_RAISED_SINCE if current.is_valid else 0
-        if transactional_id is not None:
-            self.coordinator = Coordinator(CoordinatorKind.TRANSACTION, transactional_id)
+    transactional_id: str | None
+    timeout_ms: int
+    current: ProducerIdAndEpoch
+
+    def __attrs_post_init__(self) -> None:
+        self.oldest_version = EPOCH_RAISED_SINCE if self.current.is_valid else 0
+        if self.transactional_id is not None:
+            self.coordinator = Coordinator(CoordinatorKind.TRANSACTION, self.transactional_id)
 
     def build(self, version: int) -> messages.InitProducerIdRequest:
         message = messages.InitProducerIdRequest(
-            transactional_id=self._transactional_id, transaction_timeout_ms=self._timeout_ms
+            transactional_id=self.transactional_id, transaction_timeout_ms=self.timeout_ms
         )
         if version >= EPOCH_RAISED_SINCE:
-            message.producer_id, message.producer_epoch = self._current
+            message.producer_id, message.producer_epoch = self.current
         return message
 
     def parse(self, body: Any) -> Answer:
@@ -241,24 +241,35 @@ class InitProducerId(CoordinatorRequest):
         return Answer({None: body.error_code}, producer)
 
 
+@attrs.define(repr=False, slots=False)
 class _OfTransaction(CoordinatorRequest):
-    """A request that belongs to one transaction of one producer."""
+    """A request that belongs to one transaction of one producer.
 
-    def __init__(self, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
-        self._transactional_id = transactional_id
-        self._producer = producer
-        self.coordinator = Coordinator(CoordinatorKind.TRANSACTION, transactional_id)
+    Attributes:
+        transactional_id, producer: of the producer.
+        transaction_version: 2 needs EndTxn 5, whose response has the next epoch, and TxnOffsetCommit 5, which
+            adds the group to the transaction.
+    """
 
-    def _identity(self) -> dict[str, Any]:
+    latest_version = 4
+    transactional_id: str
+    producer: ProducerIdAndEpoch
+    transaction_version: int
+
+    def __attrs_post_init__(self) -> None:
+        self.coordinator = Coordinator(CoordinatorKind.TRANSACTION, self.transactional_id)
+        if self.transaction_version >= 2:
+            # TxnOffsetCommit 6 needs topic ids.
+            self.oldest_version = self.latest_version = 5
+
+    def _identity(self, prefix: str = "") -> dict[str, Any]:
         """The fields that say whose transaction it is."""
-        producer_id, epoch = self._producer
-        return {
-            "transactional_id": self._transactional_id,
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-        }
+        values = (self.transactional_id, *self.producer)
+        names = ("transactional_id", "producer_id", "producer_epoch")
+        return {prefix + name: value for name, value in zip(names, values, strict=True)}
 
 
+@attrs.define(repr=False, slots=False)
 class AddPartitionsToTxn(_OfTransaction):
     """Adds partitions to the transaction (transaction version 1 only)."""
 
@@ -275,11 +286,8 @@ class AddPartitionsToTxn(_OfTransaction):
         -1: Reaction.ABORT,
     }
 
-    def __init__(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
-    ) -> None:
-        super().__init__(transactional_id, producer)
-        self.partitions = frozenset(partitions)
+    prepares_commit = True
+    partitions: frozenset[TopicPartition]
 
     def build(self, version: int) -> messages.AddPartitionsToTxnRequest:
         from kproducer_messages.add_partitions_to_txn_request import AddPartitionsToTxnTopic
@@ -289,8 +297,7 @@ class AddPartitionsToTxn(_OfTransaction):
             numbers[topic].append(number)
         topics = [AddPartitionsToTxnTopic(name=topic, partitions=of_it) for topic, of_it in numbers.items()]
         return messages.AddPartitionsToTxnRequest(
-            **{f"v3_and_below_{name}": value for name, value in self._identity().items()},
-            v3_and_below_topics=topics,
+            **self._identity("v3_and_below_"), v3_and_below_topics=topics
         )
 
     def parse(self, body: Any) -> Answer:
@@ -302,11 +309,11 @@ class AddPartitionsToTxn(_OfTransaction):
         return Answer(_codes_by_partition(self.partitions, found))
 
 
+@attrs.define(repr=False, slots=False)
 class AddOffsetsToTxn(_OfTransaction):
     """Adds a group's offsets partition to the transaction (transaction version 1 only)."""
 
     api_key = ApiKey.ADD_OFFSETS_TO_TXN
-    latest_version = 4
     reactions: ClassVar = {
         **_COORDINATOR_CODES,
         **_FORGOTTEN_CODES,
@@ -314,14 +321,14 @@ class AddOffsetsToTxn(_OfTransaction):
         48: Reaction.FATAL,
     }
 
-    def __init__(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str) -> None:
-        super().__init__(transactional_id, producer)
-        self.group_id = group_id
+    prepares_commit = True
+    group_id: str
 
     def build(self, version: int) -> messages.AddOffsetsToTxnRequest:
         return messages.AddOffsetsToTxnRequest(**self._identity(), group_id=self.group_id)
 
 
+@attrs.define(repr=False, slots=False)
 class TxnOffsetCommit(_OfTransaction):
     """Commits a group's offsets as part of the transaction. Goes to the group's coordinator."""
 
@@ -345,20 +352,13 @@ class TxnOffsetCommit(_OfTransaction):
         113: Reaction.ABORT,  # STALE_MEMBER_EPOCH
     }
 
-    def __init__(
-        self,
-        transactional_id: str,
-        producer: ProducerIdAndEpoch,
-        group: ConsumerGroupMetadata,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        transaction_version: int,
-    ) -> None:
-        super().__init__(transactional_id, producer)
-        self.coordinator = Coordinator(CoordinatorKind.GROUP, group.group_id)
-        # From version 5 on the broker adds the group to the transaction; version 6 needs topic ids.
-        self.oldest_version, self.latest_version = (5, 5) if transaction_version >= 2 else (0, 4)
-        self._group = group
-        self._offsets = dict(offsets)
+    prepares_commit = True
+    group: ConsumerGroupMetadata
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self.coordinator = Coordinator(CoordinatorKind.GROUP, self.group.group_id)
 
     def build(self, version: int) -> messages.TxnOffsetCommitRequest:
         from kproducer_messages.txn_offset_commit_request import (
@@ -366,14 +366,14 @@ class TxnOffsetCommit(_OfTransaction):
             TxnOffsetCommitRequestTopic,
         )
 
-        group = self._group
+        group = self.group
         if version < _MEMBER_SINCE and group.names_a_member:
             raise UnsupportedVersionError(
                 f"TxnOffsetCommit v{version}: this broker cannot check the member of group {group.group_id}; "
                 "brokers from 2.5 on can (KIP-447)"
             )
         topics: dict[str, TxnOffsetCommitRequestTopic] = {}
-        for (name, number), position in sorted(self._offsets.items()):
+        for (name, number), position in sorted(self.offsets.items()):
             topic = topics.setdefault(name, TxnOffsetCommitRequestTopic(name=name))
             topic.partitions.append(
                 TxnOffsetCommitRequestPartition(
@@ -398,22 +398,17 @@ class TxnOffsetCommit(_OfTransaction):
             for topic in body.topics
             for result in topic.partitions
         )
-        return Answer(_codes_by_partition(self._offsets, found))
+        return Answer(_codes_by_partition(self.offsets, found))
 
 
+@attrs.define(repr=False, slots=False)
 class EndTxn(_OfTransaction):
     """Commits or aborts the transaction."""
 
     api_key = ApiKey.END_TXN
     reactions: ClassVar = {**_COORDINATOR_CODES, **_FORGOTTEN_CODES, 48: Reaction.FATAL}
 
-    def __init__(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, commit: bool, transaction_version: int
-    ) -> None:
-        super().__init__(transactional_id, producer)
-        # From version 5 on the response has the next epoch.
-        self.oldest_version, self.latest_version = (5, 5) if transaction_version >= 2 else (0, 4)
-        self.is_commit = commit
+    is_commit: bool
 
     def build(self, version: int) -> messages.EndTxnRequest:
         return messages.EndTxnRequest(**self._identity(), committed=self.is_commit)
@@ -422,22 +417,16 @@ class EndTxn(_OfTransaction):
         return Answer({None: body.error_code}, ProducerIdAndEpoch(body.producer_id, body.producer_epoch))
 
 
-class GroupAnswer(NamedTuple):
-    """What an OffsetFetch response says about one group.
-
-    Attributes:
-        code: the group's error code, or else the partition's; 0: no error.
-        position: ``None``: nothing was committed.
-    """
-
-    code: int
-    position: OffsetAndMetadata | None = None
+#: What an OffsetFetch response says about one group: its error code, or else that of the partition, and the
+#: position; ``None``: nothing was committed.
+GroupAnswer = tuple[int, OffsetAndMetadata | None]
 
 
+@attrs.define(repr=False, slots=False)
 class OffsetFetch(CoordinatorRequest):
     """Asks what groups have committed for one partition.
 
-    Args:
+    Attributes:
         groups: several need brokers with version 8.
         topic_partition: the partition.
         stable: whether the broker refuses to answer while an open transaction may still change the offset.
@@ -452,10 +441,11 @@ class OffsetFetch(CoordinatorRequest):
         69: Reaction.DONE,  # GROUP_ID_NOT_FOUND: a group that has committed nothing need not exist
     }
 
-    def __init__(self, groups: Sequence[str], topic_partition: TopicPartition, stable: bool = True) -> None:
-        self._stable = stable
-        self.groups = tuple(groups)
-        self._topic_partition = topic_partition
+    groups: Sequence[str]
+    topic_partition: TopicPartition
+    stable: bool = True
+
+    def __attrs_post_init__(self) -> None:
         self.oldest_version = _STABLE_OFFSETS_SINCE if len(self.groups) == 1 else _SEVERAL_GROUPS_SINCE
 
     def build(self, version: int) -> messages.OffsetFetchRequest:
@@ -465,40 +455,39 @@ class OffsetFetch(CoordinatorRequest):
             OffsetFetchRequestTopics,
         )
 
-        name, number = self._topic_partition
+        name, number = self.topic_partition
         if version < _SEVERAL_GROUPS_SINCE:
             topic = OffsetFetchRequestTopic(name=name, partition_indexes=[number])
             return messages.OffsetFetchRequest(
-                group_id=self.groups[0], topics=[topic], require_stable=self._stable
+                group_id=self.groups[0], topics=[topic], require_stable=self.stable
             )
         topics = [OffsetFetchRequestTopics(name=name, partition_indexes=[number])]
         groups = [OffsetFetchRequestGroup(group_id=group, topics=topics) for group in self.groups]
-        return messages.OffsetFetchRequest(groups=groups, require_stable=self._stable)
+        return messages.OffsetFetchRequest(groups=groups, require_stable=self.stable)
 
     def parse_groups(self, body: Any) -> dict[str, GroupAnswer]:
         """By group. A group that the response leaves out has an error code."""
         found = {each.group_id: each for each in body.groups}
         if not found and len(self.groups) == 1:
             found = {self.groups[0]: body}
-        missing = GroupAnswer(_UNKNOWN_SERVER_ERROR)
-        return {name: self._read(found[name]) if name in found else missing for name in self.groups}
+        return {name: self._read(found.get(name)) for name in self.groups}
 
     def _read(self, of_group: Any) -> GroupAnswer:
-        if of_group.error_code:
-            return GroupAnswer(of_group.error_code)
+        if of_group is None or of_group.error_code:
+            return _UNKNOWN_SERVER_ERROR if of_group is None else of_group.error_code, None
         for topic in of_group.topics:
             for found in topic.partitions:
-                if (topic.name, found.partition_index) != self._topic_partition:
+                if (topic.name, found.partition_index) != self.topic_partition:
                     continue
                 if found.error_code or found.committed_offset < 0:
-                    return GroupAnswer(found.error_code)
+                    return found.error_code, None
                 metadata, leader_epoch = found.metadata or "", found.committed_leader_epoch
-                return GroupAnswer(0, OffsetAndMetadata(found.committed_offset, metadata, leader_epoch))
-        return GroupAnswer(_UNKNOWN_SERVER_ERROR)
+                return 0, OffsetAndMetadata(found.committed_offset, metadata, leader_epoch)
+        return _UNKNOWN_SERVER_ERROR, None
 
     def __repr__(self) -> str:
         others = f" and {len(self.groups) - 1} others" if len(self.groups) > 1 else ""
-        return f"OffsetFetch(group {self.groups[0]!r}{others}, {self._topic_partition})"
+        return f"OffsetFetch(group {self.groups[0]!r}{others}, {self.topic_partition})"
 
 
 def _codes_by_partition(

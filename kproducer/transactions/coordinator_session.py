@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -42,6 +42,7 @@ from kproducer.transactions.transaction_arguments import (
     checked_group,
     checked_offsets,
 )
+from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
 from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import PendingOperation, TransactionState
 from kproducer.types import TopicPartition
@@ -61,20 +62,6 @@ _NEEDED_TO_WRITE: Final = {
     _TRANSACTIONAL_ID_CODE: "Write and Describe on the transactional id",
 }
 _NEEDED_TO_READ: Final = {_TOPIC_CODE: "Describe on the topic", _GROUP_CODE: "Describe on the group"}
-
-
-class _Step(NamedTuple):
-    """An operation that a call of the session waits for.
-
-    Attributes:
-        link: sends the manager's requests.
-        manager: of the transactional id.
-        operation: what the manager was asked to do.
-    """
-
-    link: CoordinatorLink
-    manager: TransactionManager
-    operation: PendingOperation
 
 
 class CoordinatorSession:
@@ -98,11 +85,8 @@ class CoordinatorSession:
         self._known = KnownCoordinators()
         #: The transactional ids that this session has fenced and is the producer of. Ids whose last step
         #: failed or timed out are removed.
-        self._fenced: dict[str, tuple[CoordinatorLink, TransactionManager]] = {}
+        self._fenced: dict[str, TransactionManager] = {}
         self._backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        # Until a broker turns out to be too old for it.
-        self._looks_up_several = True
-        self._asks_for_several = True
 
     def name_topics(self, topics: Iterable[str]) -> None:
         """Name the topics of later offsets: brokers refuse offsets of topics that do not exist.
@@ -126,12 +110,12 @@ class CoordinatorSession:
         deadline_ms = self._deadline_ms("fence", timeout_s)
         for each in ids:
             self._fenced.pop(each, None)
-        steps = [_Step(*each, each[1].begin_initialize()) for each in self._producers_of(ids, deadline_ms)]
-        results = self._run("fence", steps, deadline_ms, timeout_s)
-        for transactional_id, (link, manager, _), error in zip(ids, steps, results, strict=True):
+        steps = [(each, each.lifecycle.begin_initialize()) for each in self._managers_of(ids, deadline_ms)]
+        errors = self._run("fence", steps, deadline_ms, timeout_s)
+        for transactional_id, (manager, _), error in zip(ids, steps, errors, strict=True):
             if error is None:
-                self._fenced[transactional_id] = link, manager
-        _raise_first([error for error in results if error is not None])
+                self._fenced[transactional_id] = manager
+        _raise_first([error for error in errors if error is not None])
 
     def release_fenced_ids(self) -> None:
         """Stop being the producer of the fenced ids, so that they need not be kept. Sends no request."""
@@ -159,27 +143,27 @@ class CoordinatorSession:
         group_metadata = checked_group(ConsumerGroupMetadata(group))
         offsets = checked_offsets(offsets)
         deadline_ms = self._deadline_ms("write_offsets", timeout_s)
-        fenced = self._fenced.pop(transactional_id, None)
-        if fenced is None:
+        manager = self._fenced.pop(transactional_id, None)
+        if manager is None:
             raise IllegalStateError(f"write_offsets: fence {transactional_id!r} first, with this session")
-        manager = fenced[1]
+        transactions = manager.lifecycle
 
         def run(operation: PendingOperation) -> KafkaError | None:
-            step = _Step(*fenced, operation)
-            return self._run("write_offsets", [step], deadline_ms, timeout_s, f", group {group!r}")[0]
+            steps = [(manager, operation)]
+            return self._run("write_offsets", steps, deadline_ms, timeout_s, f", group {group!r}")[0]
 
-        manager.begin_transaction()
-        error = run(manager.send_offsets(offsets, group_metadata))
+        transactions.begin_transaction()
+        error = run(transactions.send_offsets(offsets, group_metadata))
         if error is None:
-            error = run(manager.begin_commit())
-            if error is not None and manager.state is not TransactionState.ABORTABLE_ERROR:
+            error = run(transactions.begin_commit())
+            if error is not None and transactions.state is not TransactionState.ABORTABLE_ERROR:
                 # For instance, the response to EndTxn was lost before a newer producer fenced this one.
                 error.args = (f"{error} (the offsets may have been committed nevertheless)",)
-        if manager.state is TransactionState.ABORTABLE_ERROR:
+        if transactions.state is TransactionState.ABORTABLE_ERROR:
             # The offsets are not committed in any case; the abort is for the next transaction.
-            run(manager.begin_abort())
-        if manager.state is TransactionState.READY:
-            self._fenced[transactional_id] = fenced
+            run(transactions.begin_abort())
+        if transactions.state is TransactionState.READY:
+            self._fenced[transactional_id] = manager
         if error is not None:
             raise error
 
@@ -207,11 +191,8 @@ class CoordinatorSession:
         names = list(dict.fromkeys(groups))
         deadline_ms = self._deadline_ms("committed_offsets", timeout_s)
         self._look_up(CoordinatorKind.GROUP, names, deadline_ms)
-        task = CommittedOffsets(
-            names, topic_partition, self._known, self._backoff, self._asks_for_several, stable
-        )
-        self._loop.drive([self._loop.link(task)], deadline_ms)
-        self._asks_for_several = task.asks_for_several
+        task = CommittedOffsets(names, topic_partition, self._known, self._backoff, stable)
+        self._loop.drive([task], deadline_ms)
         errors = [
             with_context(error, f"offset of {topic_partition} in group {name!r}", reads=True)
             for name, error in task.errors.items()
@@ -233,12 +214,12 @@ class CoordinatorSession:
             the id lacks Write or Describe; IllegalStateError, it should be aborted and was committed.
         """
         deadline_ms = self._deadline_ms("end", timeout_s)
-        steps = []
-        ids = [each.transactional_id for each in prepared]
-        for (link, manager), each in zip(self._producers_of(ids, deadline_ms), prepared, strict=True):
-            manager.take_over(each)
-            operation = manager.begin_commit() if commit else manager.begin_abort()
-            steps.append(_Step(link, manager, operation))
+        begin = TransactionLifecycle.begin_commit if commit else TransactionLifecycle.begin_abort
+        managers = self._managers_of([each.transactional_id for each in prepared], deadline_ms)
+        steps = [
+            (manager, begin(manager.lifecycle, each))
+            for manager, each in zip(managers, prepared, strict=True)
+        ]
         return self._run("end", steps, deadline_ms, timeout_s)
 
     def close(self) -> None:
@@ -255,48 +236,48 @@ class CoordinatorSession:
             raise IllegalStateError(f"{call}: the session is closed")
         return self._loop.clock.monotonic_ms() + int(checked_s * 1000)
 
-    def _producers_of(
-        self, transactional_ids: Sequence[str], deadline_ms: int
-    ) -> list[tuple[CoordinatorLink, TransactionManager]]:
-        """A new manager for each id, and the link for its requests."""
+    def _managers_of(self, transactional_ids: Sequence[str], deadline_ms: int) -> list[TransactionManager]:
+        """A new manager for each id."""
         self._look_up(CoordinatorKind.TRANSACTION, transactional_ids, deadline_ms)
-        config, producers = self._config, []
-        for transactional_id in transactional_ids:
-            manager = TransactionManager(
+        return [
+            TransactionManager(
                 transactional_id,
-                config.transaction_timeout_ms,
-                config.retry_backoff_ms,
-                config.retry_backoff_max_ms,
+                self._config.transaction_timeout_ms,
+                self._backoff,
                 lambda: transaction_version(self._loop.client.connections.versions()),
-                known=self._known,
+                self._known,
             )
-            producers.append((self._loop.link(manager), manager))
-        return producers
+            for transactional_id in transactional_ids
+        ]
 
     def _look_up(self, kind: CoordinatorKind, keys: Sequence[str], deadline_ms: int) -> None:
         """Look up the coordinators that are not known, many with one request."""
         wanted = [Coordinator(kind, key) for key in dict.fromkeys(keys)]
         unknown = [each for each in wanted if each not in self._known]
         # A single one is looked up by the task that needs it.
-        if len(unknown) > 1 and self._looks_up_several:
-            lookup = CoordinatorLookup(unknown, self._known)
-            self._loop.drive([self._loop.link(lookup)], deadline_ms)
-            self._looks_up_several = not lookup.is_unsupported
+        if len(unknown) > 1:
+            self._loop.drive([CoordinatorLookup(unknown, self._known)], deadline_ms)
 
     def _run(
-        self, call: str, steps: Sequence[_Step], deadline_ms: int, timeout_s: float, of_what: str = ""
+        self,
+        call: str,
+        steps: Sequence[tuple[TransactionManager, PendingOperation]],
+        deadline_ms: int,
+        timeout_s: float,
+        of_what: str = "",
     ) -> list[KafkaError | None]:
-        """Perform the steps. Returns their errors; a step that is not done in time has one too."""
-        self._loop.drive([step.link for step in steps], deadline_ms)
+        """Wait for operations. Returns their errors; one that is not done in time has one too."""
+        self._loop.drive([manager.protocol for manager, _ in steps], deadline_ms)
         errors: list[KafkaError | None] = []
-        for _, manager, operation in steps:
-            subject = f"transactional id {manager.transactional_id!r}{of_what}"
-            if not operation.has_ended:
-                errors.append(self._timeout(call, f"{subject}: {manager.waits_for}", timeout_s))
-                continue
-            manager.acknowledge(operation)
+        for manager, operation in steps:
+            subject = f"transactional id {manager.lifecycle.transactional_id!r}{of_what}"
             error = operation.error
-            errors.append(None if error is None else with_context(unwrap_cause(error), subject))
+            if not operation.has_ended:
+                error = self._timeout(call, f"{subject}: {manager.protocol.waits_for}", timeout_s)
+            elif error is not None:
+                error = with_context(unwrap_cause(error), subject)
+            manager.lifecycle.acknowledge(operation)
+            errors.append(error)
         return errors
 
     def _timeout(self, call: str, waits_for: str, timeout_s: float) -> KafkaTimeoutError:
@@ -323,7 +304,7 @@ class _Loop:
     """
 
     def __init__(self, config: ProducerConfig) -> None:
-        # Sequence numbers limit the requests in flight elsewhere; here are none.
+        # The limit of requests in flight is for sequence numbers, which a session does not have.
         config = attrs.evolve(
             config,
             client_id=config.client_id or "kproducer-coordinators",
@@ -336,25 +317,21 @@ class _Loop:
         self.metadata = Metadata(config)
         self.client = new_network_client(config, self.metadata, self.clock)
 
-    def link(self, task: CoordinatorTask) -> CoordinatorLink:
-        """A link for the requests of a task."""
-        return CoordinatorLink(task, self.client, self.clock)
-
-    def drive(self, links: Iterable[CoordinatorLink], deadline_ms: int) -> None:
+    def drive(self, tasks: Iterable[CoordinatorTask], deadline_ms: int) -> None:
         """Step until each task has ended, or until the (monotonic) deadline."""
+        links = [CoordinatorLink(task, self.client, self.clock) for task in tasks]
         now_ms = self.clock.monotonic_ms()
         # Notices connections that were closed since the last call before anything is sent on them.
         self.client.poll(0, now_ms)
-        open_links = list(links)
         while now_ms < deadline_ms:
-            delay_ms = min((link.step(now_ms) for link in open_links), default=NEVER_MS)
+            delay_ms = min((link.step(now_ms) for link in links), default=NEVER_MS)
             # Some tasks need no request and end in their step.
-            open_links = [link for link in open_links if not link.task.has_ended]
-            if not open_links:
+            links = [link for link in links if not link.task.has_ended]
+            if not links:
                 return
             self.client.poll(min(delay_ms, deadline_ms - now_ms), now_ms)
             now_ms = self.clock.monotonic_ms()
-            open_links = [link for link in open_links if not link.task.has_ended]
+            links = [link for link in links if not link.task.has_ended]
 
     def last_errors(self) -> str:
         """The present failures of connections and metadata; empty if there are none."""

@@ -1,14 +1,23 @@
-"""TransactionLifecycle: the state of one producer, how it changes, and what each change means for callers.
+"""TransactionLifecycle: the state of one producer, how it changes, and what application threads call.
 
-The only place that sets the state. Guarded by the lock of ``TransactionManager``. Knows neither requests nor
-batches. Source: Kafka's ``TransactionManager`` (transitionTo, transitionToAbortableError,
+The only place that sets the state. Application threads begin, commit and abort, and wait for a
+``PendingOperation``; the I/O thread ends it. Knows neither requests nor batches. Errors are of three kinds:
+those that are retried and never reported; those after which the transaction has to be aborted
+(``AbortTransactionError``); those that end the producer (``FatalProducerError``).
+
+``lock`` guards everything here, and the requests of ``TransactionProtocol``. It is taken while a partition's
+lock is held (``may_drain``), so nothing that runs under it may take a partition's lock. Code that reads a
+state without it does a single read. The lifecycle has the transactional calls of every producer, hence its
+length.
+Source: KIP-98, KIP-447; Kafka's ``TransactionManager`` (transitionTo, transitionToAbortableError,
 transitionToFatalError).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, NoReturn
 
 from kproducer.errors import (
@@ -18,24 +27,33 @@ from kproducer.errors import (
     IllegalStateError,
     InvalidArgumentError,
     KafkaError,
+    ProducerClosedError,
     TransactionAbortedError,
 )
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.transactions.partition_sequences import ProducerIdAndEpoch
 from kproducer.transactions.sequence_tracker import SequenceTracker
-from kproducer.transactions.transaction_arguments import PreparedTransaction, checked_prepared
+from kproducer.transactions.transaction_arguments import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PreparedTransaction,
+    checked_group,
+    checked_offsets,
+    checked_prepared,
+)
 from kproducer.transactions.transaction_state import (
     LEGAL_TRANSITIONS,
+    OffsetsTask,
     OpenTransaction,
     PendingOperation,
     TransactionState,
 )
+from kproducer.types import TopicPartition
 
 _log = GuardedLogger(__name__)
 _S = TransactionState
 
-#: States in which this producer has no transaction to end.
-_WITHOUT_TRANSACTION = frozenset({_S.UNINITIALIZED, _S.READY, _S.PREPARED})
+_BEGIN_FIRST = "begin a transaction first"
 
 
 class GivenUp(NamedTuple):
@@ -55,6 +73,7 @@ class TransactionLifecycle:
 
     Args:
         transactional_id: ``None`` for a producer that is idempotent only.
+        transaction_version: called when a transaction begins: 2 where all brokers have KIP-890, else 1.
 
     Attributes:
         transactional_id: the present one.
@@ -65,19 +84,39 @@ class TransactionLifecycle:
         sequences: the sequence numbers; used by the I/O thread only.
         can_raise_epoch: whether the coordinator assigns the next epoch to the producer that has this one
             (KIP-360).
-        gate: told whether records may be sent without ``check_send``: false just before they may not, true
-            just after they may.
+        lock: see above.
+        gate: called, with the lock held, when it changes whether records may be sent without ``check_send``:
+            with ``False`` just before they may not, with ``True`` just after they may. Must not call back.
+        wakeup: called when the I/O thread has something new to do.
+        has_incomplete: whether the accumulator has batches that are not done. Called with the lock held, and
+            may take no lock.
     """
 
-    def __init__(self, transactional_id: str | None) -> None:
+    def __init__(self, transactional_id: str | None, transaction_version: Callable[[], int]) -> None:
         self.transactional_id = transactional_id
+        self._transaction_version = transaction_version
         self.state = TransactionState.UNINITIALIZED
         self.cause: KafkaError | None = None
         self.operation: PendingOperation | None = None
         self.transaction: OpenTransaction | None = None
         self.sequences = SequenceTracker(transactional_id is not None)
         self.can_raise_epoch = False
-        self.gate: Callable[[bool], None] | None = None
+        self.lock = threading.RLock()
+        # Set before the first use.
+        self.gate: Callable[[bool], None] = lambda is_open: None
+        self.wakeup: Callable[[], None] = lambda: None
+        self.has_incomplete: Callable[[], bool] = lambda: False
+
+    @property
+    def uses_version_2(self) -> bool:
+        """Whether the open transaction has version 2 (KIP-890), which needs Produce version 12 or later."""
+        transaction = self.transaction
+        return transaction is not None and transaction.version >= 2
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a transaction is being committed or aborted."""
+        return self.state in (_S.COMMITTING, _S.ABORTING)
 
     def move_to(self, state: TransactionState) -> None:
         """Change the state. Raises IllegalStateError for a transition that is not legal."""
@@ -89,25 +128,203 @@ class TransactionLifecycle:
         self._enter(state)
 
     def _enter(self, state: TransactionState) -> None:
-        gate = self.gate
-        if gate is not None and self.state is _S.IN_TRANSACTION:
-            gate(False)
+        if self.state is _S.IN_TRANSACTION:
+            self.gate(False)
         self.state = state
-        if gate is not None and state is _S.IN_TRANSACTION:
-            gate(True)
+        if state is _S.IN_TRANSACTION:
+            self.gate(True)
 
-    # -- for callers -----------------------------------------------------------------------------------
+    # -- application threads: steps --------------------------------------------------------------------
 
-    def start(self, name: str) -> PendingOperation | None:
+    def begin_initialize(self) -> PendingOperation:
+        """Get a producer id and epoch; fences earlier producers and ends the transaction they left open.
+
+        Raises:
+            IllegalStateError: no transactional id, or initialized before.
+            FatalProducerError: the producer has failed.
+        """
+        return self._begin("init_transactions", {_S.UNINITIALIZED}, _S.INITIALIZING, "it was called before")
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction; no request is sent. Raises as ``begin_initialize``."""
+        with self.lock:
+            self._check_call(
+                "begin_transaction", {_S.READY}, "call init_transactions once, then end each transaction"
+            )
+            self.operation = None
+            # Before the state changes, after which records can be sent.
+            self.transaction = OpenTransaction(2 if self._transaction_version() >= 2 else 1)
+            self.move_to(_S.IN_TRANSACTION)
+
+    def begin_commit(self, prepared: PreparedTransaction | None = None) -> PendingOperation:
+        """Commit once everything is written.
+
+        Args:
+            prepared: a transaction that another process has prepared, instead of one of this producer.
+
+        Raises:
+            AbortTransactionError: the transaction can only be aborted.
+            FatalProducerError, IllegalStateError: as ``begin_initialize``.
+            InvalidArgumentError: ``prepared`` is not a transaction of this transactional id.
+        """
+        if prepared is not None:
+            self._take_over(prepared)
+        return self._begin(
+            "commit_transaction", {_S.IN_TRANSACTION, _S.PREPARED}, _S.COMMITTING, _BEGIN_FIRST
+        )
+
+    def begin_abort(self, prepared: PreparedTransaction | None = None) -> PendingOperation:
+        """Abort; batches that were not sent yet are failed. As ``begin_commit``."""
+        if prepared is not None:
+            self._take_over(prepared)
+        allowed = {_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTABLE_ERROR}
+        with self.lock:
+            operation = self._begin("abort_transaction", allowed, _S.ABORTING, _BEGIN_FIRST)
+            if self.transaction is not None and self.state is _S.ABORTING:
+                self.transaction.new_partitions.clear()
+                self._fail_offsets(TransactionAbortedError("the transaction is being aborted"))
+            return operation
+
+    def acknowledge(self, operation: PendingOperation) -> None:
+        """The caller has seen how its operation ended: the next call of that name begins a new one."""
+        with self.lock:
+            if self.operation is operation and operation.has_ended:
+                self.operation = None
+
+    def check_send(self) -> None:
+        """Called before a record is appended. Raises as ``begin_commit`` where records are not accepted."""
+        # Without the lock: each is a single read, and a change just after it could as well come after the
+        # append.
+        if self.transactional_id is None:
+            is_accepted = self.state is not _S.FATAL_ERROR
+        else:
+            is_accepted = self.state is _S.IN_TRANSACTION
+        if is_accepted:
+            return
+        with self.lock:
+            if self.state is not _S.IN_TRANSACTION:
+                self._refuse_call("send", _BEGIN_FIRST)
+
+    def send_failed(self, error: KafkaError) -> None:
+        """``send`` raised: the transaction must not be committed without that record."""
+        with self.lock:
+            if self.state is _S.IN_TRANSACTION:
+                self.fail_transaction(error)
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> PendingOperation:
+        """Make offsets of a group part of the transaction.
+
+        Raises:
+            InvalidArgumentError: offsets or group cannot be sent. Others as ``begin_commit``.
+        """
+        task = OffsetsTask(checked_offsets(offsets), checked_group(group))
+        with self.lock:
+            transaction = self._check_in_transaction("send_offsets_to_transaction")
+            if task.remaining:
+                transaction.offsets.append(task)
+            else:
+                task.operation.end()
+        self.wakeup()
+        return task.operation
+
+    def change_transactional_id(self, transactional_id: str) -> None:
+        """Become uninitialized under another transactional id, and forget everything about the present one.
+
+        Allowed while this producer has no transaction to end. No request is in flight then, because every
+        transition into these states processes the response to the last request.
+
+        Raises:
+            IllegalStateError: a transaction is open, or an operation is not done. Others as ``begin_commit``.
+        """
+        with self.lock:
+            self._check_call(
+                "change_transactional_id",
+                {_S.UNINITIALIZED, _S.READY, _S.PREPARED},
+                "commit or abort the transaction, or prepare and hand it over, first",
+            )
+            if self.state is not _S.UNINITIALIZED:
+                self.move_to(_S.UNINITIALIZED)
+            _log.debug("Producer %s continues as %s", self.transactional_id, transactional_id)
+            self.transactional_id = transactional_id
+            # The sequence numbers belong to the I/O thread. The next initialization resets them.
+            self.cause = self.transaction = self.operation = None
+            self.can_raise_epoch = False
+
+    def prepare(self) -> PreparedTransaction:
+        """Hand the transaction over. Flush first; no more records are accepted.
+
+        Raises:
+            IllegalStateError: some records or offsets are not written yet. Others as ``begin_commit``.
+        """
+        with self.lock:
+            transaction = self._check_in_transaction("prepare")
+            if self.has_incomplete() or transaction.new_partitions or transaction.offsets:
+                raise IllegalStateError("prepare: some records or offsets are not written yet; flush first")
+            self.move_to(_S.PREPARED)
+            assert self.transactional_id is not None
+            is_empty = not transaction.may_have_started
+            # Other processes may send EndTxn, and this one does not learn whether it was answered.
+            transaction.must_raise_epoch |= transaction.version < 2 and not is_empty
+            return PreparedTransaction(
+                self.transactional_id, *self.sequences.producer, transaction.version, is_empty
+            )
+
+    def _take_over(self, prepared: PreparedTransaction) -> None:
+        """Make another process's transaction one that this producer can end, instead of initializing."""
+        checked_prepared(prepared)
+        producer = ProducerIdAndEpoch(prepared.producer_id, prepared.epoch)
+        with self.lock:
+            if prepared.transactional_id != self.transactional_id:
+                raise InvalidArgumentError(
+                    f"{prepared} has another transactional id than this producer, {self.transactional_id!r}"
+                )
+            if (
+                self.transaction is not None
+                and self.transaction.is_taken_over
+                and self.sequences.producer == producer
+                and self.state in (_S.PREPARED, _S.COMMITTING, _S.ABORTING)
+            ):
+                # The call that took it over has timed out or was interrupted, and is repeated.
+                return
+            if self.state is not _S.UNINITIALIZED:
+                self._refuse_call("take_over", "use a producer that was not initialized")
+            self.operation = None
+            self.move_to(_S.PREPARED)
+            self.transaction = OpenTransaction(
+                prepared.transaction_version,
+                is_taken_over=True,
+                has_started=not prepared.is_empty,
+                may_have_started=not prepared.is_empty,
+            )
+            self.sequences.reset(producer)
+
+    # -- application threads: checks -------------------------------------------------------------------
+
+    def _begin(
+        self, name: str, allowed: set[TransactionState], target: TransactionState, remedy: str
+    ) -> PendingOperation:
+        with self.lock:
+            earlier = self._check_call(name, allowed, remedy)
+            if earlier is not None:
+                return earlier
+            operation = self.operation = PendingOperation(name)
+            self.move_to(target)
+        self.wakeup()
+        return operation
+
+    def _check_call(self, name: str, allowed: set[TransactionState], remedy: str) -> PendingOperation | None:
         """Check whether a step may begin.
 
         Returns:
             The operation of this name if the last call timed out: the caller waits for that one. ``None``: a
-            new operation may begin if the state allows it.
+            new operation may begin.
 
         Raises:
-            IllegalStateError: another operation is not done yet.
+            IllegalStateError: another operation is not done yet. Others as ``_refuse_call``.
         """
+        self._check_transactional(name)
         earlier = self.operation
         if earlier is not None and earlier.name == name:
             return earlier
@@ -115,9 +332,21 @@ class TransactionLifecycle:
             raise IllegalStateError(
                 f"{name}: {earlier.name} is not done yet; call {earlier.name} again to wait for it"
             )
+        if self.state not in allowed:
+            self._refuse_call(name, remedy)
         return None
 
-    def refuse_call(self, name: str, remedy: str) -> NoReturn:
+    def _check_in_transaction(self, name: str) -> OpenTransaction:
+        self._check_transactional(name)
+        if self.transaction is None or self.state is not _S.IN_TRANSACTION:
+            self._refuse_call(name, _BEGIN_FIRST)
+        return self.transaction
+
+    def _check_transactional(self, name: str) -> None:
+        if self.transactional_id is None:
+            raise IllegalStateError(f"{name}: the producer has no transactional_id")
+
+    def _refuse_call(self, name: str, remedy: str) -> NoReturn:
         """Raise the error for a call that the state does not allow.
 
         Raises:
@@ -126,14 +355,14 @@ class TransactionLifecycle:
             IllegalStateError: the call came at the wrong time; nothing has changed.
         """
         if self.state is _S.FATAL_ERROR:
-            raise self.fatal_error()
+            raise self._fatal_error()
         if self.state is _S.ABORTABLE_ERROR:
-            raise self.abort_error()
+            raise self._abort_error()
         cause = "" if self.cause is None else f" ({self.cause})"
         error = IllegalStateError(f"{name}: the producer is {self.state.value}{cause}; {remedy}")
         raise error from self.cause
 
-    def fatal_error(self) -> FatalProducerError:
+    def _fatal_error(self) -> FatalProducerError:
         """The error that every call gets after FATAL_ERROR was entered."""
         is_fenced = isinstance(self.cause, FencedError)
         error = (FencedError if is_fenced else FatalProducerError)(
@@ -142,92 +371,51 @@ class TransactionLifecycle:
         error.__cause__ = self.cause
         return error
 
-    def abort_error(self) -> AbortTransactionError:
+    def _abort_error(self) -> AbortTransactionError:
         """The error that every call but an abort gets in ABORTABLE_ERROR."""
         error = AbortTransactionError(f"the transaction can only be aborted: {self.cause}")
         error.__cause__ = self.cause
         return error
 
-    def change_transactional_id(self, transactional_id: str) -> None:
-        """See ``TransactionManager.change_transactional_id``."""
-        name = "change_transactional_id"
-        self.start(name)
-        if self.state not in _WITHOUT_TRANSACTION:
-            self.refuse_call(name, "commit or abort the transaction, or prepare and hand it over, first")
-        if self.state is not _S.UNINITIALIZED:
-            self.move_to(_S.UNINITIALIZED)
-        _log.debug("Producer %s continues as %s", self.transactional_id, transactional_id)
-        self.transactional_id = transactional_id
-        # The sequence numbers belong to the I/O thread. The next initialization resets them.
-        self.cause = self.transaction = self.operation = None
-        self.can_raise_epoch = False
-
-    # -- hand-over -------------------------------------------------------------------------------------
-
-    def hand_over(self, has_incomplete: bool) -> PreparedTransaction:
-        """See ``TransactionManager.prepare``."""
-        transaction = self.transaction
-        if transaction is None or self.state is not _S.IN_TRANSACTION:
-            self.refuse_call("prepare", "begin a transaction first")
-        if has_incomplete or transaction.new_partitions or transaction.offsets:
-            raise IllegalStateError("prepare: some records or offsets are not written yet; flush first")
-        self.move_to(_S.PREPARED)
-        assert self.transactional_id is not None
-        is_empty = not transaction.may_have_started
-        # Other processes may send EndTxn, and this one does not learn whether it was answered.
-        transaction.must_raise_epoch |= transaction.version < 2 and not is_empty
-        return PreparedTransaction(
-            self.transactional_id, *self.sequences.producer, transaction.version, is_empty
-        )
-
-    def take_over(self, prepared: PreparedTransaction) -> None:
-        """See ``TransactionManager.take_over``."""
-        checked_prepared(prepared)
-        if prepared.transactional_id != self.transactional_id:
-            raise InvalidArgumentError(
-                f"{prepared} has another transactional id than this producer, {self.transactional_id!r}"
-            )
-        producer = ProducerIdAndEpoch(prepared.producer_id, prepared.epoch)
-        if (
-            self.transaction is not None
-            and self.transaction.is_taken_over
-            and self.sequences.producer == producer
-            and self.state in (_S.PREPARED, _S.COMMITTING, _S.ABORTING)
-        ):
-            # The call that took it over has timed out or was interrupted, and is repeated.
-            return
-        if self.state is not _S.UNINITIALIZED:
-            self.refuse_call("take_over", "use a producer that was not initialized")
-        self.operation = None
-        self.move_to(_S.PREPARED)
-        self.transaction = OpenTransaction(
-            prepared.transaction_version,
-            is_taken_over=True,
-            has_started=not prepared.is_empty,
-            may_have_started=not prepared.is_empty,
-        )
-        self.sequences.reset(producer)
-
-    # -- for batches -----------------------------------------------------------------------------------
+    # -- I/O thread ------------------------------------------------------------------------------------
 
     def give_up(self) -> GivenUp | None:
         """Which queued batches have to be failed now; ``None``: none."""
-        # In version 2, the next epoch fences requests that are still on their way. In version 1, the outcome
-        # of each batch has to be found out.
-        numbered_too = self.transaction is not None and self.transaction.version >= 2
-        if self.state is _S.FATAL_ERROR:
-            return GivenUp(self.fatal_error(), True)
-        if self.state is _S.ABORTABLE_ERROR:
-            return GivenUp(self.abort_error(), numbered_too)
-        if self.state is _S.ABORTING:
-            return GivenUp(TransactionAbortedError("the transaction is being aborted"), numbered_too)
-        if self.transactional_id is None and self.state is _S.UNINITIALIZED and self.cause is not None:
-            # Only once: records that are sent later cause another attempt.
-            refusal, self.cause = self.cause, None
-            return GivenUp(refusal, False)
-        return None
+        # Without the lock in the usual case: each is a single read, and the next round reads them again.
+        if self.cause is None and not self.is_ending:
+            return None
+        with self.lock:
+            # In version 2, the next epoch fences requests that are still on their way. In version 1, the
+            # outcome of each batch has to be found out.
+            numbered_too = self.uses_version_2
+            if self.state is _S.FATAL_ERROR:
+                return GivenUp(self._fatal_error(), True)
+            if self.state is _S.ABORTABLE_ERROR:
+                return GivenUp(self._abort_error(), numbered_too)
+            if self.state is _S.ABORTING:
+                return GivenUp(TransactionAbortedError("the transaction is being aborted"), numbered_too)
+            if self.transactional_id is None and self.state is _S.UNINITIALIZED and self.cause is not None:
+                # Only once: records that are sent later cause another attempt.
+                refusal, self.cause = self.cause, None
+                return GivenUp(refusal, False)
+            return None
 
-    # -- ends of steps ---------------------------------------------------------------------------------
+    def begin_close(self) -> None:
+        """The producer is about to be closed: abort an open transaction, unless it was handed over."""
+        with self.lock:
+            if self.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
+                self.operation = None
+                self.begin_abort()
+
+    def close(self, error: KafkaError | None = None) -> None:
+        """The producer is closed: fail everything that callers wait for."""
+        error = error or ProducerClosedError("the producer was closed")
+        with self.lock:
+            if self.state is not _S.FATAL_ERROR:
+                self.cause = error
+                self._enter(_S.FATAL_ERROR)
+            self._end_operation(error)
+            self._fail_offsets(error)
 
     def initialized(self, producer: ProducerIdAndEpoch) -> None:
         """The coordinator has assigned a producer id and epoch."""
@@ -237,13 +425,13 @@ class TransactionLifecycle:
         else:
             self.sequences.reset(producer)
         self.move_to(_S.READY)
-        self._succeed()
+        self._end_operation(None)
 
     def not_initialized(self, error: KafkaError) -> None:
         """The initialization was refused, or a taken-over transaction cannot be ended; it may be retried."""
         self.cause = error
         self.move_to(_S.UNINITIALIZED)
-        self._fail(error)
+        self._end_operation(error)
         self.transaction = None
 
     def transaction_over(self, producer: ProducerIdAndEpoch) -> None:
@@ -254,12 +442,11 @@ class TransactionLifecycle:
         """
         transaction = self.transaction
         assert transaction is not None
-        self.cause = None
-        self.transaction = None
+        self.cause = self.transaction = None
         if producer.is_valid:
             self.sequences.reset(producer)
         self.move_to(_S.UNINITIALIZED if transaction.is_taken_over else _S.READY)
-        self._succeed()
+        self._end_operation(None)
 
     def fail_transaction(self, cause: KafkaError) -> None:
         """The transaction has to be aborted; if it is being aborted already, the producer has failed."""
@@ -275,9 +462,8 @@ class TransactionLifecycle:
         # Their batches will not be sent, so the partitions need not be added.
         transaction.new_partitions.clear()
         transaction.must_raise_epoch = transaction.version < 2
-        error = self.abort_error()
-        self._fail(error)
-        self._fail_offsets(error)
+        self._end_operation(self._abort_error())
+        self._fail_offsets(self._abort_error())
 
     def fail_for_good(self, cause: KafkaError) -> None:
         """Enter FATAL_ERROR: from now on only ``close`` is allowed."""
@@ -290,38 +476,21 @@ class TransactionLifecycle:
         _log.log(level, "Producer %s has failed and has to be closed: %s", self.transactional_id, cause)
         self.cause = cause
         self._enter(_S.FATAL_ERROR)
-        error = self.fatal_error()
-        self._fail(error)
-        self._fail_offsets(error)
+        self._end_operation(self._fatal_error())
+        self._fail_offsets(self._fatal_error())
 
-    def abandon(self, error: KafkaError) -> None:
-        """The producer is closed: fail everything that callers wait for."""
-        if self.state is not _S.FATAL_ERROR:
-            self.cause = error
-            self._enter(_S.FATAL_ERROR)
-        self._fail(error)
-        self._fail_offsets(error)
-
-    def drop_offsets(self) -> None:
-        """An abort begins: offsets that were not sent yet are not sent any more."""
-        self._fail_offsets(TransactionAbortedError("the transaction is being aborted"))
-
-    def _succeed(self) -> None:
-        if self.operation is not None:
-            self.operation.succeed()
-
-    def _fail(self, error: KafkaError) -> None:
+    def _end_operation(self, error: KafkaError | None) -> None:
+        """End what the caller waits for; ``None``: with success."""
         if self.operation is None:
             return
         if self.transaction is not None and self.transaction.has_ended:
-            # The transaction is committed or aborted. Only the request for the next epoch has failed, which
-            # the next call reports.
-            self.operation.succeed()
-        else:
-            self.operation.fail(error)
+            # The transaction is committed or aborted. If the request for the next epoch has failed, the next
+            # call reports that.
+            error = None
+        self.operation.end(error)
 
     def _fail_offsets(self, error: KafkaError) -> None:
         if self.transaction is not None:
             for task in self.transaction.offsets:
-                task.operation.fail(error)
+                task.operation.end(error)
             self.transaction.offsets.clear()

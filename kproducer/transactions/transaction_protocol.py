@@ -1,11 +1,13 @@
 """TransactionProtocol: which request the state of a producer calls for, and what responses do to the state.
 
-Guarded by the lock of ``TransactionManager``. Source: Kafka's ``TransactionManager`` and its
-``TxnRequestHandler`` classes.
+The file holds the requests, their retries and all special cases of responses, hence its length.
+Source: KIP-98, KIP-360, KIP-588, KIP-890; Kafka's ``TransactionManager`` (pendingRequests, lookupCoordinator)
+and its ``TxnRequestHandler`` classes. docs/transactions.md lists the differences.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kproducer.errors import (
@@ -17,13 +19,18 @@ from kproducer.errors import (
     TransactionAbortedError,
 )
 from kproducer.errors.broker_errors import error_for_code
-from kproducer.transactions.coordinator_link import CoordinatorRequestQueue, Wanted, transport_failure
+from kproducer.runtime.clock import NEVER_MS
+from kproducer.transactions.coordinator_link import (
+    Addressed,
+    Attempts,
+    KnownCoordinators,
+    transport_failure,
+)
 from kproducer.transactions.coordinator_requests import (
     EPOCH_RAISED_SINCE,
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     Answer,
-    CoordinatorKind,
     CoordinatorRequest,
     EndTxn,
     FindCoordinator,
@@ -34,14 +41,15 @@ from kproducer.transactions.coordinator_requests import (
 from kproducer.transactions.partition_sequences import NO_PRODUCER, ProducerIdAndEpoch
 from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
 from kproducer.transactions.transaction_state import OpenTransaction, TransactionState
+from kproducer.types import Node
 
 if TYPE_CHECKING:
     from kproducer.client.client_request import ClientResponse
+    from kproducer.runtime.clock import ExponentialBackoff
 
 _S = TransactionState
 
-#: The markers of the last transaction are written within milliseconds, much sooner than a whole backoff.
-_FIRST_PARTITIONS_PAUSE_MS: Final = 20
+#: The last transaction is being ended, which takes milliseconds, much less than a whole backoff.
 _FIRST_BUSY_PAUSE_MS: Final = 20
 _CONCURRENT_TRANSACTIONS: Final = 51
 _INVALID_TXN_STATE: Final = 48
@@ -51,123 +59,196 @@ _NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
 class TransactionProtocol:
-    """Requests and responses of one producer.
+    """The ``CoordinatorTask`` of one producer: one request at a time, and the look-up before it.
+
+    The state says each time which request it calls for, so a request that it no longer calls for is not
+    repeated. Sent and received on one thread; the lock of the lifecycle guards the rest.
 
     Args:
         lifecycle: the state.
-        queue: keeps the request that is under way.
         transaction_timeout_ms: for InitProducerId.
+        backoff: pauses between attempts.
+        known: which brokers coordinate; may be shared by tasks whose requests one thread sends.
     """
 
     def __init__(
-        self, lifecycle: TransactionLifecycle, queue: CoordinatorRequestQueue, transaction_timeout_ms: int
+        self,
+        lifecycle: TransactionLifecycle,
+        transaction_timeout_ms: int,
+        backoff: ExponentialBackoff,
+        known: KnownCoordinators,
     ) -> None:
         self._life = lifecycle
-        self._queue = queue
         self._timeout_ms = transaction_timeout_ms
+        self._known = known
+        #: The request that was wanted last, until it has succeeded.
+        self._request: CoordinatorRequest | None = None
+        #: The request, or the look-up before it, that has not ended yet.
+        self._in_flight: CoordinatorRequest | None = None
+        self._attempts = Attempts(backoff)
+        self._lookup_attempts = Attempts(backoff)
+        self._last_failure = ""
+        self._held_back_until_ms = NEVER_MS
+
+    # -- CoordinatorTask -------------------------------------------------------------------------------
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no caller waits for a request."""
+        operation, transaction = self._life.operation, self._life.transaction
+        return (operation is None or operation.has_ended) and not (transaction and transaction.offsets)
+
+    @property
+    def waits_for(self) -> str:
+        """The request that is waited for, and its last failure; empty if there is none."""
+        with self._life.lock:
+            request = self._in_flight or self._request
+            if request is None:
+                return ""
+            request = self._first_step(request)
+            node = self._node_for(request)
+            return (
+                f"waiting for {request}"
+                + (f", broker {node}" if node is not None else "")
+                + (f"; the last attempt failed with {self._last_failure}" if self._last_failure else "")
+            )
+
+    def next_requests(self, now_ms: int) -> Sequence[Addressed]:
+        """The request to send now, if any."""
+        if self._needs_no_request:
+            return ()
+        with self._life.lock:
+            if self._in_flight is not None:
+                return ()
+            self._held_back_until_ms = NEVER_MS
+            # Under the lock: another thread may send a record and commit between the two.
+            wanted = self._wanted(self._life.has_incomplete())
+            if wanted is None:
+                return ()
+            if wanted != self._request:
+                self._forget_request()
+                self._request = wanted
+            request = self._first_step(wanted)
+            attempts = self._attempts if request is wanted else self._lookup_attempts
+            if now_ms < attempts.not_before_ms:
+                self._held_back_until_ms = attempts.not_before_ms
+                return ()
+            self._in_flight = request
+            return (Addressed(request, self._node_for(request)),)
+
+    @property
+    def _needs_no_request(self) -> bool:
+        """The usual state of a producer that is idempotent only.
+
+        Read without the lock: without a transactional id only the I/O thread changes any of this.
+        """
+        life = self._life
+        return (
+            life.transactional_id is None
+            and life.state is _S.READY
+            and not life.sequences.needs_new_id
+            and self._in_flight is None
+        )
+
+    def delay_ms(self, now_ms: int) -> int:
+        """Until the request that ``next_requests`` held back is due. Without the lock: I/O thread only."""
+        return max(0, self._held_back_until_ms - now_ms)
+
+    def handle(self, request: CoordinatorRequest, response: ClientResponse, now_ms: int) -> None:
+        """A request has ended, with or without a response."""
+        with self._life.lock:
+            self._in_flight = None
+            if self._life.state is _S.FATAL_ERROR:
+                return
+            if response.body is None:
+                self._handle_failure(request, response, now_ms)
+                return
+            answer = request.parse(response.body)
+            if isinstance(request, InitProducerId):
+                self._life.can_raise_epoch = response.request.api_version >= EPOCH_RAISED_SINCE
+            reaction, code = request.worst_reaction(answer.codes.values())
+            if reaction is Reaction.DONE:
+                self._done(request, answer)
+            elif not self._is_special(request, code):
+                self._react(request, answer, reaction, code, now_ms)
+
+    def unreachable(self, request: CoordinatorRequest, now_ms: int) -> None:
+        """The request was not sent, because its broker could not be connected to."""
+        with self._life.lock:
+            self._in_flight = None
+            failure = f"no connection to {self._node_for(request) or 'any broker'}"
+            self._retry(request, Reaction.RELOCATE, 0, failure, now_ms)
+
+    def internal_error(self, bug: Exception) -> None:
+        """Our own code has failed on the I/O thread. Fatal: the known state may be wrong.
+
+        Source: KAFKA-14831 (``TransactionManager.shouldPoisonStateOnInvalidTransition``).
+        """
+        error = KafkaError(f"internal error: {bug!r}")
+        error.__cause__ = bug
+        with self._life.lock:
+            self._life.fail_for_good(error)
 
     # -- requests --------------------------------------------------------------------------------------
 
-    def wanted(self, has_incomplete: bool) -> Wanted | None:
+    def _first_step(self, request: CoordinatorRequest) -> CoordinatorRequest:
+        """The request itself, or the look-up that it needs first."""
+        coordinator = request.coordinator
+        return request if coordinator is None or coordinator in self._known else FindCoordinator(coordinator)
+
+    def _node_for(self, request: CoordinatorRequest) -> Node | None:
+        """Where to send it; ``None``: to any broker."""
+        return None if request.coordinator is None else self._known.get(request.coordinator)
+
+    def _forget_request(self) -> None:
+        """The request has succeeded, or another one is wanted: its failures do not count any more."""
+        self._request = None
+        self._last_failure = ""
+        self._attempts.succeeded()
+        self._lookup_attempts.succeeded()
+
+    def _wanted(self, has_incomplete: bool) -> CoordinatorRequest | None:
         """The request that the state calls for, if any.
 
         Args:
             has_incomplete: whether the accumulator has batches that are not done.
         """
-        life = self._life
-        if life.state in (_S.FATAL_ERROR, _S.READY, _S.PREPARED, _S.UNINITIALIZED):
-            return self._wanted_without_transactions(has_incomplete)
+        life, transaction = self._life, self._life.transaction
+        if life.transactional_id is None:
+            # An idempotent producer requests a producer id when it has something to send.
+            lacks_id = life.state is _S.UNINITIALIZED or (
+                life.state is _S.READY and life.sequences.needs_new_id
+            )
+            if lacks_id and has_incomplete:
+                life.move_to(_S.INITIALIZING)
         if life.state is _S.INITIALIZING:
-            return self._init(NO_PRODUCER)
-        transaction = life.transaction
-        assert transaction is not None
+            timeout_ms = _NO_TIMEOUT_MS if life.transactional_id is None else self._timeout_ms
+            return InitProducerId(life.transactional_id, timeout_ms, NO_PRODUCER)
+        is_idle = life.state in (_S.PREPARED, _S.FATAL_ERROR)
+        if transaction is None or life.transactional_id is None or is_idle:
+            return None
+        producer = life.sequences.producer
         if transaction.has_ended:
-            return self._init(life.sequences.producer)
+            return InitProducerId(life.transactional_id, self._timeout_ms, producer)
+        identity = (life.transactional_id, producer, transaction.version)
         if life.state in (_S.IN_TRANSACTION, _S.COMMITTING):
-            part = self._next_part(transaction)
-            if part is not None:
-                return part
-        if life.state not in (_S.COMMITTING, _S.ABORTING) or has_incomplete or life.sequences.has_pending:
+            if transaction.new_partitions:
+                # Partitions that are announced while this request is in flight go with the next one.
+                return AddPartitionsToTxn(*identity, frozenset(transaction.new_partitions))
+            if transaction.offsets:
+                task = transaction.offsets[0]
+                if transaction.version < 2 and task.group.group_id not in transaction.groups:
+                    return AddOffsetsToTxn(*identity, task.group.group_id)
+                return TxnOffsetCommit(*identity, task.group, dict(task.remaining))
+        if not life.is_ending or has_incomplete or life.sequences.has_pending:
             return None
-        return self._end(transaction)
-
-    def _wanted_without_transactions(self, has_incomplete: bool) -> Wanted | None:
-        """An idempotent producer requests a producer id when it has something to send."""
-        life = self._life
-        lacks_id = life.state is _S.UNINITIALIZED or (life.state is _S.READY and life.sequences.needs_new_id)
-        if life.transactional_id is not None or not has_incomplete or not lacks_id:
-            return None
-        life.move_to(_S.INITIALIZING)
-        return self._init(NO_PRODUCER)
-
-    def _init(self, current: ProducerIdAndEpoch) -> Wanted:
-        transactional_id = self._life.transactional_id
-        timeout_ms = _NO_TIMEOUT_MS if transactional_id is None else self._timeout_ms
-        return Wanted(("init", current), lambda: InitProducerId(transactional_id, timeout_ms, current))
-
-    def _next_part(self, transaction: OpenTransaction) -> Wanted | None:
-        """The next partitions, group or offsets to be added to the transaction."""
-        transactional_id, producer = self._life.transactional_id, self._life.sequences.producer
-        assert transactional_id is not None
-        if transaction.new_partitions:
-            # Partitions that are announced while this request is in flight go with the next one.
-            partitions = frozenset(transaction.new_partitions)
-            return Wanted(
-                ("partitions", transaction, partitions),
-                lambda: AddPartitionsToTxn(transactional_id, producer, partitions),
-            )
-        if not transaction.offsets:
-            return None
-        task = transaction.offsets[0]
-        group = task.group
-        if transaction.version < 2 and group.group_id not in transaction.groups:
-            return Wanted(
-                ("group", transaction, group.group_id),
-                lambda: AddOffsetsToTxn(transactional_id, producer, group.group_id),
-            )
-        remaining = dict(task.remaining)
-        return Wanted(
-            ("offsets", task, len(remaining)),
-            lambda: TxnOffsetCommit(transactional_id, producer, group, remaining, transaction.version),
-        )
-
-    def _end(self, transaction: OpenTransaction) -> Wanted | None:
-        transactional_id, producer = self._life.transactional_id, self._life.sequences.producer
-        assert transactional_id is not None
         if not transaction.may_have_started:
             # No broker knows of it, and some brokers refuse to end a transaction that never started.
             self._ended(transaction, NO_PRODUCER)
-            return self.wanted(False)
-        commit = self._life.state is _S.COMMITTING
-        return Wanted(
-            ("end", transaction, commit),
-            lambda: EndTxn(transactional_id, producer, commit, transaction.version),
-        )
+            return self._wanted(False)
+        return EndTxn(*identity, life.state is _S.COMMITTING)
 
     # -- responses -------------------------------------------------------------------------------------
-
-    def handle(self, request: CoordinatorRequest, response: ClientResponse, now_ms: int) -> None:
-        """Process the end of a request, with or without a response."""
-        self._queue.request_completed()
-        if self._life.state is _S.FATAL_ERROR:
-            return
-        if response.body is None:
-            self._handle_failure(request, response, now_ms)
-            return
-        answer = request.parse(response.body)
-        if isinstance(request, InitProducerId):
-            self._life.can_raise_epoch = response.request.api_version >= EPOCH_RAISED_SINCE
-        reaction, code = request.worst_reaction(answer.codes.values())
-        if reaction is Reaction.DONE:
-            self._done(request, answer)
-        elif not self._is_special(request, code):
-            self._react(request, answer, reaction, code, now_ms)
-
-    def unreachable(self, request: CoordinatorRequest, now_ms: int) -> None:
-        """The request was not sent, because its broker could not be connected to."""
-        self._queue.request_completed()
-        node = self._queue.node_for(request)
-        self._retry(request, Reaction.RELOCATE, 0, f"no connection to {node or 'any broker'}", now_ms)
 
     def _handle_failure(self, request: CoordinatorRequest, response: ClientResponse, now_ms: int) -> None:
         error, may_retry = transport_failure(request, response)
@@ -175,9 +256,13 @@ class TransactionProtocol:
             self._note_unanswered(request)
             self._retry(request, Reaction.RELOCATE, 0, str(error), now_ms)
         elif response.unsupported_version is None:
-            self._give_up(error)
+            # An initialization may be repeated by the application.
+            if self._life.state is _S.INITIALIZING and isinstance(error, AuthorizationError):
+                self._life.not_initialized(error)
+            else:
+                self._life.fail_for_good(error)
         elif not isinstance(request, (TxnOffsetCommit, AddOffsetsToTxn)):
-            self._give_up(self._with_advice(error))
+            self._life.fail_for_good(self._with_advice(error))
         elif not self._is_moot(request):
             self._life.fail_transaction(error)
 
@@ -247,11 +332,7 @@ class TransactionProtocol:
 
     def _is_moot(self, request: CoordinatorRequest) -> bool:
         """Whether the request prepared a commit and an abort has begun since it was sent."""
-        if isinstance(request, FindCoordinator):
-            concerns_commit = request.wanted[0].kind is CoordinatorKind.GROUP
-        else:
-            concerns_commit = not isinstance(request, (EndTxn, InitProducerId))
-        return concerns_commit and self._life.state in (_S.ABORTABLE_ERROR, _S.ABORTING)
+        return request.prepares_commit and self._life.state in (_S.ABORTABLE_ERROR, _S.ABORTING)
 
     def _is_special(self, request: CoordinatorRequest, code: int) -> bool:
         """Process EndTxn error codes that have another meaning in this situation. Returns whether it did."""
@@ -305,24 +386,18 @@ class TransactionProtocol:
     def _retry(
         self, request: CoordinatorRequest, reaction: Reaction, code: int, failure: str, now_ms: int
     ) -> None:
-        queue, transaction = self._queue, self._life.transaction
+        transaction = self._life.transaction
+        self._last_failure = failure
         if isinstance(request, FindCoordinator):
-            queue.lookup_failed(now_ms)
-        else:
-            is_busy = code == _CONCURRENT_TRANSACTIONS
-            is_first = (
-                is_busy
-                and isinstance(request, AddPartitionsToTxn)
-                and transaction is not None
-                and not transaction.partitions
-            )
-            queue.retry(
-                now_ms,
-                relocate=reaction is Reaction.RELOCATE,
-                longest_ms=_FIRST_PARTITIONS_PAUSE_MS if is_first else None,
-                first_ms=_FIRST_BUSY_PAUSE_MS if is_busy else None,
-            )
-        queue.last_failure = failure
+            self._lookup_attempts.failed(now_ms)
+            return
+        is_busy = code == _CONCURRENT_TRANSACTIONS
+        self._attempts.failed(now_ms, _FIRST_BUSY_PAUSE_MS if is_busy else None)
+        if is_busy and isinstance(request, AddPartitionsToTxn) and transaction and not transaction.partitions:
+            # The markers of the last transaction are written within milliseconds: the pause stays short.
+            self._attempts.failures = 0
+        if reaction is Reaction.RELOCATE and request.coordinator is not None:
+            self._known.pop(request.coordinator, None)
 
     def _note_partial_success(self, request: CoordinatorRequest, answer: Answer) -> None:
         transaction = self._life.transaction
@@ -337,9 +412,10 @@ class TransactionProtocol:
     def _done(self, request: CoordinatorRequest, answer: Answer) -> None:
         if isinstance(request, FindCoordinator):
             assert answer.node is not None
-            self._queue.found(request.wanted[0], answer.node)
+            self._known.found(request.wanted[0], answer.node)
+            self._lookup_attempts.succeeded()
             return
-        self._queue.done()
+        self._forget_request()
         transaction = self._life.transaction
         if isinstance(request, InitProducerId):
             if self._life.state is _S.INITIALIZING:
@@ -361,7 +437,7 @@ class TransactionProtocol:
         elif isinstance(request, AddOffsetsToTxn):
             transaction.groups.add(request.group_id)
         elif isinstance(request, TxnOffsetCommit) and transaction.offsets:
-            transaction.offsets.popleft().operation.succeed()
+            transaction.offsets.popleft().operation.end()
 
     def _ended(self, transaction: OpenTransaction, producer: ProducerIdAndEpoch) -> None:
         """The coordinator has committed or aborted the transaction.

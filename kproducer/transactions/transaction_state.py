@@ -13,7 +13,7 @@ READY and PREPARED also lead to UNINITIALIZED, when the producer changes its tra
 state leads to FATAL_ERROR, which is final: the producer has to be closed. A producer without transactional id
 uses UNINITIALIZED, INITIALIZING, READY and FATAL_ERROR only.
 
-Plain data, guarded by the lock of ``TransactionManager``; ``PendingOperation`` has its own event.
+Plain data, guarded by the lock of ``TransactionLifecycle``; ``PendingOperation`` has its own event.
 Source: Kafka's ``TransactionManager.State``; PREPARED is our own (KIP-939 plans something similar).
 """
 
@@ -74,23 +74,20 @@ class PendingOperation:
 
     Attributes:
         name: the method that started it: "commit_transaction".
+        error: why it failed; ``None`` while it has not ended, and after success.
     """
 
-    __slots__ = ("_error", "_event", "name")
+    __slots__ = ("_event", "error", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._event = threading.Event()
-        self._error: KafkaError | None = None
+        self.error: KafkaError | None = None
 
-    def succeed(self) -> None:
-        """End it with success, unless it has ended."""
-        self._event.set()
-
-    def fail(self, error: KafkaError) -> None:
-        """End it with an error, unless it has ended."""
+    def end(self, error: KafkaError | None = None) -> None:
+        """End it, with success or with an error, unless it has ended."""
         if not self._event.is_set():
-            self._error = error
+            self.error = error
             self._event.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -99,24 +96,15 @@ class PendingOperation:
 
     @property
     def has_ended(self) -> bool:
-        """Whether ``succeed`` or ``fail`` was called."""
+        """Whether ``end`` was called."""
         return self._event.is_set()
-
-    @property
-    def error(self) -> KafkaError | None:
-        """Why it failed; ``None`` while it has not ended, and after success."""
-        return self._error
 
     def raise_if_failed(self) -> None:
         """Raise a copy of its error, if it has one. A copy, because tracebacks grow with every raise."""
-        if self._error is not None:
-            error = copy.copy(self._error)
-            error.__cause__ = self._error.__cause__
+        if self.error is not None:
+            error = copy.copy(self.error)
+            error.__cause__ = self.error.__cause__
             raise error
-
-    def __repr__(self) -> str:
-        how = "under way" if not self.has_ended else str(self._error or "done")
-        return f"<{self.name}: {how}>"
 
 
 @attrs.define(eq=False)

@@ -119,11 +119,11 @@ class Bench:
 def initialized_manager(transactional_id: str | None = None) -> TransactionManager:
     """A manager that has its producer id; with a transactional id, in a transaction of version 2."""
     manager = TransactionManager(transactional_id, transaction_version=lambda: 2)
-    life = manager._life
+    life = manager.lifecycle
     life.move_to(TransactionState.INITIALIZING)
     life.initialized(ProducerIdAndEpoch(7, 0))
     if transactional_id is not None:
-        manager.begin_transaction()
+        manager.lifecycle.begin_transaction()
     return manager
 
 

@@ -15,6 +15,7 @@ import attrs
 from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
 from kproducer.errors.broker_errors import MessageTooLargeError, error_for_code
+from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.transactions.coordinator_requests import CoordinatorRequest
 from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge, attempt_end, knowledge_after
 from kproducer.transactions.partition_sequences import NO_SEQUENCE
@@ -128,9 +129,9 @@ class Kit:
         self.manager = TransactionManager(
             TRANSACTIONAL_ID if transactional else None,
             transaction_version=lambda: self.transaction_version,
-            random=random.Random(1),
+            backoff=ExponentialBackoff(100, 1000, random.Random(1)),
         )
-        self.manager.connect(lambda: None, lambda: self.has_incomplete)
+        self.manager.lifecycle.has_incomplete = lambda: self.has_incomplete
         self.queues: dict[int, list[Batch]] = {i: [] for i in range(partitions)}
         self.on_the_wire: dict[int, list[Sent]] = {i: [] for i in range(partitions)}
         self.late: list[Sent] = []
@@ -147,7 +148,7 @@ class Kit:
 
     def append(self, partition: int = 0, count: int = 1, transaction: int = 0) -> Batch:
         topic_partition = TopicPartition("t", partition)
-        self.manager.check_send()
+        self.manager.lifecycle.check_send()
         batch = Batch(topic_partition, count, self._next_number, transaction, self._next_record)
         self._next_number += 1
         self._next_record += count
@@ -163,13 +164,13 @@ class Kit:
 
     def pump(self) -> None:
         """One round of the sender: give up, resolve, drain."""
-        given_up = self.manager.give_up()
+        given_up = self.manager.lifecycle.give_up()
         if given_up is not None:
             for queue in self.queues.values():
                 for batch in [b for b in queue if given_up.numbered_too or b.base_sequence == NO_SEQUENCE]:
                     queue.remove(batch)
                     self._fail(batch, given_up.error)
-        for unsafe in self.manager.resolve():
+        for unsafe in self.manager.sequences.resolve():
             assert isinstance(unsafe, Batch)
             self.queues[unsafe.topic_partition.partition].remove(unsafe)
             unsafe.end(KafkaError("given up"), unsafe.knowledge.outcome)
@@ -181,10 +182,10 @@ class Kit:
                 producer = Producer(batch.producer_id, batch.producer_epoch)
                 sent = Sent(
                     batch,
-                    self.manager.transactional_id,
+                    self.manager.lifecycle.transactional_id,
                     producer,
                     batch.base_sequence,
-                    self.manager.uses_version_2,
+                    self.manager.lifecycle.uses_version_2,
                 )
                 self.on_the_wire[partition].append(sent)
 
@@ -212,12 +213,12 @@ class Kit:
             part.endings, part.outcomes = [], []
         place = self.batches.index(batch)
         self.batches[place : place + 1] = parts
-        self.manager.split(batch, parts)
+        self.manager.sequences.split(batch, parts)
         for part in parts:
             self._put_back(part)
 
     def _succeed(self, batch: Batch) -> None:
-        self.manager.succeeded(batch, self.now_ms)
+        self.manager.sequences.succeeded(batch, self.now_ms)
         if not batch.is_done:
             batch.end(None, None)
 
@@ -228,7 +229,7 @@ class Kit:
         batch.was_unknown |= batch.knowledge is Knowledge.UNKNOWN
         if batch.is_done:
             if end is AttemptEnd.DUPLICATE:
-                self.manager.succeeded(batch, self.now_ms)
+                self.manager.sequences.succeeded(batch, self.now_ms)
             else:
                 self.manager.failed(batch, error, batch.knowledge.outcome)
             return
@@ -335,7 +336,7 @@ class Kit:
             sent = self.late.pop(0)
             batches = self.partition(sent.batch.topic_partition.partition).batches
             is_replaced = bool(batches) and batches[-1].producer_id != sent.producer.producer_id
-            if self.manager.is_transactional or not is_replaced:
+            if self.manager.lifecycle.transactional_id is not None or not is_replaced:
                 self.apply(sent)
 
     # -- coordinators ----------------------------------------------------------------------------------
@@ -343,7 +344,7 @@ class Kit:
     def ask(self) -> CoordinatorRequest | None:
         """Take the request that is due, if there is one and none is on its way."""
         if self.request is None:
-            for addressed in self.manager.next_requests(self.now_ms):
+            for addressed in self.manager.protocol.next_requests(self.now_ms):
                 self.request = addressed.request
         return self.request
 
@@ -363,7 +364,7 @@ class Kit:
         if version < request.oldest_version:
             failed = error_for_code(35)
             response = ClientResponse(client_request, self.now_ms, error=failed)  # type: ignore[arg-type]
-            self.manager.handle(request, response, self.now_ms)
+            self.manager.protocol.handle(request, response, self.now_ms)
             return
         message = request.build(version)
         message = type(message).decode(message.encode(version), version)[0]
@@ -382,7 +383,7 @@ class Kit:
             assert body is not None
             body = type(body).decode(body.encode(version), version)[0]
             response = ClientResponse(client_request, self.now_ms, body=body)
-        self.manager.handle(request, response, self.now_ms)
+        self.manager.protocol.handle(request, response, self.now_ms)
 
     def late_request_arrives(self) -> int:
         """The oldest request whose connection ended before it arrived arrives now. Returns its API."""
@@ -412,11 +413,13 @@ class Kit:
                 self.reply()
             elif self._progress() == before and not any(self.queues.values()):
                 return
-        raise AssertionError(f"no end in sight: {self.manager.state}, queues {self.queues}, {self.request}")
+        raise AssertionError(
+            f"no end in sight: {self.manager.lifecycle.state}, queues {self.queues}, {self.request}"
+        )
 
     def _progress(self) -> Any:
         done = sum(batch.is_done for batch in self.batches)
-        return done, self.manager.state, sum(len(p.batches) for p in self.topics["t"].partitions)
+        return done, self.manager.lifecycle.state, sum(len(p.batches) for p in self.topics["t"].partitions)
 
     def log(self, partition: int = 0) -> list[int]:
         """Numbers of the batches in a partition's log."""

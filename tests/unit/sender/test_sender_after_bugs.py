@@ -13,6 +13,7 @@ from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.sender.produce_requests import InFlightBatches
 from kproducer.sender.produce_responses import BatchCompletion
 from kproducer.sender.sender import Sender
+from kproducer.transactions.sequence_tracker import SequenceTracker
 from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import TransactionState
 from tests.support.units.sender_bench import Bench, error_of, initialized_manager
@@ -89,7 +90,7 @@ def test_a_failure_with_one_expired_batch_does_not_strand_the_others(monkeypatch
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (TransactionManager, "split"),
+        (SequenceTracker, "split"),
         (PartitionQueue, "put_back"),
         (RecordAccumulator, "deallocate"),
         (ProducerBatch, "close_for_appends"),
@@ -121,15 +122,15 @@ def test_an_illegal_state_on_the_io_thread_is_fatal(transactional_id: str | None
 
     def move() -> None:
         bench.client.on_poll = None
-        manager._life.move_to(
+        manager.lifecycle.move_to(
             TransactionState.PREPARED if transactional_id is None else TransactionState.READY
         )
 
     bench.client.on_poll = move
     bench.sender._run_guarded()
-    assert manager.state is TransactionState.FATAL_ERROR
+    assert manager.lifecycle.state is TransactionState.FATAL_ERROR
     with pytest.raises(FatalProducerError, match="cannot be"):
-        manager.check_send()
+        manager.lifecycle.check_send()
 
 
 @pytest.mark.parametrize("place", ["succeeded", "verdict", "failed"])
@@ -143,19 +144,19 @@ def test_an_illegal_state_that_a_batch_meets_is_fatal(monkeypatch: pytest.Monkey
         raise IllegalStateError("it cannot be that next")
 
     sent, another = bench.step()
-    monkeypatch.setattr(manager, place, fail)
+    monkeypatch.setattr(manager.sequences if place == "succeeded" else manager, place, fail)
     bench.client.answer_all(sent, bench.clock.now_ms, 0 if place == "succeeded" else MESSAGE_TOO_LARGE)
     bench.step()
-    assert manager.state is TransactionState.FATAL_ERROR
+    assert manager.lifecycle.state is TransactionState.FATAL_ERROR
     assert "cannot be that next" in str(error_of(future))
     with pytest.raises(FatalProducerError, match="cannot be that next"):
-        manager.begin_commit()
+        manager.lifecycle.begin_commit()
     bench.client.answer_all(another, bench.clock.now_ms)
     bench.step()
     assert other.done()
 
 
-@pytest.mark.parametrize("place", ["handle", "wanted"])
+@pytest.mark.parametrize("place", ["handle", "_wanted"])
 def test_a_failure_with_a_request_to_a_coordinator_ends_the_producer(
     monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -165,13 +166,13 @@ def test_a_failure_with_a_request_to_a_coordinator_ends_the_producer(
     bench.send()
     bench.client.answer_all(bench.step_one(), bench.clock.now_ms)
     bench.step()
-    operation = manager.begin_commit()
+    operation = manager.lifecycle.begin_commit()
 
     def fail(*_: Any) -> Any:
         raise IllegalStateError("it cannot be that next")
 
-    monkeypatch.setattr(manager._protocol, place, fail)
-    if place == "wanted":
+    monkeypatch.setattr(manager.protocol, place, fail)
+    if place == "_wanted":
         bench.step()
     else:
         request = _next_request(bench, manager)
@@ -183,13 +184,13 @@ def test_a_failure_with_a_request_to_a_coordinator_ends_the_producer(
         )
         link._send(request, bench.metadata.snapshot.nodes[0], bench.clock.now_ms)
         callbacks[0](None)
-    assert manager.state is TransactionState.FATAL_ERROR
+    assert manager.lifecycle.state is TransactionState.FATAL_ERROR
     assert isinstance(operation.error, FatalProducerError)
     assert "cannot be that next" in str(operation.error)
 
 
 def _next_request(bench: Bench, manager: TransactionManager) -> Any:
-    (addressed,) = manager.next_requests(bench.clock.now_ms)
+    (addressed,) = manager.protocol.next_requests(bench.clock.now_ms)
     return addressed.request
 
 

@@ -28,12 +28,12 @@ class Stage(Kit):
     def __init__(self, version: int = 1, **options: Any) -> None:
         super().__init__(version=version, **options)
         self.asked: list[int] = []
-        self.do(self.manager.begin_initialize())
+        self.do(self.manager.lifecycle.begin_initialize())
 
     def do(self, operation: Any) -> None:
         self.settle()
         assert operation.has_ended
-        self.manager.acknowledge(operation)
+        self.manager.lifecycle.acknowledge(operation)
         operation.raise_if_failed()
 
     def reply(self, *arguments: Any, **how: Any) -> None:
@@ -56,13 +56,13 @@ class Stage(Kit):
                 self.reply(**how)
                 return
             self.reply()
-        raise AssertionError(f"API {api_key} was not asked; {self.asked}, {self.manager.state}")
+        raise AssertionError(f"API {api_key} was not asked; {self.asked}, {self.manager.lifecycle.state}")
 
     def end(self, commit: bool) -> Any:
-        return self.manager.begin_commit() if commit else self.manager.begin_abort()
+        return self.manager.lifecycle.begin_commit() if commit else self.manager.lifecycle.begin_abort()
 
     def send_offset(self, offset: int) -> Any:
-        return self.manager.send_offsets({TP: OffsetAndMetadata(offset)}, GROUP)
+        return self.manager.lifecycle.send_offsets({TP: OffsetAndMetadata(offset)}, GROUP)
 
     @property
     def committed_offset(self) -> int:
@@ -71,7 +71,7 @@ class Stage(Kit):
 
 def commit_without_answer(kit: Stage) -> Any:
     """Write one record and commit; the coordinator commits, and its answer is lost."""
-    kit.manager.begin_transaction()
+    kit.manager.lifecycle.begin_transaction()
     kit.append()
     operation = kit.end(True)
     kit.reply_to(END, lost=True)
@@ -85,13 +85,13 @@ def test_a_delayed_end_does_not_end_the_next_transaction(
     version: int, first_commits: bool, second_commits: bool
 ) -> None:
     kit = Stage(version)
-    kit.manager.begin_transaction()
+    kit.manager.lifecycle.begin_transaction()
     kit.append()
     kit.settle()
     operation = kit.end(first_commits)
     kit.reply_to(END, late=True)
     kit.do(operation)
-    kit.manager.begin_transaction()
+    kit.manager.lifecycle.begin_transaction()
     kit.append()
     kit.settle()
     assert kit.late_request_arrives() == END
@@ -109,8 +109,8 @@ def test_after_an_unanswered_request_the_next_transaction_has_another_epoch(
     api_key: int, commit: bool
 ) -> None:
     kit = Stage()
-    first = kit.manager.producer
-    kit.manager.begin_transaction()
+    first = kit.manager.sequences.producer
+    kit.manager.lifecycle.begin_transaction()
     kit.append()
     offsets = kit.send_offset(5)
     if api_key != END:
@@ -122,29 +122,29 @@ def test_after_an_unanswered_request_the_next_transaction_has_another_epoch(
         kit.reply_to(END, lost=True)
     kit.do(operation)
     assert kit.asked[-2:] == [END, INIT]
-    assert kit.manager.producer == first.raised()
+    assert kit.manager.sequences.producer == first.raised()
 
 
 def test_where_everything_is_answered_the_epoch_stays() -> None:
     kit = Stage()
-    first = kit.manager.producer
+    first = kit.manager.sequences.producer
     for commit in (True, False, True):
-        kit.manager.begin_transaction()
+        kit.manager.lifecycle.begin_transaction()
         kit.append()
         kit.do(kit.send_offset(5))
         kit.do(kit.end(commit))
-    assert kit.manager.producer == first
+    assert kit.manager.sequences.producer == first
     assert kit.asked.count(INIT) == 1
 
 
 def test_delayed_offsets_do_not_take_the_group_back() -> None:
     kit = Stage()
-    kit.manager.begin_transaction()
+    kit.manager.lifecycle.begin_transaction()
     offsets = kit.send_offset(5)
     kit.reply_to(COMMIT_OFFSETS, late=True)
     kit.do(offsets)
     kit.do(kit.end(True))
-    kit.manager.begin_transaction()
+    kit.manager.lifecycle.begin_transaction()
     kit.do(kit.send_offset(9))
     assert kit.late_request_arrives() == COMMIT_OFFSETS
     kit.do(kit.end(True))
@@ -153,7 +153,7 @@ def test_delayed_offsets_do_not_take_the_group_back() -> None:
 
 def test_a_delayed_addition_of_partitions_begins_no_transaction() -> None:
     kit = Stage()
-    kit.manager.begin_transaction()
+    kit.manager.lifecycle.begin_transaction()
     kit.append()
     kit.reply_to(ADD_PARTITIONS, late=True)
     kit.settle()
@@ -166,19 +166,19 @@ def test_a_delayed_addition_of_partitions_begins_no_transaction() -> None:
 def test_a_delayed_end_by_whom_it_was_handed_to_does_not_end_the_next(commit: bool) -> None:
     """It was sent by another process; nobody here knows whether it was answered."""
     kit = Stage()
-    kit.manager.begin_transaction()
+    kit.manager.lifecycle.begin_transaction()
     kit.append()
     kit.settle()
-    handed = kit.manager.prepare()
+    handed = kit.manager.lifecycle.prepare()
     other = TransactionManager(handed.transactional_id)
-    other.take_over(handed)
-    operation = other.begin_commit() if commit else other.begin_abort()
+    other.lifecycle._take_over(handed)
+    operation = other.lifecycle.begin_commit() if commit else other.lifecycle.begin_abort()
     mine, kit.manager = kit.manager, other
     kit.reply_to(END, late=True)
     kit.do(operation)
     kit.manager = mine
     kit.do(kit.end(commit))
-    kit.manager.begin_transaction()
+    kit.manager.lifecycle.begin_transaction()
     kit.append()
     kit.settle()
     assert kit.late_request_arrives() == END
@@ -196,7 +196,7 @@ def test_a_committed_transaction_is_a_success_even_if_the_next_epoch_is_refused(
     kit.do(operation)
     assert kit.committed() == [0]
     with pytest.raises(FencedError):
-        kit.manager.begin_transaction()
+        kit.manager.lifecycle.begin_transaction()
 
 
 def test_where_the_next_epoch_may_be_asked_for_later_the_error_names_why() -> None:
@@ -205,9 +205,9 @@ def test_where_the_next_epoch_may_be_asked_for_later_the_error_names_why() -> No
     kit.reply_to(INIT, code=53)
     kit.do(operation)
     with pytest.raises(IllegalStateError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
-        kit.manager.begin_transaction()
-    kit.do(kit.manager.begin_initialize())
-    kit.manager.begin_transaction()
+        kit.manager.lifecycle.begin_transaction()
+    kit.do(kit.manager.lifecycle.begin_initialize())
+    kit.manager.lifecycle.begin_transaction()
     kit.append()
     kit.do(kit.end(True))
     assert kit.committed() == [0, 1]
@@ -221,14 +221,14 @@ def test_a_coordinator_that_wants_an_abort_after_the_commit_ends_the_producer_on
     kit.reply_to(INIT, lost=True)
     kit.reply_to(FIND, code=120)
     kit.do(operation)
-    assert kit.manager.state is _S.FATAL_ERROR
+    assert kit.manager.lifecycle.state is _S.FATAL_ERROR
     with pytest.raises(FatalProducerError):
-        kit.manager.begin_transaction()
+        kit.manager.lifecycle.begin_transaction()
 
 
 def test_brokers_that_cannot_raise_the_epoch_go_on_with_the_same() -> None:
     kit = Stage(init_version=1)
-    first = kit.manager.producer
+    first = kit.manager.sequences.producer
     operation = commit_without_answer(kit)
     kit.do(operation)
-    assert kit.manager.producer == first
+    assert kit.manager.sequences.producer == first

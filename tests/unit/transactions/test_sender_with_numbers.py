@@ -243,7 +243,7 @@ def test_a_bug_while_an_answer_is_dealt_with_does_not_hold_up_the_partition(
     deliver_one(bench)
     failed = bench.send()
     sent = bench.step_one()
-    where = bench.transactions if code == 0 else bench.metadata
+    where = bench.transactions.sequences if bench.transactions and code == 0 else bench.metadata
 
     def boom(*args: Any) -> None:
         raise ValueError("boom")
@@ -269,8 +269,8 @@ def test_an_abort_does_not_wait_for_numbered_batches_that_were_given_up() -> Non
     given_up = bench.send()
     answer(bench, bench.step_one(), NOT_ENOUGH_REPLICAS)
     bench.step()
-    manager.begin_abort()
-    assert not manager.next_requests(bench.clock.now_ms)
+    manager.lifecycle.begin_abort()
+    assert not manager.protocol.next_requests(bench.clock.now_ms)
     bench.accumulator.abort_undrained_batches(TransactionAbortedError("aborted"), sent_too=True)
     assert error_of(given_up).outcome is Outcome.REJECTED
-    assert manager.next_requests(bench.clock.now_ms)
+    assert manager.protocol.next_requests(bench.clock.now_ms)

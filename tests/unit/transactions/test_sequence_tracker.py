@@ -91,7 +91,7 @@ def test_sequences_wrap_around_after_2_to_the_31_minus_1() -> None:
     kit = Kit(transactional=False)
     first = kit.append(count=3)
     kit.settle()
-    partition = kit.manager._sequences._partitions[TP]
+    partition = kit.manager.sequences._partitions[TP]
     partition.next_sequence, partition.last_acked_sequence = SEQUENCE_COUNT - 2, SEQUENCE_COUNT - 3
     kept = kit.partition(0).producers.entries[first.producer_id].kept
     kept[-1] = kept[-1]._replace(last_sequence=SEQUENCE_COUNT - 3)

@@ -258,7 +258,7 @@ class TransactionalMachine(ProducerMachine):
     def start(self, version: int, settling: int) -> None:
         self.kit = Kit(version=version, partitions=PARTITIONS)
         self.kit.coordination.transactions.settling = settling
-        self.operation: PendingOperation | None = self.kit.manager.begin_initialize()
+        self.operation: PendingOperation | None = self.kit.manager.lifecycle.begin_initialize()
         self.number = 0
         self.committed: set[int] = set()
         self.operations: list[PendingOperation] = []
@@ -272,11 +272,11 @@ class TransactionalMachine(ProducerMachine):
         return self.kit.manager
 
     def append(self, partition: int, count: int) -> None:
-        if self.manager.state is _S.IN_TRANSACTION:
+        if self.manager.lifecycle.state is _S.IN_TRANSACTION:
             self.kit.append(partition, count, self.number)
             return
         for error in self._refusal("send", lambda: self.kit.append(partition, count)):
-            assert not isinstance(error, IllegalStateError) or self.manager.state not in (
+            assert not isinstance(error, IllegalStateError) or self.manager.lifecycle.state not in (
                 _S.FATAL_ERROR,
                 _S.ABORTABLE_ERROR,
             )
@@ -286,35 +286,35 @@ class TransactionalMachine(ProducerMachine):
 
     @rule()
     def begin(self) -> None:
-        if self.manager.state is _S.READY and (self.operation is None or self.operation.has_ended):
+        if self.manager.lifecycle.state is _S.READY and (self.operation is None or self.operation.has_ended):
             self._note_end()
             self.number += 1
-            self.manager.begin_transaction()
+            self.manager.lifecycle.begin_transaction()
         else:
-            assert self._refusal("begin", self.manager.begin_transaction)
+            assert self._refusal("begin", self.manager.lifecycle.begin_transaction)
 
     @rule()
     def commit(self) -> None:
-        if self.manager.state is _S.IN_TRANSACTION:
-            self._start(self.manager.begin_commit())
+        if self.manager.lifecycle.state is _S.IN_TRANSACTION:
+            self._start(self.manager.lifecycle.begin_commit())
 
     @rule()
     def abort(self) -> None:
-        if self.manager.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
-            self._start(self.manager.begin_abort())
+        if self.manager.lifecycle.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
+            self._start(self.manager.lifecycle.begin_abort())
 
     @precondition(lambda self: not self.kit.late_requests)
     @rule(commit=st.booleans())
     def the_first_end_is_delayed_until_a_record_of_the_next_is_written(self, commit: bool) -> None:
         """Found too rarely, step by step."""
         kit = self.kit
-        if self.manager.state in (_S.INITIALIZING, _S.READY):
+        if self.manager.lifecycle.state in (_S.INITIALIZING, _S.READY):
             kit.settle()
             self.begin()
-        if self.manager.state is not _S.IN_TRANSACTION:
+        if self.manager.lifecycle.state is not _S.IN_TRANSACTION:
             return
         kit.append(0, 1, self.number)
-        self._start(self.manager.begin_commit() if commit else self.manager.begin_abort())
+        self._start(self.manager.lifecycle.begin_commit() if commit else self.manager.lifecycle.begin_abort())
         for _ in range(20):
             kit.now_ms += 2000
             kit.pump()
@@ -327,29 +327,31 @@ class TransactionalMachine(ProducerMachine):
             if kit.late_requests:
                 break
         kit.settle()
-        if self.manager.state is _S.READY:
+        if self.manager.lifecycle.state is _S.READY:
             self.begin()
-            if self.manager.state is _S.IN_TRANSACTION:
+            if self.manager.lifecycle.state is _S.IN_TRANSACTION:
                 kit.append(0, 1, self.number)
                 kit.settle()
         if kit.late_requests:
             self.a_delayed_request_arrives()
 
-    @precondition(lambda self: self.manager.state is _S.IN_TRANSACTION and not self.kit.has_incomplete)
+    @precondition(
+        lambda self: self.manager.lifecycle.state is _S.IN_TRANSACTION and not self.kit.has_incomplete
+    )
     @rule()
     def prepare(self) -> None:
         if all(operation.has_ended for operation in self.operations):
-            self.prepared.append((self.manager.prepare(), self.number))
+            self.prepared.append((self.manager.lifecycle.prepare(), self.number))
 
     @rule(which=st.integers(0, 2))
     def another_transactional_id(self, which: int) -> None:
         """Never refused where it is allowed: nothing is on its way then."""
-        if self.manager.state in (_S.UNINITIALIZED, _S.READY, _S.PREPARED):
+        if self.manager.lifecycle.state in (_S.UNINITIALIZED, _S.READY, _S.PREPARED):
             self._note_end()
-            self.manager.change_transactional_id(f"{TRANSACTIONAL_ID}-{which}")
-            self._start(self.manager.begin_initialize())
+            self.manager.lifecycle.change_transactional_id(f"{TRANSACTIONAL_ID}-{which}")
+            self._start(self.manager.lifecycle.begin_initialize())
         else:
-            assert self._refusal("change", lambda: self.manager.change_transactional_id("never"))
+            assert self._refusal("change", lambda: self.manager.lifecycle.change_transactional_id("never"))
 
     @precondition(lambda self: self.prepared)
     @rule(commit=st.booleans())
@@ -373,13 +375,13 @@ class TransactionalMachine(ProducerMachine):
 
     @rule(offset=st.integers(0, 100))
     def send_offsets(self, offset: int) -> None:
-        if self.manager.state is _S.IN_TRANSACTION:
+        if self.manager.lifecycle.state is _S.IN_TRANSACTION:
             offsets = {TopicPartition("t", 0): OffsetAndMetadata(offset)}
-            self.operations.append(self.manager.send_offsets(offsets, ConsumerGroupMetadata("g")))
+            self.operations.append(self.manager.lifecycle.send_offsets(offsets, ConsumerGroupMetadata("g")))
 
     @rule()
     def send_fails(self) -> None:
-        self.manager.send_failed(KeyErrorLike())
+        self.manager.lifecycle.send_failed(KeyErrorLike())
 
     @rule(code=st.sampled_from([120, 29, 30]))
     def a_coordinator_wants_an_abort(self, code: int) -> None:
@@ -395,14 +397,14 @@ class TransactionalMachine(ProducerMachine):
     def the_transaction_times_out(self) -> None:
         version_2 = self.kit.transaction_version >= 2
         self.may_be_fatal |= not version_2
-        self.kit.coordination.transactions.time_out(self.manager.transactional_id, version_2)
+        self.kit.coordination.transactions.time_out(self.manager.lifecycle.transactional_id, version_2)
 
     @rule()
     def another_producer_takes_over(self) -> None:
         transactions = self.kit.coordination.transactions
-        if self.manager.transactional_id in transactions.transactions:
+        if self.manager.lifecycle.transactional_id in transactions.transactions:
             self.may_be_fatal = True
-            transactions.init_producer_id(self.manager.transactional_id, 60_000, NO_PRODUCER)
+            transactions.init_producer_id(self.manager.lifecycle.transactional_id, 60_000, NO_PRODUCER)
 
     @precondition(lambda self: self.kit.late_requests)
     @rule()
@@ -416,7 +418,7 @@ class TransactionalMachine(ProducerMachine):
         self.kit.answer(self._waiting_partition(data), code)
 
     def _is_ongoing(self) -> bool:
-        known = self.kit.coordination.transactions.transactions.get(self.manager.transactional_id)
+        known = self.kit.coordination.transactions.transactions.get(self.manager.lifecycle.transactional_id)
         return known is not None and known.state is State.ONGOING
 
     def _start(self, operation: PendingOperation) -> None:
@@ -428,7 +430,7 @@ class TransactionalMachine(ProducerMachine):
         operation = self.operation
         if operation is None or not operation.has_ended:
             return
-        self.manager.acknowledge(operation)
+        self.manager.lifecycle.acknowledge(operation)
         if operation.name == "commit_transaction" and operation.error is None:
             self.committed.add(self.number)
         self.operation = None
@@ -438,7 +440,7 @@ class TransactionalMachine(ProducerMachine):
             call()
         except (IllegalStateError, AbortTransactionError, FatalProducerError) as error:
             return [error]
-        raise AssertionError(f"{what} was allowed while {self.manager.state}")
+        raise AssertionError(f"{what} was allowed while {self.manager.lifecycle.state}")
 
     @invariant()
     def only_committed_transactions_are_seen(self) -> None:
@@ -454,29 +456,29 @@ class TransactionalMachine(ProducerMachine):
                     assert batch.endings == [None]
                     # Readers wait for what was handed over and is open.
                     assert batch.number in seen or self.prepared or self.may_be_fatal
-                elif batch.transaction < self.number or self.manager.state in _NOT_COMMITTED:
+                elif batch.transaction < self.number or self.manager.lifecycle.state in _NOT_COMMITTED:
                     assert batch.number not in seen or self.may_be_fatal
 
     def teardown(self) -> None:
         if not hasattr(self, "kit"):
             return
         self.kit.settle()
-        if self.manager.state is _S.IN_TRANSACTION:
+        if self.manager.lifecycle.state is _S.IN_TRANSACTION:
             self.commit()
             self.kit.settle()
-        if self.manager.state is _S.ABORTABLE_ERROR:
+        if self.manager.lifecycle.state is _S.ABORTABLE_ERROR:
             self.abort()
             self.kit.settle()
         while self.prepared:
             self.what_was_handed_over_is_ended(True)
-        if self.manager.state is _S.PREPARED:
+        if self.manager.lifecycle.state is _S.PREPARED:
             self.another_transactional_id(0)
             self.kit.settle()
         self._note_end()
         assert not self.kit.has_incomplete
         assert all(operation.has_ended for operation in self.operations)
-        assert self.manager.state in (_S.READY, _S.FATAL_ERROR, _S.UNINITIALIZED)
-        if self.manager.state is not _S.READY:
+        assert self.manager.lifecycle.state in (_S.READY, _S.FATAL_ERROR, _S.UNINITIALIZED)
+        if self.manager.lifecycle.state is not _S.READY:
             assert self.may_be_fatal
         elif not self.may_be_fatal:
             self._one_more_transaction()
@@ -486,7 +488,7 @@ class TransactionalMachine(ProducerMachine):
         batches = [self.kit.append(partition, 1, self.number) for partition in range(PARTITIONS)]
         self.commit()
         self.kit.settle()
-        assert self.manager.state is _S.READY
+        assert self.manager.lifecycle.state is _S.READY
         for batch in batches:
             assert batch.number in self.kit.committed(batch.topic_partition.partition)
 
