@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
 from attrs import frozen
 
 from kproducer import kernel
+from kproducer.client.api_versions import installed_version
 
 _PACKAGES = ("kproducer.kernel.native", "kproducer.network", "kproducer.runtime", "kproducer_messages")
 
@@ -47,7 +47,7 @@ def build_info() -> BuildInfo:
         else:
             present.append(name)
     return BuildInfo(
-        version=_version(),
+        version=installed_version(),
         kernel=kernel.IMPLEMENTATION,
         reason=_reason(missing),
         native_modules=tuple(present),
@@ -55,13 +55,6 @@ def build_info() -> BuildInfo:
         python=f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}",
         crc32c_is_hardware=_crc32c_is_hardware(),
     )
-
-
-def _version() -> str:
-    try:
-        return version("kproducer")
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _expected_modules() -> list[str]:

@@ -15,11 +15,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
+from importlib import metadata as distribution_metadata
 
 import attrs
-from kproducer_messages import ApiVersionsRequest, ApiVersionsResponse, DecodeError
+from kproducer_messages import ApiVersionsResponse, DecodeError
 
-from kproducer.errors import BrokerError, DisconnectedError, KafkaError, RemoteProtocolError
+from kproducer.errors import DisconnectedError, RemoteProtocolError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.protocol.registry import ApiKey, api_name, supported_api_keys, supported_versions
 from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
@@ -34,7 +35,7 @@ def _range_text(first: int, last: int) -> str:
 
 @attrs.frozen
 class NodeApiVersions:
-    """The APIs that one broker supports, as it told on one connection. Immutable.
+    """The APIs that one broker supports, as it announced them on one connection. Immutable.
 
     Attributes:
         broker: the broker in words, for messages.
@@ -126,40 +127,12 @@ def sanitized_software_text(text: str) -> str:
     return _NOT_ALLOWED.sub("-", text).strip(".-") or "unknown"
 
 
-class ApiVersionsRequestBuilder:
-    """An ApiVersions request in exactly one version."""
-
-    __slots__ = ("_software_name", "_software_version", "latest_version", "oldest_version")
-
-    def __init__(self, version: int, software_name: str, software_version: str) -> None:
-        self.oldest_version = version
-        self.latest_version = version
-        self._software_name = sanitized_software_text(software_name)
-        self._software_version = sanitized_software_text(software_version)
-
-    @property
-    def api_key(self) -> int:
-        return ApiKey.API_VERSIONS
-
-    def build(self, version: int) -> ApiVersionsRequest:
-        return ApiVersionsRequest(
-            client_software_name=self._software_name, client_software_version=self._software_version
-        )
-
-
-@attrs.frozen
-class ApiVersionsAnswer:
-    """The result of an ApiVersions request: exactly one of the three is set.
-
-    Attributes:
-        response: a response without error.
-        ask_again_in: send the request again, on the same connection, in this version.
-        error: there is no common version, or the broker refused; close the connection.
-    """
-
-    response: ApiVersionsResponse | None = None
-    ask_again_in: int | None = None
-    error: KafkaError | None = None
+def installed_version() -> str:
+    """The version of this package; ``not installed`` if it runs from its sources."""
+    try:
+        return distribution_metadata.version("kproducer")
+    except distribution_metadata.PackageNotFoundError:
+        return "not installed"
 
 
 class ApiVersionsExchange:
@@ -179,11 +152,20 @@ class ApiVersionsExchange:
         self._asked = self._first_version
         return self._first_version
 
-    def on_answer(self, broker: str, version: int, correlation_id: int, payload: bytes) -> ApiVersionsAnswer:
+    def on_answer(
+        self, broker: str, version: int, correlation_id: int, payload: bytes
+    ) -> ApiVersionsResponse | int:
         """Read the response to a request of ``version``.
 
-        Raises RemoteProtocolError if the bytes are not an ApiVersions response (CorrelationIdMismatchError
-        for a response to another request).
+        Returns:
+            The response if it has no error; otherwise the version in which to send the request again, on the
+            same connection.
+
+        Raises:
+            UnsupportedVersionError: there is no common version.
+            BrokerError: the broker refused the request for another reason.
+            RemoteProtocolError: the bytes are not an ApiVersions response (CorrelationIdMismatchError: they
+                are the response to another request).
         """
         if len(payload) < _HEAD.size:
             raise RemoteProtocolError(f"ApiVersions: a response of {len(payload)} bytes is too short")
@@ -197,16 +179,22 @@ class ApiVersionsExchange:
         if error_code == 0:
             response = parse_response(ApiKey.API_VERSIONS, version, correlation_id, payload)
             self._asked = None
-            return ApiVersionsAnswer(response=response)
+            assert isinstance(response, ApiVersionsResponse)
+            return response
         if error_code != _UNSUPPORTED_VERSION:
             self._step_down(version)
-            return ApiVersionsAnswer(error=_refusal(broker, error_code))
+            raise error_for_code(error_code, f"response of broker {broker} to ApiVersions")
         offered = _offered_range(payload, version)
         again = _lower_version(version, offered)
         if again is None:
-            return ApiVersionsAnswer(error=self._no_common_version(broker, offered))
+            theirs = (
+                "names no range" if offered is None else f"supports versions {offered[0]} to {offered[1]}"
+            )
+            raise UnsupportedVersionError(
+                f"ApiVersions: broker {broker} {theirs}, this client supports versions 0 to {self._newest}"
+            )
         self._asked = again
-        return ApiVersionsAnswer(ask_again_in=again)
+        return again
 
     def on_connection_lost(self, broker: str) -> DisconnectedError | None:
         """The peer closed the connection instead of answering: the next request has a lower version.
@@ -233,12 +221,6 @@ class ApiVersionsExchange:
         lower = [step for step in _STEPS_DOWN if step < version]
         self._first_version = lower[0] if lower else self._newest
         return bool(lower)
-
-    def _no_common_version(self, broker: str, offered: tuple[int, int] | None) -> UnsupportedVersionError:
-        theirs = "names no range" if offered is None else f"supports versions {offered[0]} to {offered[1]}"
-        return UnsupportedVersionError(
-            f"ApiVersions: broker {broker} {theirs}, this client supports versions 0 to {self._newest}"
-        )
 
 
 def _lower_version(asked: int, offered: tuple[int, int] | None) -> int | None:
@@ -279,7 +261,3 @@ def _range_in_malformed_body(payload: bytes, asked_version: int) -> tuple[int, i
         return None
     _, oldest, newest = _RANGE.unpack_from(payload, at)
     return (oldest, newest) if 0 <= oldest <= newest < asked_version else None
-
-
-def _refusal(broker: str, error_code: int) -> BrokerError:
-    return error_for_code(error_code, f"response of broker {broker} to ApiVersions")

@@ -35,6 +35,23 @@ class RequestBuilder(Protocol):
         """The message. May raise UnsupportedVersionError if this version lacks a feature that is needed."""
 
 
+@attrs.frozen
+class MessageBuilder:
+    """The ``RequestBuilder`` of a message that is the same in all of the given versions."""
+
+    message: Any
+    oldest_version: int
+    latest_version: int
+
+    @property
+    def api_key(self) -> int:
+        key: int = self.message.API_KEY
+        return key
+
+    def build(self, version: int) -> Any:
+        return self.message
+
+
 @attrs.define(eq=False)
 class ClientRequest:
     """A request to one node. I/O thread only.

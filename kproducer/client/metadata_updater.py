@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kproducer_messages import MetadataRequest, MetadataResponse
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
-from kproducer.client.client_request import ClientRequest
+from kproducer.client.client_request import ClientRequest, MessageBuilder
 from kproducer.client.metadata import Metadata, MetadataRequestAndVersion
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, KafkaError
@@ -32,25 +32,6 @@ _log = GuardedLogger(__name__)
 
 #: KIP-1102: the broker asks the client to return to its bootstrap addresses.
 _REBOOTSTRAP_REQUIRED = 129
-
-
-class MetadataRequestBuilder:
-    """Builds Metadata requests for the topics in use."""
-
-    __slots__ = ("latest_version", "oldest_version", "wanted")
-
-    def __init__(self, wanted: MetadataRequestAndVersion) -> None:
-        versions = supported_versions(ApiKey.METADATA)
-        self.oldest_version = versions.min
-        self.latest_version = versions.max
-        self.wanted = wanted
-
-    @property
-    def api_key(self) -> int:
-        return ApiKey.METADATA
-
-    def build(self, version: int) -> MetadataRequest:
-        return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in self.wanted.topics])
 
 
 class MetadataUpdater:
@@ -124,8 +105,11 @@ class MetadataUpdater:
             wanted = self._metadata.new_metadata_request_and_version(now_ms)
             self._in_progress = wanted
             _log.debug("Requesting metadata of %s from %s", wanted.topics, node)
+            request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in wanted.topics])
             try:
-                client.send_internal(node.id, MetadataRequestBuilder(wanted), now_ms)
+                client.send_internal(
+                    node.id, MessageBuilder(request, *supported_versions(ApiKey.METADATA)), now_ms
+                )
             except BaseException:
                 # No response will come; waiting for one would stop all updates.
                 self._in_progress = None

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Callable, Sequence
-from importlib import metadata as distribution_metadata
 
-from kproducer.client.api_versions import ApiVersionsRequestBuilder, NodeApiVersions
-from kproducer.client.client_request import ClientRequest, ClientResponse, RequestBuilder
+from kproducer_messages import ApiVersionsRequest
+
+from kproducer.client.api_versions import NodeApiVersions, installed_version, sanitized_software_text
+from kproducer.client.client_request import ClientRequest, ClientResponse, MessageBuilder, RequestBuilder
 from kproducer.client.connections import QUIET_MS, Connections
 from kproducer.client.in_flight_requests import InFlightRequests
 from kproducer.client.metadata import Metadata
@@ -24,6 +25,7 @@ from kproducer.client.node_connection import ConnectionState, NodeConnection
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AuthenticationError,
+    BrokerError,
     DisconnectedError,
     IllegalStateError,
     KafkaError,
@@ -48,8 +50,6 @@ _log = GuardedLogger(__name__)
 
 _CORRELATION_ID_LIMIT = 2**31
 
-SOFTWARE_NAME = "kproducer"
-
 
 class NetworkClient:
     """Asynchronous requests to the nodes of a cluster. I/O thread only, except methods marked "any thread".
@@ -61,7 +61,6 @@ class NetworkClient:
         clock: the time after a poll.
         begin_lookup: host name to addresses; ``None``: the operating system's name service, on other threads.
         random: for backoff jitter and the choice among equal nodes.
-        software_version: sent to brokers with the name of this client (KIP-511).
 
     Attributes:
         connections: the state of the connection to each node.
@@ -77,7 +76,6 @@ class NetworkClient:
         *,
         begin_lookup: BeginLookup | None = None,
         random: random_module.Random | None = None,
-        software_version: str = "0",
     ) -> None:
         # fixed after construction
         self._selector = selector
@@ -85,7 +83,10 @@ class NetworkClient:
         self._clock = clock
         self._client_id = config.client_id
         self._request_timeout_ms = config.request_timeout_ms
-        self._software_version = software_version
+        self._api_versions_request = ApiVersionsRequest(
+            client_software_name="kproducer",
+            client_software_version=sanitized_software_text(installed_version()),
+        )
         self._resolver = BackgroundResolver(selector.wakeup)
         self._in_flight = InFlightRequests(config.max_in_flight_requests_per_connection)
         self.connections = Connections(
@@ -250,9 +251,9 @@ class NetworkClient:
             _log.warning("%s to %s was not sent: %s%s", api_name(request.api_key), broker, error, suffix)
         self._updater.handle_failed_request(now_ms, error)
 
-    def in_flight_request_count(self, node_id: int | str | None = None) -> int:
-        """Requests that were sent and have not ended, to one node or to all."""
-        return self._in_flight.count if node_id is None else self._in_flight.count_of(str(node_id))
+    def in_flight_request_count(self) -> int:
+        """Requests that were sent and have not ended."""
+        return self._in_flight.count
 
     def negotiated_versions(self) -> dict[int, dict[ApiKey, int]]:
         """The version last used, by node id and API. Any thread."""
@@ -341,7 +342,7 @@ class NetworkClient:
                 continue  # an earlier response of this poll ended the connection
             try:
                 self._handle_receive(receive, connection, now_ms)
-            except RemoteProtocolError as error:
+            except (RemoteProtocolError, BrokerError) as error:
                 self._end_connection(connection, error, now_ms)
             except Exception as bug:
                 # It ends this connection only; the others go on.
@@ -379,21 +380,15 @@ class NetworkClient:
         broker, version = connection.broker, pending.api_version
         answer = connection.exchange.on_answer(broker, version, pending.correlation_id, payload)
         self._in_flight.complete_oldest(connection.id)
-        if answer.ask_again_in is not None:
+        if isinstance(answer, int):
             _log.debug(
-                "%s does not support ApiVersions version %d; asking again in version %d",
-                broker,
-                version,
-                answer.ask_again_in,
+                "%s does not support ApiVersions version %d; requesting version %d", broker, version, answer
             )
-            self._versions_to_ask[connection.id] = answer.ask_again_in
-        elif answer.response is not None:
-            connection.ready(NodeApiVersions.from_response(broker, answer.response))
-            self.connections.throttle(connection, ApiKey.API_VERSIONS, version, answer.response, now_ms)
-            _log.debug("Connection to %s is ready", broker)
-        else:
-            error = answer.error or RemoteProtocolError(f"{broker} refused ApiVersions")
-            self._end_connection(connection, error, now_ms)
+            self._versions_to_ask[connection.id] = answer
+            return
+        connection.ready(NodeApiVersions.from_response(broker, answer))
+        self.connections.throttle(connection, ApiKey.API_VERSIONS, version, answer, now_ms)
+        _log.debug("Connection to %s is ready", broker)
 
     def _handle_disconnections(self, now_ms: int) -> None:
         for node_id, error in self._selector.disconnected.items():
@@ -417,8 +412,7 @@ class NetworkClient:
             # The setup timeout ends only now, so that a handshake that never ends cannot block the node.
             if connection is not None and connection.state is ConnectionState.CONNECTING:
                 self.connections.checking_api_versions(connection)
-            builder = ApiVersionsRequestBuilder(version, SOFTWARE_NAME, self._software_version)
-            self.send_internal(node_id, builder, now_ms)
+            self.send_internal(node_id, MessageBuilder(self._api_versions_request, version, version), now_ms)
 
     def _note_move(self, node: Node) -> None:
         """If the node is no longer where its connection is, have the connection end."""
@@ -541,7 +535,7 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
     )
     try:
         updater = MetadataUpdater(metadata, config)
-        return NetworkClient(selector, updater, config, clock, software_version=_version())
+        return NetworkClient(selector, updater, config, clock)
     except BaseException:
         selector.close()
         raise
@@ -561,10 +555,3 @@ def _bootstrap_addresses(config: ProducerConfig) -> list[tuple[str, int]]:
                 _log.warning("The canonical names of %s could not be resolved: %s", server, error)
         addresses.append((host, int(port)))
     return addresses
-
-
-def _version() -> str:
-    try:
-        return distribution_metadata.version("kproducer")
-    except distribution_metadata.PackageNotFoundError:
-        return "0"

@@ -107,7 +107,6 @@ class Harness:
             self.clock,
             begin_lookup=begin_lookup or at_once(self.resolve),
             random=random.Random(seed),
-            software_version="1.2.3",
         )
 
     def resolve(self, host: str, port: int) -> list[ResolvedAddress]:

@@ -15,8 +15,8 @@ from kproducer_messages.metadata_response import (
 )
 
 from kproducer.client.client_request import ClientResponse
-from kproducer.client.metadata import Metadata, MetadataRequestAndVersion
-from kproducer.client.metadata_updater import MetadataRequestBuilder, MetadataUpdater
+from kproducer.client.metadata import Metadata
+from kproducer.client.metadata_updater import MetadataUpdater
 from kproducer.client.network_client import NetworkClient
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, DisconnectedError, NetworkError
@@ -299,20 +299,6 @@ def test_a_broker_too_old_for_metadata_is_a_fatal_error_with_both_ranges() -> No
         world.metadata.maybe_throw_fatal_error()
 
 
-@pytest.mark.parametrize(
-    ("topics", "version", "expected"),
-    [((), 1, []), (("a", "b"), 0, ["a", "b"]), (("a",), 13, ["a"])],
-)
-def test_every_version_of_the_request_can_be_built(
-    topics: tuple[str, ...], version: int, expected: list[str]
-) -> None:
-    builder = MetadataRequestBuilder(MetadataRequestAndVersion(topics, 1, False))
-    message = builder.build(version)
-    decoded, _ = type(message).decode(message.encode(version), version)
-    names = None if decoded.topics is None else [topic.name for topic in decoded.topics]
-    assert names == expected
-
-
 def test_nodes_are_those_of_the_snapshot() -> None:
     world = World(("boot1:9092",))
     assert world.updater.fetch_nodes() == [Node(-1, "boot1", 9092)]
@@ -338,7 +324,7 @@ def test_a_request_that_cannot_even_be_sent_is_not_waited_for(monkeypatch: pytes
 
     def fail(node_id: int | str, builder: Any, now_ms: int) -> None:
         nonlocal failures
-        if not isinstance(builder, MetadataRequestBuilder):
+        if builder.api_key != 3:
             return send_internal(node_id, builder, now_ms)
         failures += 1
         raise ZeroDivisionError("a bug")
