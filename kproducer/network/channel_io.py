@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 import selectors
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
 from kproducer import kernel
 from kproducer.network.kafka_channel import KafkaChannel
@@ -38,46 +38,8 @@ READ_SIZE_BYTES = 256 * 1024
 _NATIVE_BUFFER_BYTES = 2 * READ_SIZE_BYTES
 
 
-class ChannelIo(Protocol):
-    """Moves the bytes of a selector's channels. I/O thread only."""
-
-    def register(self, channel: KafkaChannel) -> None:
-        """Watch a channel that is connecting. Raises OSError."""
-
-    def update(self, channel: KafkaChannel) -> None:
-        """Watch for the events that the channel needs in its present state. Raises OSError."""
-
-    def queue(self, channel: KafkaChannel, send: NetworkSend) -> None:
-        """Take over a frame of the channel; the next exchange with this channel in ``sending`` writes it."""
-
-    def unregister(self, channel: KafkaChannel) -> None:
-        """Stop watching the channel. Idempotent."""
-
-    def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterable[tuple[KafkaChannel, int]]:
-        """Write what ``sending`` have queued, wait for events, and yield each channel with its events.
-
-        For the channel just yielded the caller may call ``written`` and ``received``, once per event bit.
-        Does not wait if the caller closed one of ``sending`` meanwhile. Raises OSError.
-        """
-
-    def written(self, channel: KafkaChannel, completed: list[NetworkSend]) -> None:
-        """Append the frames that are completely written. Raises OSError if the connection broke."""
-
-    def received(self, channel: KafkaChannel) -> memoryview | None:
-        """The bytes received, valid until the next call; empty at the end of the stream, ``None``: nothing.
-
-        Raises OSError if the connection broke.
-        """
-
-    def received_last(self, channel: KafkaChannel) -> memoryview | None:
-        """Like ``received``, for a connection that can no longer be written to; may be called at any time."""
-
-    def close(self) -> None:
-        """Close the poll's descriptor. Idempotent."""
-
-
 class PortableChannelIo:
-    """Makes each system call by itself, through transport layers. See ``ChannelIo``. I/O thread only.
+    """Makes each system call by itself, through transport layers. I/O thread only.
 
     Args:
         wakeup_fd: readable when a wait has to end; the selector reads it.
@@ -89,25 +51,33 @@ class PortableChannelIo:
         self._selector.register(wakeup_fd, READ, None)
 
     def register(self, channel: KafkaChannel) -> None:
+        """Watch a channel that is connecting. Raises OSError."""
         # While the channel connects, the writable event reports the result.
         self._selector.register(channel.transport.fileno(), WRITE, channel)
         channel.interest = WRITE
 
     def update(self, channel: KafkaChannel) -> None:
+        """Watch for the events that the channel needs in its present state. Raises OSError."""
         wanted = READ | WRITE if channel.is_stalled else READ
         if channel.tcp_connected and wanted != channel.interest:
             self._selector.modify(channel.transport.fileno(), wanted, channel)
             channel.interest = wanted
 
     def queue(self, channel: KafkaChannel, send: NetworkSend) -> None:
-        return None
+        """Take over a frame of the channel; the next exchange with this channel in ``sending`` writes it."""
 
     def unregister(self, channel: KafkaChannel) -> None:
+        """Stop watching the channel. Idempotent."""
         if channel.interest:
             channel.interest = 0
             self._selector.unregister(channel.transport.fileno())
 
     def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterator[tuple[KafkaChannel, int]]:
+        """Write what ``sending`` have queued, wait for events, and yield each channel with its events.
+
+        For the channel just yielded the caller may call ``written`` and ``received``, once per event bit.
+        Does not wait if the caller closed one of ``sending`` meanwhile. Raises OSError.
+        """
         for channel in sending:
             yield channel, WRITE
             if channel.is_closed:
@@ -117,23 +87,28 @@ class PortableChannelIo:
                 yield key.data, mask
 
     def written(self, channel: KafkaChannel, completed: list[NetworkSend]) -> None:
+        """Append the frames that are completely written. Raises OSError if the connection broke."""
         channel.write(completed)
         self.update(channel)
 
     def received(self, channel: KafkaChannel) -> memoryview | None:
+        """The bytes received, valid until the next call; empty at the end of the stream, ``None``: nothing.
+
+        Raises OSError if the connection broke.
+        """
         return channel.read(self._read_view)
 
-    received_last = received
-
     def close(self) -> None:
+        """Close the poll's descriptor. Idempotent."""
         self._selector.close()
 
 
 class NativeChannelIo:
-    """Makes all system calls of a poll in one native step. See ``ChannelIo``. I/O thread only.
+    """Makes all system calls of a poll in one native step. I/O thread only.
 
     While an application thread is busy, a poll waits for the interpreter lock once, not once per socket. Only
     the connect, and the last read of a broken connection, go through the transport layer.
+    ``PortableChannelIo`` documents the methods.
 
     Args:
         wakeup_fd: readable when a wait has to end; its bytes are discarded.
@@ -172,7 +147,7 @@ class NativeChannelIo:
     def written(self, channel: KafkaChannel, completed: list[NetworkSend]) -> None:
         assert self._outcome is not None
         _, _, sent, code, _, _, _ = self._outcome
-        channel.wrote(sent, completed)
+        channel.note_written(sent, completed)
         if code:
             raise OSError(code, os.strerror(code))
 
@@ -183,13 +158,11 @@ class NativeChannelIo:
             raise OSError(code, os.strerror(code))
         return None if count < 0 else self._read_view[position : position + count]
 
-    def received_last(self, channel: KafkaChannel) -> memoryview | None:
-        # Not into the shared buffer: it still holds the bytes of other channels.
-        return channel.read(memoryview(bytearray(READ_SIZE_BYTES)))
-
     def close(self) -> None:
         self._io.close()
 
 
-#: What plaintext connections use: native where the native kernel is in use and the platform has epoll.
+ChannelIo: TypeAlias = PortableChannelIo | NativeChannelIo
+
+#: The one for plaintext connections: native where the native kernel is in use and the platform has epoll.
 PlaintextChannelIo = PortableChannelIo if native is None else NativeChannelIo

@@ -42,8 +42,6 @@ Lookup: TypeAlias = "Future[Sequence[ResolvedAddress]]"
 #: (host, port) to a lookup. Does not block.
 BeginLookup: TypeAlias = Callable[[str, int], Lookup]
 
-_Job: TypeAlias = tuple[str, int, Lookup, Callable[[], object]]
-
 
 def resolve_host(host: str, port: int) -> list[ResolvedAddress]:
     """All TCP addresses of a host, IPv4 and IPv6, in the operating system's order of preference.
@@ -97,7 +95,7 @@ class BackgroundResolver:
     def __init__(self, on_looked_up: Callable[[], object], resolve: HostResolver = resolve_host) -> None:
         self._on_looked_up = on_looked_up
         self._resolve = resolve
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads = 0
         self._pending: dict[tuple[str, int], Lookup] = {}
         # getaddrinfo looks the codec up. If another thread forks while one of our threads imports it, the
@@ -115,22 +113,26 @@ class BackgroundResolver:
         if known is not None:
             return known
         lookup = self._pending[host, port] = Future()
-        self._jobs.put((host, port, lookup, self._on_looked_up))
+        resolve, on_looked_up = self._resolve, self._on_looked_up
+
+        def job() -> None:
+            _look_up(resolve, host, port, lookup)
+            on_looked_up()
+
+        self._jobs.put(job)
         if self._threads < min(len(self._pending), MAX_THREADS):
             self._start_thread()
         return lookup
 
     def _start_thread(self) -> None:
-        thread = threading.Thread(
-            target=_work, args=(self._jobs, self._resolve), name="kproducer-resolver", daemon=True
-        )
+        thread = threading.Thread(target=_work, args=(self._jobs,), name="kproducer-resolver", daemon=True)
         try:
             thread.start()
         except RuntimeError:
             # No thread can be started, for example at interpreter shutdown: look up on this thread.
             if not self._threads:
                 self._jobs.put(None)
-                _work(self._jobs, self._resolve)
+                _work(self._jobs)
             return
         self._threads += 1
 
@@ -148,13 +150,11 @@ class BackgroundResolver:
         self.close()
 
 
-def _work(jobs: SimpleQueue[_Job | None], resolve: HostResolver) -> None:
+def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
     # While it is idle it refers to neither the resolver nor its client, so that both can be collected.
     while (job := jobs.get()) is not None:
-        host, port, lookup, on_looked_up = job
-        _look_up(resolve, host, port, lookup)
-        on_looked_up()
-        del job, lookup, on_looked_up
+        job()
+        del job
 
 
 def _look_up(resolve: HostResolver, host: str, port: int, lookup: Lookup) -> None:

@@ -13,7 +13,7 @@ import attrs
 
 from kproducer.errors import IllegalStateError
 from kproducer.network.network_receive import FrameAssembler
-from kproducer.network.network_send import NetworkSend
+from kproducer.network.network_send import MAX_PIECES, NetworkSend
 from kproducer.network.transport_layer import TransportLayer
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class KafkaChannel:
     interest: int = attrs.field(init=False, default=0)
     native_socket: native.NativeSocket | None = attrs.field(init=False, default=None)
 
-    def add_send(self, send: NetworkSend) -> None:
-        """Accept a frame. Raises IllegalStateError if the connection is not ready or its socket is full."""
+    def check_writable(self) -> None:
+        """Raise IllegalStateError if the connection is not ready or its socket is full."""
         if self.is_stalled:
             left = sum(waiting.remaining_bytes for waiting in self.sends)
             raise IllegalStateError(
@@ -59,28 +59,29 @@ class KafkaChannel:
             )
         if not self.transport.is_ready:
             raise IllegalStateError(f"connection {self.connection_id} to {self.address} is not ready to send")
-        self.sends.append(send)
 
     def write(self, completed: list[NetworkSend]) -> None:
-        """Write queued frames; append those that complete. Raises OSError if the connection broke."""
-        sends = self.sends
-        while sends and sends[0].write_to(self.transport):
-            completed.append(sends.popleft())
-        self._note_stall()
+        """Write queued frames; append those that complete. Raises OSError if the connection broke.
 
-    def wrote(self, count: int, completed: list[NetworkSend]) -> None:
-        """Note that the native step wrote ``count`` bytes; append the frames that this completed."""
+        Returns after a short write: the socket is full then, and another system call could only confirm it.
+        """
+        is_full = False
+        while self.sends and not is_full:
+            pieces = self.sends[0].buffers[:MAX_PIECES]
+            written = self.transport.send(pieces) if pieces else 0
+            is_full = written < sum(piece.nbytes for piece in pieces)
+            self.note_written(written, completed)
+
+    def note_written(self, count: int, completed: list[NetworkSend]) -> None:
+        """Note that ``count`` bytes were written; append the frames that this completed."""
         sends = self.sends
-        while sends and (count or not sends[0].remaining_bytes):
+        while sends:
             count = sends[0].note_written(count)
-            if sends[0].remaining_bytes:
+            if not sends[0].completed:
                 break
             completed.append(sends.popleft())
-        self._note_stall()
-
-    def _note_stall(self) -> None:
-        self.is_stalled = bool(self.sends)
-        for waiting in self.sends:
+        self.is_stalled = bool(sends)
+        for waiting in sends:
             waiting.is_stalled = True
 
     def read(self, buffer: memoryview) -> memoryview | None:

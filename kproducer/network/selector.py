@@ -22,7 +22,14 @@ from kproducer.errors import (
     NetworkError,
     RemoteProtocolError,
 )
-from kproducer.network.channel_io import READ, WRITE, ChannelIo, PlaintextChannelIo, PortableChannelIo
+from kproducer.network.channel_io import (
+    READ,
+    READ_SIZE_BYTES,
+    WRITE,
+    ChannelIo,
+    PlaintextChannelIo,
+    PortableChannelIo,
+)
 from kproducer.network.kafka_channel import KafkaChannel
 from kproducer.network.network_receive import FrameAssembler, NetworkReceive
 from kproducer.network.network_send import NetworkSend
@@ -90,7 +97,6 @@ class Selector:
         self._io: ChannelIo = new_io(self._wakeup.fileno())
         # I/O thread only
         self._channels: OrderedDict[str, KafkaChannel] = OrderedDict()  # least recently active first
-        self._connected_at_once: list[KafkaChannel] = []
         self._buffered: set[KafkaChannel] = set()  # with bytes inside the transport, which raise no event
         self._sending: dict[KafkaChannel, None] = {}  # with frames queued since the last poll
         self._closed = False
@@ -118,7 +124,7 @@ class Selector:
         except OSError as error:
             raise NetworkError(f"could not open a socket for {text}: {describe_os_error(error)}") from error
         try:
-            connected = start_connect(sock, address)
+            start_connect(sock, address)
             transport = self._transport_factory(sock)
             assembler = FrameAssembler(self._max_frame_bytes)
             channel = KafkaChannel(connection_id, text, transport, assembler, self._clock.monotonic_ms())
@@ -130,8 +136,6 @@ class Selector:
             sock.close()
             raise
         self._channels[connection_id] = channel
-        if connected:
-            self._connected_at_once.append(channel)
 
     def is_channel_ready(self, connection_id: str) -> bool:
         """Whether the connection is up and its handshakes have ended."""
@@ -145,25 +149,19 @@ class Selector:
             if channel is not None:
                 self._drop(channel)
             return
-        if self._closed:
-            return
         self._closed = True
-        for channel in list(self._channels.values()):
-            self._drop(channel)
+        # Unregisters nothing: in a forked child that would change the epoll instance, which both processes
+        # share.
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
         self._io.close()
         self._wakeup.close()
 
     def release_after_fork(self) -> None:
-        """In a forked child: close the inherited descriptors without affecting the parent's connections.
-
-        It unregisters nothing: that would change the epoll instance, which both processes share.
-        """
-        self._closed = True
-        for channel in self._channels.values():
-            channel.close()
-        self._channels.clear()
+        """In a forked child: close the inherited descriptors without affecting the parent's connections."""
         self._wakeup.release_after_fork()
-        self._io.close()
+        self.close()
 
     def wakeup(self) -> None:
         """End the current ``poll``, or make the next one not wait. Any thread; coalesced; never blocks."""
@@ -178,13 +176,12 @@ class Selector:
         them. Raises IllegalStateError for an unknown id, a connection that is not ready, and one whose socket
         is full of earlier frames.
         """
-        channel = self._channel(send.destination)
-        channel.add_send(send)
-        try:
-            self._io.queue(channel, send)
-        except BaseException:
-            channel.sends.pop()
-            raise
+        channel = self._channels.get(send.destination)
+        if channel is None:
+            raise IllegalStateError(f"there is no connection with id {send.destination}")
+        channel.check_writable()
+        self._io.queue(channel, send)
+        channel.sends.append(send)
         self._sending[channel] = None
         self._touch(channel, self._now_ms)
 
@@ -200,13 +197,8 @@ class Selector:
         self.completed_receives = []
         self.completed_sends = []
         self.disconnected = {}
-        at_once, self._connected_at_once = self._connected_at_once, []
-        for channel in at_once:
-            self._serve(channel, WRITE)
         buffered = list(self._buffered)
-        if at_once or buffered:
-            timeout_ms = 0
-        if not self._wakeup.begin_wait():
+        if not self._wakeup.begin_wait() or buffered:
             timeout_ms = 0
         sending, self._sending = self._sending, {}
         try:
@@ -221,12 +213,6 @@ class Selector:
         self._close_idle(now_ms)
 
     # -- inside --------------------------------------------------------------------------------------
-
-    def _channel(self, connection_id: str) -> KafkaChannel:
-        channel = self._channels.get(connection_id)
-        if channel is None:
-            raise IllegalStateError(f"there is no connection with id {connection_id}")
-        return channel
 
     def _serve(self, channel: KafkaChannel, mask: int) -> None:
         """Do what the events allow. An error ends this connection and no other."""
@@ -247,7 +233,11 @@ class Selector:
         except OSError as error:
             if doing == "writing to":
                 self._save_last_responses(channel)
-            self._fail(channel, self._broken(channel, doing, error))
+            reason = describe_os_error(error)
+            if doing == "connect to":
+                self._fail(channel, NetworkError(f"could not connect to {channel.address}: {reason}"))
+            else:
+                self._fail(channel, DisconnectedError(f"{doing} {channel.address} failed: {reason}"))
         except NetworkError as error:
             text = f"could not connect to {channel.address}: {error}" if doing == "connect to" else str(error)
             self._fail(channel, type(error)(text))
@@ -293,9 +283,9 @@ class Selector:
 
     def _save_last_responses(self, channel: KafkaChannel) -> None:
         """Read what a broken connection still holds: each lost acknowledgement sends a batch twice."""
-        data: memoryview | None = None
         with contextlib.suppress(OSError, KafkaError):
-            while (data := self._io.received_last(channel)) is not None:
+            # Not with ``received``: its buffer still holds the bytes of other channels.
+            while (data := channel.read(memoryview(bytearray(READ_SIZE_BYTES)))) is not None:
                 self._read(channel, data)
 
     def _close_idle(self, now_ms: int) -> None:
@@ -314,12 +304,6 @@ class Selector:
             else:
                 channel.last_active_ms = now_ms
                 self._channels.move_to_end(channel.connection_id)
-
-    @staticmethod
-    def _broken(channel: KafkaChannel, doing: str, error: OSError) -> KafkaError:
-        if doing == "connect to":
-            return NetworkError(f"could not connect to {channel.address}: {describe_os_error(error)}")
-        return DisconnectedError(f"{doing} {channel.address} failed: {describe_os_error(error)}")
 
     def _fail(self, channel: KafkaChannel, error: KafkaError) -> None:
         self.disconnected[channel.connection_id] = error

@@ -52,15 +52,10 @@ class TransportLayer(Protocol):
     def send(self, buffers: Sequence[memoryview]) -> int:
         """Send the buffers in order; returns how many bytes the socket took, 0 if it is full.
 
-        Raises OSError if the connection is broken.
+        After a short write the caller offers the remaining bytes again. A transport that encrypts counts the
+        bytes of a record only when the whole record has reached the socket. Raises OSError if the connection
+        is broken.
         """
-
-    @property
-    def has_pending_writes(self) -> bool:
-        """Whether bytes that ``send`` accepted have not reached the socket yet (TLS records)."""
-
-    def flush(self) -> None:
-        """Write pending bytes as far as the socket takes them. Raises OSError."""
 
     def receive_into(self, buffer: memoryview) -> int:
         """Read what has arrived into ``buffer``; returns the byte count, 0 at the end of the stream.
@@ -81,9 +76,9 @@ class PlaintextTransportLayer:
 
     __slots__ = ("_connected", "_socket")
 
-    def __init__(self, sock: socket.socket, *, connected: bool = False) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
-        self._connected = connected
+        self._connected = False
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -116,13 +111,6 @@ class PlaintextTransportLayer:
             return self._socket.sendmsg(buffers)
         except BlockingIOError:
             return 0
-
-    @property
-    def has_pending_writes(self) -> bool:
-        return False
-
-    def flush(self) -> None:
-        return None
 
     def receive_into(self, buffer: memoryview) -> int:
         return self._socket.recv_into(buffer)
@@ -157,11 +145,8 @@ def open_socket(family: int, send_buffer_bytes: int, receive_buffer_bytes: int) 
     return sock
 
 
-def start_connect(sock: socket.socket, address: SocketAddress) -> bool:
-    """Start a non-blocking connect; returns whether it is done. Raises OSError if it failed at once."""
+def start_connect(sock: socket.socket, address: SocketAddress) -> None:
+    """Start a non-blocking connect; the socket becomes writable at its end. Raises OSError."""
     code = sock.connect_ex(address)
-    if code == 0:
-        return True
-    if code in _CONNECT_PENDING:
-        return False
-    raise OSError(code, os.strerror(code))
+    if code and code not in _CONNECT_PENDING:
+        raise OSError(code, os.strerror(code))

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproducer.network.kafka_channel import KafkaChannel
+from kproducer.network.network_receive import FrameAssembler
 from kproducer.network.network_send import MAX_PIECES, NetworkSend
 
 
@@ -21,7 +23,7 @@ class StingyTransport:
         self.allowances = list(allowances)
         self.taken = bytearray()
         self.calls: list[list[memoryview]] = []
-        self.pending = 0
+        self.is_ready = True
 
     def send(self, buffers: Sequence[memoryview]) -> int:
         self.calls.append(list(buffers))
@@ -30,12 +32,14 @@ class StingyTransport:
         self.taken += data
         return len(data)
 
-    @property
-    def has_pending_writes(self) -> bool:
-        return self.pending > 0
+    def close(self) -> None:
+        self.is_ready = False
 
-    def flush(self) -> None:
-        self.pending -= 1
+
+def channel_of(transport: StingyTransport, *sends: NetworkSend) -> KafkaChannel:
+    channel = KafkaChannel("1", "host:1", transport, FrameAssembler(100), 0)  # type: ignore[arg-type]
+    channel.sends.extend(sends)
+    return channel
 
 
 def views(*pieces: bytes) -> list[memoryview]:
@@ -50,10 +54,14 @@ def test_any_partial_writes_give_the_same_bytes(pieces: list[bytes], allowances:
     transport = StingyTransport(allowances)
     send = NetworkSend("1", views(*pieces))
     total = sum(map(len, pieces))
+    channel = channel_of(transport, send)
+    completed: list[NetworkSend] = []
     for _ in range(100):
         assert send.remaining_bytes == total - len(transport.taken)
-        if send.write_to(transport):
+        channel.write(completed)
+        if completed:
             break
+    assert completed == [send]
     assert send.completed
     assert bytes(transport.taken) == b"".join(pieces)
 
@@ -62,8 +70,11 @@ def test_pieces_are_offered_by_reference() -> None:
     records = bytearray(b"r" * 100)
     transport = StingyTransport([30])
     send = NetworkSend("1", [memoryview(b"header"), memoryview(records)])
-    assert not send.write_to(transport)
-    assert send.write_to(transport)
+    channel = channel_of(transport, send)
+    channel.write([])
+    assert not send.completed
+    channel.write([])
+    assert send.completed
     assert transport.calls[0][1].obj is records
     assert transport.calls[1][0].obj is records
     assert transport.calls[1][0].nbytes == 76
@@ -73,7 +84,8 @@ def test_more_pieces_than_the_system_allows_go_out_in_groups() -> None:
     count = 2 * MAX_PIECES + 5
     transport = StingyTransport([])
     send = NetworkSend("1", views(*(b"%06d" % i for i in range(count))))
-    assert send.write_to(transport)
+    channel_of(transport, send).write([])
+    assert send.completed
     assert [len(call) for call in transport.calls] == [MAX_PIECES, MAX_PIECES, 5]
     assert bytes(transport.taken) == b"".join(b"%06d" % i for i in range(count))
 
@@ -90,24 +102,18 @@ def test_a_real_vector_write_accepts_that_many_pieces() -> None:
 def test_a_short_write_is_not_tried_again_at_once() -> None:
     transport = StingyTransport([1, 0])
     send = NetworkSend("1", views(b"abc"))
-    assert not send.write_to(transport)
+    channel = channel_of(transport, send)
+    channel.write([])
+    assert (send.completed, send.is_stalled, channel.is_stalled) == (False, True, True)
     assert len(transport.calls) == 1
 
 
 def test_an_empty_frame_is_complete_without_a_write() -> None:
     transport = StingyTransport([])
-    assert NetworkSend("1", []).write_to(transport)
+    completed: list[NetworkSend] = []
+    channel_of(transport, NetworkSend("1", [])).write(completed)
+    assert len(completed) == 1
     assert not transport.calls
-
-
-def test_completion_with_no_byte_written_when_the_transport_had_buffered_all() -> None:
-    transport = StingyTransport([])
-    transport.pending = 2
-    send = NetworkSend("1", views(b"abc"))
-    assert not send.write_to(transport)
-    assert (send.remaining_bytes, send.completed) == (0, False)
-    assert send.write_to(transport)
-    assert len(transport.calls) == 1
 
 
 class Owner(bytearray):
@@ -124,10 +130,12 @@ def test_buffers_are_let_go(how: str) -> None:
     assert watch() is not None
     if how == "completed":
         transport = StingyTransport([])
-        send.write_to(transport)
+        channel_of(transport, send).write([])
         transport.calls.clear()
     else:
-        send.write_to(StingyTransport([3]))
-        send.release()
+        channel = channel_of(StingyTransport([3]), send)
+        channel.write([])
+        channel.close()
+        del channel
     gc.collect()
     assert watch() is None

@@ -54,7 +54,7 @@ def test_refused_is_reported_and_the_id_can_be_used_again(selector: Selector) ->
 def test_no_route_fails_at_once_and_leaks_nothing(
     selector: Selector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_route(sock: socket.socket, address: object) -> bool:
+    def no_route(sock: socket.socket, address: object) -> None:
         raise OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
 
     before = open_descriptors()
@@ -98,11 +98,10 @@ def test_a_failing_transport_leaks_nothing(make_selector: Callable[..., Selector
 
 
 def test_an_immediate_connect_is_reported_once(selector: Selector, monkeypatch: pytest.MonkeyPatch) -> None:
-    def connect_now(sock: socket.socket, address: object) -> bool:
+    def connect_now(sock: socket.socket, address: object) -> None:
         sock.setblocking(True)
         sock.connect(address)  # type: ignore[arg-type]
         sock.setblocking(False)
-        return True
 
     monkeypatch.setattr(selector_module, "start_connect", connect_now)
     with Listener() as listener:
