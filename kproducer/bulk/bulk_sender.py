@@ -1,6 +1,6 @@
-"""BulkSender: the calls that send many records: ``send_many``, ``send_arrow`` and the sink for Spark.
+"""BulkSender: what ``send_many``, ``send_arrow`` and the sink for Spark need of a producer.
 
-What they need of a producer is passed in: ``KafkaProducer`` only has the signatures. For callers' threads.
+``KafkaProducer`` only has the signatures of these calls. For callers' threads.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kproducer.bulk.general_path import BulkProducer, SendFunction
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.bulk.send_many import SendManyCall
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
-from kproducer.kernel import FastSend
+from kproducer.kernel import FastSend, TopicSlots
 from kproducer.sending.partitioners import DefaultPartitioner
-from kproducer.serializers import TopicSerializer, serialize_function
+from kproducer.sending.topic_wait import await_topic
+from kproducer.serializers import SerializeFunction, TopicSerializer, serialize_function
 
 if TYPE_CHECKING:
     from kproducer.bulk.arrow_columns import ArrowColumns
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from kproducer.config.producer_config import ProducerConfig
     from kproducer.engine.producer_engine import ProducerEngine
     from kproducer.sending.interceptors import ProducerInterceptors
+
+#: (topic, value, key, headers, partition, timestamp_ms) to the record's future.
+SendFunction = Callable[[str, Any, Any, Any, Any, Any], FutureRecordMetadata]
 
 
 class BulkSender:
@@ -35,7 +39,19 @@ class BulkSender:
         interceptors: of the producer.
         fast_send: of the producer.
         send: ``KafkaProducer.send``.
-        send_serialized: likewise, for keys and values that are serialized already.
+        send_serialized: the same for keys and values that are serialized already.
+
+    Attributes:
+        engine, send, send_serialized: as given.
+        key_bytes, value_bytes: the serializers; ``None`` where none is configured.
+        fast_slots_of: the ``TopicSlots`` of a topic; ``None`` while its records have to take the general
+            path.
+        transactions: ``None``: the producer is not transactional.
+        size_limit, size_setting: bytes that a record may have, and the setting that limits them.
+        has_fast_path: the kernel may write records; ``False``: every record needs all of ``send``, because of
+            interceptors, a partitioner of the application, or serializers that look at more than their datum.
+        ignores_keys: keys do not choose partitions.
+        may_change_topics: there are interceptors that may send records to other topics.
     """
 
     def __init__(
@@ -49,43 +65,33 @@ class BulkSender:
         send_serialized: SendFunction,
     ) -> None:
         key_serializer, value_serializer = config.key_serializer, config.value_serializer
-        intercepts = interceptors.has_send_hooks or interceptors.has_acknowledgement_hooks
-        hashes_keys = type(partitioner) is DefaultPartitioner
-        self._objects_needed_by = [
-            name
-            for name, is_set in (
-                ("value_serializer", value_serializer is not None),
-                ("key_serializer", key_serializer is not None),
-                ("interceptors", intercepts),
-            )
-            if is_set
-        ]
-        self._producer = BulkProducer(
-            send=send,
-            send_serialized=send_serialized,
-            key_bytes=None if key_serializer is None else serialize_function("key", key_serializer),
-            value_bytes=None if value_serializer is None else serialize_function("value", value_serializer),
-            source=engine,
-            fast_slots_of=fast_send.slots_of,
-            slots_of=engine.accumulator.slots_of,
-            transactions=engine.transaction_lifecycle,
-            max_block_ms=config.max_block_ms,
-            size_limit=min(config.max_request_size, config.buffer_memory),
-            size_setting=(
-                "max_request_size" if config.max_request_size <= config.buffer_memory else "buffer_memory"
-            ),
-            has_fast_path=hashes_keys
-            and not intercepts
+        self.engine = engine
+        self.send = send
+        self.send_serialized = send_serialized
+        self.key_bytes = _serialize_function("key", key_serializer)
+        self.value_bytes = _serialize_function("value", value_serializer)
+        self.fast_slots_of = fast_send.slots_of
+        self.transactions = engine.transaction_lifecycle
+        self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
+        if config.buffer_memory < config.max_request_size:
+            self.size_limit, self.size_setting = config.buffer_memory, "buffer_memory"
+        self.ignores_keys = isinstance(partitioner, DefaultPartitioner) and partitioner.ignore_keys
+        self.may_change_topics = interceptors.has_send_hooks
+        self._max_block_ms = config.max_block_ms
+        self._intercepts = interceptors.has_send_hooks or interceptors.has_acknowledgement_hooks
+        self.has_fast_path = (
+            type(partitioner) is DefaultPartitioner
+            and not self._intercepts
             # Asking whether None is a TopicSerializer would be slow, and this runs in every call.
             and (key_serializer is None or not isinstance(key_serializer, TopicSerializer))
-            and (value_serializer is None or not isinstance(value_serializer, TopicSerializer)),
-            ignores_keys=isinstance(partitioner, DefaultPartitioner) and partitioner.ignore_keys,
-            may_change_topics=interceptors.has_send_hooks,
+            and (value_serializer is None or not isinstance(value_serializer, TopicSerializer))
         )
+
+    # -- the calls -------------------------------------------------------------------------------------
 
     def send_many(self, topic: str, rows: SendManyInput) -> SendManyResult:
         """See ``KafkaProducer.send_many``."""
-        return self._in_transaction(SendManyCall(self._producer, topic, rows).run)
+        return self._in_transaction(SendManyCall(self, topic, rows).run)
 
     def send_arrow(
         self,
@@ -108,33 +114,71 @@ class BulkSender:
         except KafkaError as error:
             error.outcome = Outcome.NOT_SENT
             raise
-        return self._in_transaction(lambda: send_arrow(self._producer, columns, topic, data))
+        return self._in_transaction(lambda: send_arrow(self, columns, topic, data))
 
     def arrow_sink(self, topic: str | None, columns: ArrowColumns) -> ArrowSink:
         """Send one Arrow batch after another, without a result per row."""
         from kproducer.bulk.send_arrow import ArrowSink
 
         self._check_needs_no_objects("arrow_sink()")
-        return ArrowSink(self._producer, columns, topic)
+        return ArrowSink(self, columns, topic)
 
     def _check_needs_no_objects(self, call: str) -> None:
-        for setting in self._objects_needed_by:
-            raise InvalidArgumentError(
-                f"{call} writes columns unchanged, but {setting} needs each row as an object: use "
-                f"send_many(), or a producer without {setting}"
-            )
+        for setting, is_set in (
+            ("value_serializer", self.value_bytes is not None),
+            ("key_serializer", self.key_bytes is not None),
+            ("interceptors", self._intercepts),
+        ):
+            if is_set:
+                raise InvalidArgumentError(
+                    f"{call} writes columns unchanged, but {setting} needs each row as an object: use "
+                    f"send_many(), or a producer without {setting}"
+                )
 
     def _in_transaction(self, run: Callable[[], SendManyResult]) -> SendManyResult:
         """Run a call. In a transaction, refused records prevent the commit, as with ``send``."""
-        transactions = self._producer.transactions
-        if transactions is None:
+        if self.transactions is None:
             return run()
-        transactions.check_send()
+        self.transactions.check_send()
         try:
             result = run()
         except BaseException as error:
-            transactions.send_failed(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
+            self.note_refusal(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
             raise
         if result.failed_count:
-            transactions.send_failed(KafkaError(f"{result.failed_count} records of a bulk call were refused"))
+            self.note_refusal(KafkaError(f"{result.failed_count} records of a bulk call were refused"))
         return result
+
+    # -- what the calls ask ----------------------------------------------------------------------------
+
+    def await_partition_count(self, topic: str, partition: int | None = None) -> int:
+        """Wait until the topic, and the partition, are known; return the number of partitions.
+
+        Raises:
+            KafkaError: as ``send``.
+        """
+        now_ms = self.engine.clock.monotonic_ms()
+        try:
+            snapshot = await_topic(self.engine, topic, partition, self._max_block_ms, now_ms)
+        except KafkaError as error:
+            if error.outcome is None:
+                error.outcome = Outcome.NOT_SENT
+            raise
+        return self.known_partition_count(topic) or snapshot.partition_count(topic) or 0
+
+    def known_partition_count(self, topic: str) -> int:
+        """How many partitions are known now; 0: the topic is not known."""
+        return self.engine.metadata.snapshot.partition_count(topic) or 0
+
+    def slots_of(self, topic: str) -> TopicSlots | None:
+        """The topic's ``TopicSlots``, until the engine ends; ``None``: there is no fast path."""
+        return self.engine.accumulator.slots_of(topic) if self.has_fast_path else None
+
+    def note_refusal(self, error: KafkaError) -> None:
+        """A record was refused: a transaction must not be committed without it."""
+        if self.transactions is not None:
+            self.transactions.send_failed(error)
+
+
+def _serialize_function(role: str, serializer: Any) -> SerializeFunction | None:
+    return None if serializer is None else serialize_function(role, serializer)

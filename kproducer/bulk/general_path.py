@@ -9,10 +9,7 @@ not enough, that record and all later ones are refused: otherwise a million reco
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-import attrs
 
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.errors import (
@@ -26,12 +23,9 @@ from kproducer.errors import (
     Outcome,
     ProducerClosedError,
 )
-from kproducer.kernel import TopicSlots
-from kproducer.sending.topic_wait import MetadataSource, await_topic
-from kproducer.serializers import SerializeFunction
 
 if TYPE_CHECKING:
-    from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
+    from kproducer.bulk.bulk_sender import BulkSender, SendFunction
 
 #: Errors after which every later record would fail too.
 _ENDING_ERRORS = (
@@ -41,70 +35,6 @@ _ENDING_ERRORS = (
     FatalProducerError,
     IllegalStateError,
 )
-
-#: (topic, value, key, headers, partition, timestamp_ms) to the record's future.
-SendFunction = Callable[[str, Any, Any, Any, Any, Any], FutureRecordMetadata]
-
-
-@attrs.frozen
-class BulkProducer:
-    """The parts of a producer that bulk calls need.
-
-    Attributes:
-        send: ``KafkaProducer.send``.
-        send_serialized: likewise, for keys and values that are serialized already.
-        key_bytes, value_bytes: the serializers; ``None`` where none is configured.
-        source: the running engine: its metadata and clock.
-        fast_slots_of: the ``TopicSlots`` of a topic; ``None`` while its records have to take the general
-            path.
-        slots_of: likewise, made if there are none, and not closed by anything but the engine's end.
-        transactions: ``None``: the producer is not transactional.
-        max_block_ms: how long to wait for a topic.
-        size_limit, size_setting: bytes that a record may have, and the setting that limits them.
-        has_fast_path: the kernel may write records; ``False``: every record needs all of ``send``, because of
-            interceptors, a partitioner of the application, or serializers that look at more than their datum.
-        ignores_keys: keys do not choose partitions.
-        may_change_topics: there are interceptors that may send records to other topics.
-    """
-
-    send: SendFunction
-    send_serialized: SendFunction
-    key_bytes: SerializeFunction | None
-    value_bytes: SerializeFunction | None
-    source: MetadataSource
-    fast_slots_of: Callable[[str], TopicSlots | None]
-    slots_of: Callable[[str], TopicSlots]
-    transactions: TransactionLifecycle | None
-    max_block_ms: int
-    size_limit: int
-    size_setting: str
-    has_fast_path: bool
-    ignores_keys: bool
-    may_change_topics: bool
-
-    def await_partition_count(self, topic: str, partition: int | None = None) -> int:
-        """Wait until the topic, and the partition, are known; return the number of partitions.
-
-        Raises:
-            KafkaError: as ``send``.
-        """
-        source = self.source
-        try:
-            snapshot = await_topic(source, topic, partition, self.max_block_ms, source.clock.monotonic_ms())
-        except KafkaError as error:
-            if error.outcome is None:
-                error.outcome = Outcome.NOT_SENT
-            raise
-        return self.known_partition_count(topic) or snapshot.partition_count(topic) or 0
-
-    def known_partition_count(self, topic: str) -> int:
-        """How many partitions are known now; 0: the topic is not known."""
-        return self.source.metadata.snapshot.partition_count(topic) or 0
-
-    def note_refusal(self, error: KafkaError) -> None:
-        """A record was refused: a transaction must not be committed without it."""
-        if self.transactions is not None:
-            self.transactions.send_failed(error)
 
 
 class GeneralPath:
@@ -119,9 +49,7 @@ class GeneralPath:
         ending: why no further record is accepted; ``None``: records are accepted.
     """
 
-    __slots__ = ("_has_timed_out", "_producer", "_send", "_topics_vary", "ending")
-
-    def __init__(self, producer: BulkProducer, send: SendFunction, *, topics_vary: bool) -> None:
+    def __init__(self, producer: BulkSender, send: SendFunction, *, topics_vary: bool) -> None:
         self._producer = producer
         self._send = send
         self._topics_vary = topics_vary

@@ -48,20 +48,6 @@ class RecordLocations:
         value_sizes: likewise; always there.
     """
 
-    __slots__ = (
-        "_columns",
-        "_indexes",
-        "_owner_numbers",
-        "_row_count",
-        "_stamps",
-        "key_sizes",
-        "owners",
-        "runs",
-        "timestamps_ms",
-        "topic",
-        "value_sizes",
-    )
-
     def __init__(
         self,
         topic: str,

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import attrs
 
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.bulk.arrow_columns import ArrowColumns
-from kproducer.bulk.general_path import BulkProducer, GeneralPath
+from kproducer.bulk.general_path import GeneralPath
 from kproducer.bulk.record_locations import NO_OWNER, RecordLocations
 from kproducer.bulk.send_many_result import SendManyResult
 from kproducer.errors import (
@@ -26,6 +28,9 @@ from kproducer.errors import (
 from kproducer.kernel import record_size_upper_bound
 from kproducer.kernel.arrow import REFUSALS, ArrowRows, ArrowSource, RowChecksum
 from kproducer.types import INT32_MAX, UNKNOWN_PARTITION
+
+if TYPE_CHECKING:
+    from kproducer.bulk.bulk_sender import BulkSender
 
 #: What a record adds to key, value and headers, at most.
 _RECORD_OVERHEAD_BYTES = record_size_upper_bound(None, None, None)
@@ -49,7 +54,7 @@ class _ArrowCall:
 
     def __init__(
         self,
-        producer: BulkProducer,
+        producer: BulkSender,
         columns: ArrowColumns,
         topic: str | None,
         locations: RecordLocations | None,
@@ -143,7 +148,7 @@ class _ArrowCall:
         """Send a block of rows; return the row behind it."""
         self._update_partition_counts(rows)
         timestamp, partition = self._columns.timestamp, self._columns.partition
-        timestamp_ms = timestamp if isinstance(timestamp, int) else self._producer.source.clock.wall_ms()
+        timestamp_ms = timestamp if isinstance(timestamp, int) else self._producer.engine.clock.wall_ms()
         # Larger numbers are no partitions either, and do not fit.
         number = min(partition, INT32_MAX) if isinstance(partition, int) else UNKNOWN_PARTITION
         end = rows.plan(first_row, timestamp_ms, number)
@@ -158,7 +163,7 @@ class _ArrowCall:
     def _update_partition_counts(self, rows: ArrowRows) -> None:
         """The number of partitions of a topic may change while a long stream is sent."""
         producer = self._producer
-        snapshot = producer.source.metadata.snapshot
+        snapshot = producer.engine.metadata.snapshot
         if snapshot is self._snapshot:
             return
         self._snapshot = snapshot
@@ -166,7 +171,7 @@ class _ArrowCall:
             count = snapshot.partition_count(topic) or 0
             if 0 < count != self._partition_counts[topic] > 0:
                 self._partition_counts[topic] = count
-                rows.add_topic(name, count, producer.slots_of(topic) if producer.has_fast_path else None)
+                rows.add_topic(name, count, producer.slots_of(topic))
 
     def _add_topic(self, rows: ArrowRows, name: bytes) -> None:
         producer = self._producer
@@ -182,9 +187,7 @@ class _ArrowCall:
                 self._topic_errors[topic] = error.with_traceback(None)
                 count = -1
             self._partition_counts[topic] = count
-        rows.add_topic(
-            name, count, producer.slots_of(topic) if count > 0 and producer.has_fast_path else None
-        )
+        rows.add_topic(name, count, producer.slots_of(topic) if count > 0 else None)
         self._topics[name] = topic
 
     # -- single rows -----------------------------------------------------------------------------------
@@ -244,7 +247,7 @@ class _ArrowCall:
         return InvalidArgumentError(f"the {reason}")
 
 
-def send_arrow(producer: BulkProducer, columns: ArrowColumns, topic: str | None, data: Any) -> SendManyResult:
+def send_arrow(producer: BulkSender, columns: ArrowColumns, topic: str | None, data: Any) -> SendManyResult:
     """Send all rows. See ``KafkaProducer.send_arrow``."""
     locations = RecordLocations(
         topic if topic is not None else f"(column {columns.topic!r})",
@@ -274,9 +277,9 @@ def send_arrow(producer: BulkProducer, columns: ArrowColumns, topic: str | None,
     return _result(producer, locations)
 
 
-def _result(producer: BulkProducer, locations: RecordLocations) -> SendManyResult:
+def _result(producer: BulkSender, locations: RecordLocations) -> SendManyResult:
     locations.finish(len(locations))
-    return SendManyResult(locations.topic, locations, producer.source.clock)
+    return SendManyResult(locations.topic, locations, producer.engine.clock)
 
 
 class ArrowSink:
@@ -286,7 +289,7 @@ class ArrowSink:
         rows_by_owner: number of rows by the result of their batch; the caller removes those that are done.
     """
 
-    def __init__(self, producer: BulkProducer, columns: ArrowColumns, topic: str | None) -> None:
+    def __init__(self, producer: BulkSender, columns: ArrowColumns, topic: str | None) -> None:
         self._producer = producer
         self._call = _ArrowCall(producer, columns, topic, None)
         self.rows_by_owner = self._call.rows_by_owner
@@ -305,6 +308,7 @@ class ArrowSink:
             raise
 
 
+@attrs.define(auto_exc=True)
 class RowRefusedError(Exception):
     """A row that an ``ArrowSink`` could not send.
 
@@ -314,13 +318,11 @@ class RowRefusedError(Exception):
         error, reason: why; the reason is one of the kernel's ``REFUSALS``.
     """
 
-    def __init__(self, row: int, topic: str, partition: int, error: KafkaError, reason: str) -> None:
-        super().__init__(row, topic, partition, error, reason)
-        self.row = row
-        self.topic = topic
-        self.partition = partition
-        self.error = error
-        self.reason = reason
+    row: int
+    topic: str
+    partition: int
+    error: KafkaError
+    reason: str
 
 
 class ArrowChecksum:

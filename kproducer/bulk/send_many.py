@@ -6,17 +6,20 @@ other rows (a new batch, an unknown partition, no free memory) take the general 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from kproducer.bulk.general_path import BulkProducer, GeneralPath
+from kproducer.bulk.general_path import GeneralPath
 from kproducer.bulk.record_locations import RecordLocations
 from kproducer.bulk.send_many_input import Chunk, SendManyInput
 from kproducer.bulk.send_many_result import SendManyResult
 from kproducer.errors import KafkaError, Outcome
 from kproducer.kernel import RowSender
 from kproducer.types import UNKNOWN_PARTITION
+
+if TYPE_CHECKING:
+    from kproducer.bulk.bulk_sender import BulkSender
 
 #: Key, value and headers that are this much below the limit do not exceed it with the record's overhead.
 _GENEROUS_OVERHEAD_BYTES = 128
@@ -38,17 +41,7 @@ class SendManyCall:
         rows: the records.
     """
 
-    __slots__ = (
-        "_general_path",
-        "_locations",
-        "_producer",
-        "_row_sender",
-        "_rows",
-        "_serializes",
-        "_topic",
-    )
-
-    def __init__(self, producer: BulkProducer, topic: str, rows: SendManyInput) -> None:
+    def __init__(self, producer: BulkSender, topic: str, rows: SendManyInput) -> None:
         self._producer = producer
         self._topic = topic
         self._rows = rows
@@ -78,7 +71,7 @@ class SendManyCall:
 
     def _result(self) -> SendManyResult:
         self._locations.finish(self._locations.count_owned())
-        return SendManyResult(self._topic, self._locations, self._producer.source.clock)
+        return SendManyResult(self._topic, self._locations, self._producer.engine.clock)
 
     def _send_all(self) -> None:
         rows, locations = self._rows, self._locations
@@ -126,7 +119,7 @@ class SendManyCall:
 
     def _send_chunk(self, chunk: Chunk, first: int) -> None:
         sender, locations = self._row_sender, self._locations
-        wall_ms = self._producer.source.clock.wall_ms
+        wall_ms = self._producer.engine.clock.wall_ms
         # Once per chunk: with small batches this loop runs every few rows.
         lists = (chunk.values, chunk.keys, chunk.headers, chunk.partitions, chunk.timestamps_ms)
         columns = locations.kernel_columns()

@@ -58,8 +58,6 @@ class Chunk:
 class _Column:
     """One argument of the call. ``size``: its number of rows; ``None``: unknown until its end."""
 
-    __slots__ = ("_iterator", "_position", "_sequence", "is_endless", "name", "size")
-
     def __init__(self, name: str, rows: Any) -> None:
         self.name = name
         self.size: int | None = None
@@ -115,8 +113,6 @@ class SendManyInput:
     Raises:
         InvalidArgumentError: an argument is not a column, or two have different lengths.
     """
-
-    __slots__ = ("_chunk_rows", "_clock", "_columns", "_others", "_rows_read", "_values", "size")
 
     def __init__(
         self,

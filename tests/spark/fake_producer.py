@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
-from kproducer.bulk.general_path import BulkProducer
 from kproducer.bulk.send_arrow import ArrowSink
 from kproducer.errors import KafkaError
 from kproducer.types import TopicPartition
@@ -21,11 +20,6 @@ class SentRecord(NamedTuple):
     headers: Any
     partition: int | None
     timestamp_ms: int | None
-
-
-class _KnowsAllTopics(BulkProducer):
-    def await_partition_count(self, topic: str, partition: int | None = None) -> int:
-        return _PARTITIONS
 
 
 #: Of the cluster; the sink goes by what it knew when it began.
@@ -45,19 +39,17 @@ class FakeProducer:
         self._waiting: list[tuple[int, ProduceRequestResult]] = []
 
     def arrow_sink(self, topic, columns):
-        producer = _KnowsAllTopics(
+        producer: Any = SimpleNamespace(
             send=self._send,
-            send_serialized=self._send,
-            key_bytes=None,
-            value_bytes=None,
             # The time is a mark: real records never have it.
-            source=SimpleNamespace(
+            engine=SimpleNamespace(
                 metadata=SimpleNamespace(snapshot=_NOTHING_KNOWN), clock=SimpleNamespace(wall_ms=lambda: -1)
             ),
-            fast_slots_of=lambda topic: None,
+            await_partition_count=lambda topic, partition=None: _PARTITIONS,
+            known_partition_count=lambda topic: 0,
+            note_refusal=lambda error: None,
             slots_of=lambda topic: None,
             transactions=None,
-            max_block_ms=0,
             size_limit=1 << 20,
             size_setting="max_request_size",
             has_fast_path=False,
