@@ -168,17 +168,9 @@ class BufferPool:
         Raises:
             IllegalStateError: more would come back than was taken.
         """
-        size_bytes = len(buffer)
-        with self.lock:
-            available = self._unpooled_bytes + self._free_bytes
-            if available + size_bytes > self.total_bytes:
-                raise IllegalStateError(
-                    f"A buffer of {size_bytes} bytes was returned twice, or never taken: {available} of"
-                    f" {self.total_bytes} bytes are free"
-                )
-            self._keep_locked(buffer)
-            if self._waiters:
-                self._hand_out_locked()
+        grant = _Grant(len(buffer))
+        grant.buffer = buffer
+        self._give_back(grant)
 
     def close(self) -> None:
         """Make every waiting and later ``allocate`` raise; buffers may still come back. Idempotent."""
@@ -262,25 +254,32 @@ class BufferPool:
     def _available_locked(self) -> int:
         return self._unpooled_bytes + self._free_bytes
 
-    def _keep_locked(self, buffer: bytearray) -> None:
-        """Put a buffer where it can be had again, or let go of it."""
-        size_bytes = len(buffer)
-        if size_bytes in self._free:
-            self._free[size_bytes] += (buffer,)
-            self._free_bytes += size_bytes
-        else:
-            self._unpooled_bytes += size_bytes
-
     def _give_back(self, grant: _Grant) -> None:
-        with self.lock:
-            self._withdraw_locked(grant)
+        try:
+            with self.lock:
+                self._withdraw_locked(grant)
+        except BaseException:
+            # Most likely Ctrl-C: what is not returned now would be lost.
+            with self.lock:
+                self._withdraw_locked(grant)
+            raise
 
     def _withdraw_locked(self, grant: _Grant) -> None:
-        """Take a grant out of the queue, and what it holds back. Nothing happens the second time."""
+        """Remove a grant from the queue and return its memory. Does nothing the second time."""
         if grant in self._waiters:
             self._waiters.remove(grant)
         if grant.buffer is not None:
-            self._keep_locked(grant.buffer)
+            available = self._available_locked()
+            if available + grant.wanted_bytes > self.total_bytes:
+                raise IllegalStateError(
+                    f"A buffer of {grant.wanted_bytes} bytes was returned twice, or never taken: {available}"
+                    f" of {self.total_bytes} bytes are free"
+                )
+            if grant.wanted_bytes in self._free:
+                self._free[grant.wanted_bytes] += (grant.buffer,)
+                self._free_bytes += grant.wanted_bytes
+            else:
+                self._unpooled_bytes += grant.wanted_bytes
             grant.buffer = None
         self._unpooled_bytes += grant.gathered_bytes
         grant.gathered_bytes = 0

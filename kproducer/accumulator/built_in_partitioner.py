@@ -197,11 +197,6 @@ class BuiltInPartitioner:
         return self._random.choices(candidates, [self._weight(p, largest) for p in candidates])[0]
 
 
-def produced_bytes(key: bytes | None, value: bytes | None) -> int:
-    """What a record adds to ``StickyPartition.produced_bytes``."""
-    return RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
-
-
 class PartitionLoad:
     """What the partitioners are told about queue sizes and slow brokers, after each look at the queues.
 

@@ -28,7 +28,7 @@ from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Headers, TopicPartition
 
 if TYPE_CHECKING:
-    from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+    from kproducer.accumulator.future_record_metadata import DeliveryCallback
     from kproducer.accumulator.ready_queues import NodeQueues
 
 #: After so much the sticky partitioner moves on with the next batch that ends, however small that was: at low
@@ -91,51 +91,23 @@ class PartitionQueue:
         self.timer_ms = NEVER_MS
         self.leader_epoch = NO_LEADER_EPOCH
 
-    # -- records in ------------------------------------------------------------------------------------
+    # -- the slot --------------------------------------------------------------------------------------
 
-    def try_append(
-        self,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers | None,
-        on_delivery: DeliveryCallback | None,
-    ) -> FutureRecordMetadata | None:
-        """Encode one record into the open batch, if that takes no more than writing it.
-
-        Returns:
-            The record's future; ``None``: there is no open batch, or no room in it.
-        """
-        future = None
-        with self.lock:
-            appender = self.slot.appender
-            if appender is not None:
-                future = appender.append(timestamp_ms, key, value, headers, on_delivery)
-        return future
-
-    def append_at_limit_locked(self, record: Record) -> FutureRecordMetadata | None:
-        """Likewise, where the open batch may have to grow or to compress a part of its records first."""
-        batch = self.open_batch
-        if batch is None:
-            return None
+    def clear_slot_locked(self) -> None:
+        """Keep compiled code from appending to the open batch, which the caller is about to change."""
         self.slot.appender = None
-        try:
-            future = batch.try_append(*record)
-        finally:
-            self.open_slot_locked()
-        if future is not None and batch.is_full:
-            self._all.changed.append(self)
-        return future
 
-    def open_slot_locked(self) -> None:
-        """Let compiled code append to the open batch, if there is one."""
+    def fill_slot_locked(self) -> None:
+        """Let compiled code append to the open batch, if there is one; if that is full, it is due."""
         batch = self.open_batch
         if batch is None or not batch.is_open:
             return
         self.slot.appender = batch.appender
-        # In this order, and PartitionQueues.close() in the other one: no slot stays open after it.
+        # In this order, and PartitionQueues.close() in the other one: no slot stays filled after it.
         if self._all.is_closed:
             self.slot.appender = None
+        if batch.is_full:
+            self._all.changed.append(self)
 
     @property
     def has_room_locked(self) -> bool:
@@ -150,7 +122,7 @@ class PartitionQueue:
     # -- batches in and out ----------------------------------------------------------------------------
 
     def add_batch_locked(self, batch: ProducerBatch) -> None:
-        """Add a new batch, open for records in Python; ``open_slot_locked`` opens it for compiled code."""
+        """Add a new batch, open for records in Python; ``fill_slot_locked`` opens it for compiled code."""
         self.next_order += 1
         self.open_batch = batch
         self.batches.append(batch)
@@ -167,13 +139,11 @@ class PartitionQueue:
             self._close_open_batch_locked(batch.created_ms)
         self._take_out_locked(batch)
 
-    def close_full_batch_locked(self, now_ms: int) -> ProducerBatch | None:
+    def close_full_batch_locked(self, now_ms: int) -> None:
         """The open batch has no room for a record: it is due. The caller seals or compresses it."""
-        batch = self.open_batch
         self.fills_batches = True
         self._close_open_batch_locked(now_ms)
         self._all.changed.append(self)
-        return batch
 
     def close_open_batch(self, now_ms: int) -> None:
         """Let the open batch, if there is one, take no more records."""
@@ -443,4 +413,4 @@ class PartitionQueues:
         """Refuse further records. What was accepted stays."""
         self.is_closed = True
         for queue in self.all_queues():
-            queue.slot.appender = None
+            queue.clear_slot_locked()

@@ -7,7 +7,6 @@ Source: Kafka class ``ProducerBatch``.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -27,14 +26,6 @@ if TYPE_CHECKING:
     from kproducer.records.record_batch_builder import RecordBatchBuilder
 
 _log = GuardedLogger(__name__)
-
-
-class FinalState(enum.Enum):
-    """How a batch ended. The first of these wins; a late success after a failure is only logged."""
-
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    ABORTED = "was aborted"
 
 
 class ProducerBatch:
@@ -79,7 +70,6 @@ class ProducerBatch:
         "closed_ms",
         "created_ms",
         "drained_ms",
-        "final_state",
         "in_flight",
         "is_open",
         "is_split",
@@ -128,7 +118,6 @@ class ProducerBatch:
         self.drained_ms = created_ms
         self.last_error: KafkaError | None = None
         self.knowledge = Knowledge.NEVER_SENT
-        self.final_state: FinalState | None = None
         self._leader_epoch = NO_LEADER_EPOCH
         self._leader_epoch_attempt = 0
         # Idempotence and transactions.
@@ -323,54 +312,52 @@ class ProducerBatch:
         return self.result.is_settled
 
     def complete(self, base_offset: int = NO_OFFSET, log_append_time_ms: int = NO_TIMESTAMP) -> bool:
-        """The broker has it (or, with acks=0, the socket took it). See ``complete_exceptionally``.
+        """The broker has it (or, with acks=0, it was written to the socket). See ``complete_exceptionally``.
 
         Raises:
             IllegalStateError: it succeeded before.
         """
-        return self._finish(FinalState.SUCCEEDED, base_offset, log_append_time_ms, None, None)
+        return self._complete(base_offset, log_append_time_ms, None, None)
 
     def complete_exceptionally(
         self, error: KafkaError, record_errors: Callable[[int], KafkaError] | None = None
     ) -> bool:
-        """It failed.
+        """It failed, or was given up.
 
         Args:
             error: for the batch as a whole.
-            record_errors: gives the error of the record with an index, where they differ.
+            record_errors: returns the error of the record with an index, where they differ.
 
         Returns:
-            Whether this call decided the outcome. ``False``: another one came first, nothing has happened.
+            Whether this call decided the outcome. ``False``: an earlier one did, and this one changes
+            nothing.
 
         Raises:
             IllegalStateError: it succeeded before.
         """
-        return self._finish(FinalState.FAILED, NO_OFFSET, NO_TIMESTAMP, error, record_errors)
+        return self._complete(NO_OFFSET, NO_TIMESTAMP, error, record_errors)
 
-    def abort(self, error: KafkaError) -> bool:
-        """It was given up by us. See ``complete_exceptionally``."""
-        return self._finish(FinalState.ABORTED, NO_OFFSET, NO_TIMESTAMP, error, None)
-
-    def _finish(
+    def _complete(
         self,
-        state: FinalState,
         base_offset: int,
         log_append_time_ms: int,
         error: KafkaError | None,
         record_errors: Callable[[int], KafkaError] | None,
     ) -> bool:
-        if not self.result.settle(base_offset, log_append_time_ms, error, record_errors):
-            earlier = self.final_state
-            if earlier is FinalState.SUCCEEDED:
-                raise IllegalStateError(
-                    f"A batch for {self.topic_partition} that succeeded cannot be {state.value}"
-                )
-            if state is FinalState.SUCCEEDED and earlier is not None:
-                _log.info("A batch for %s was acknowledged after it %s", self.topic_partition, earlier.value)
-            return False
-        self.final_state = state
-        self.result.release(self._deliveries)
-        return True
+        result = self.result
+        if result.settle(base_offset, log_append_time_ms, error, record_errors):
+            result.release(self._deliveries)
+            return True
+        if result.outcome.settled and result.error is None:
+            raise IllegalStateError(
+                f"A batch for {self.topic_partition} that succeeded cannot be completed again"
+                + ("" if error is None else f" with {error!r}")
+            )
+        if error is None and result.error is not None:
+            _log.info(
+                "A batch for %s was acknowledged after it failed: %s", self.topic_partition, result.error
+            )
+        return False
 
     def split(
         self, split_batch_size: int, new_builder: Callable[[int], RecordBatchBuilder]

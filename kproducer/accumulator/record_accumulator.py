@@ -1,30 +1,26 @@
 """RecordAccumulator: where records wait, as batches in one queue per partition.
 
-Caller threads append; the I/O thread asks which nodes have something ready, drains it, and puts back what has
-to be sent again. Knows nothing of requests and connections. Source: Kafka class ``RecordAccumulator``; KIP-91
-(delivery timeout), KIP-580 (backoff), KIP-794 (partitioning), KIP-951 (no backoff after a leader change).
+Caller threads append; the I/O thread puts back what has to be sent again, and returns memory.
+``ready_batches`` drains. ``PartitionQueue`` keeps the batches of one partition and knows which of them is
+open; how a record gets into the open batch, or into a new one, is here. Knows nothing of requests and
+connections. Source: Kafka class ``RecordAccumulator``; KIP-91 (delivery timeout), KIP-580 (backoff).
 
-Differs from Kafka in how much is looked at: only the queues with batches in them, so idle partitions cost
-nothing. Their order is also that of draining: what was drained goes to the end, so that no partition starves
-behind others of its node.
-
-Locks: a queue's lock, then (within it) that of PartitionQueues or of the BufferPool. No lock is held where
-taking a buffer may block. Longer than other files because an append, a drain and an abort share this order.
+Locks: a queue's lock, then (within it) that of PartitionQueues or of the BufferPool. No lock is held while a
+thread waits for memory. More than 400 lines because append, abort and the release of memory share this order.
 """
 
 from __future__ import annotations
 
 import random as random_module
-from collections.abc import Callable, Container, Iterable
-from operator import attrgetter
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Final
 
 from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.built_in_partitioner import PartitionLoad, produced_bytes
+from kproducer.accumulator.built_in_partitioner import RECORD_OVERHEAD_BYTES
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues, Record, TopicQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
+from kproducer.accumulator.ready_batches import ReadyBatches
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaError, ProducerClosedError
@@ -34,12 +30,10 @@ from kproducer.records.compression import Compression, CompressionType
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.types import UNKNOWN_PARTITION, Headers, Node, TopicPartition
+from kproducer.types import UNKNOWN_PARTITION, Headers, TopicPartition
 
 if TYPE_CHECKING:
     from kproducer.transactions.transaction_manager import TransactionManager
-
-__all__ = ["ReadyCheckResult", "RecordAccumulator"]
 
 _log = GuardedLogger(__name__)
 
@@ -104,17 +98,13 @@ class RecordAccumulator:
         #: Full batches that the I/O thread is to compress. Two threads at once may count one too few.
         self._compression_backlog: list[ProducerBatch] = []
         self.next_look_ms = NEVER_MS
-        # I/O thread only.
-        self._counted_snapshot: MetadataSnapshot | None = None
-        self._counted_topics = 0
-        self._load = PartitionLoad(
-            config.partitioner_adaptive_partitioning_enable, config.partitioner_availability_timeout_ms
-        )
-        self._ready = ReadyQueues(
+        self.ready_batches = ReadyBatches(
+            config,
+            clock,
             self._queues,
-            config.linger_ms,
-            None if transactions is None else transactions.may_drain,
-            asks_early=transactions is not None and transactions.lifecycle.transactional_id is not None,
+            transactions,
+            sends_everything=lambda: self.is_closed or bool(self._flushes) or self._pool.queued > 0,
+            release=self.deallocate,
         )
 
     # -- appending -------------------------------------------------------------------------------------
@@ -163,11 +153,15 @@ class RecordAccumulator:
         queues = topic_queues.queues
         queue = queues[number] if 0 <= number < len(queues) else None
         if queue is not None:
-            future = queue.try_append(timestamp_ms, key, value, headers, on_delivery)
+            future = None
+            with queue.lock:
+                appender = queue.slot.appender
+                if appender is not None:
+                    future = appender.append(timestamp_ms, key, value, headers, on_delivery)
             if future is not None:
                 if sticky is not None:
                     # Without the lock: an addition may be lost, and the switch comes a record later.
-                    sticky.produced_bytes += produced_bytes(key, value)
+                    sticky.produced_bytes += RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
                 return future, False
         record = (timestamp_ms, key, value, headers, on_delivery)
         return self._append_or_begin_batch(topic_queues, partition, record, max_block_ms, now_ms, snapshot)
@@ -181,13 +175,14 @@ class RecordAccumulator:
         now_ms: int | None,
         snapshot: MetadataSnapshot,
     ) -> tuple[FutureRecordMetadata, bool]:
-        """Append where there is no open batch or no room. Waits for memory with no lock held."""
+        """Append where there is no open batch or no room. No lock is held while this waits for memory."""
         _, key, value, headers, _ = record
         partitioner = topic_queues.partitioner
         spare = _SpareBuffer()
         checked_usable = False
-        #: A batch became ready, though the record may end up in another one that is open.
-        filled = False
+        #: A batch became full, though the record may be appended to a new one.
+        is_filled = False
+        begun_ms: int | None = None
         try:
             while True:
                 sticky = partitioner.peek(snapshot) if partition == UNKNOWN_PARTITION else None
@@ -205,42 +200,45 @@ class RecordAccumulator:
                             if not partitioner.is_usable(sticky.partition, snapshot):
                                 partitioner.switch(snapshot)
                                 continue
-                    is_new = False
-                    future = queue.append_at_limit_locked(record)
-                    if future is not None:
-                        filled = filled or not queue.has_room_locked
-                    elif queue.open_batch is not None:
-                        self._close_full_locked(queue)
-                        filled = True
+                    batch = queue.open_batch
+                    if batch is not None:
+                        # The batch may have to grow, or to compress a part of its records first.
+                        queue.clear_slot_locked()
+                        try:
+                            future = batch.try_append(*record)
+                        finally:
+                            queue.fill_slot_locked()
+                        if future is not None:
+                            is_filled = is_filled or batch.is_full
+                            break
+                        self._close_full_locked(queue, batch)
+                        is_filled = True
                         if sticky is not None:
-                            # A switch at this moment leaves no fraction of a batch behind.
+                            # The batch has ended, so that a switch does not leave a small one behind.
                             sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
                             partitioner.maybe_switch(sticky, True, snapshot)
                             continue
-                    if future is None and spare.buffer is None:
+                    if spare.buffer is None:
                         # Nearly always a buffer is available at once, and the lock need not be released.
                         first_bytes = self._first_bytes(queue, topic_queues.ratio)
                         size = max(first_bytes, record_size_upper_bound(key, value, headers))
                         spare.buffer = self._pool.take_pooled(size)
-                        if spare.buffer is not None:
-                            now_ms = self._time_of_append(now_ms)
-                    if future is None and spare.buffer is not None and now_ms is not None:
-                        future = self._begin_batch_locked(queue, topic_queues, record, spare, now_ms)
-                        # Only now: a batch that cannot be begun is taken back, with all that is in it.
-                        queue.open_slot_locked()
-                        is_new = True
-                        # One record may be more than a batch.
-                        filled = filled or not queue.has_room_locked
-                    if future is not None:
-                        if sticky is not None:
-                            sticky.produced_bytes += produced_bytes(key, value)
-                        return future, filled or (is_new and self._is_due_before_next_look(now_ms))
+                    if spare.buffer is not None:
+                        begun_ms = max(now_ms or 0, self._clock.monotonic_ms())
+                        future = self._begin_batch_locked(queue, topic_queues, record, spare, begun_ms)
+                        # Only now: a batch that cannot be begun is removed with all its records.
+                        queue.fill_slot_locked()
+                        # A single record may fill a batch.
+                        is_filled = is_filled or not queue.has_room_locked
+                        break
                 spare.buffer = self._pool.allocate(size, max_block_ms)
-                now_ms = self._time_of_append(now_ms)
         finally:
             if spare.buffer is not None:
-                # Another thread made room meanwhile, or this append failed.
+                # Another thread has begun a batch meanwhile, or this append failed.
                 self._pool.deallocate(spare.buffer)
+        if sticky is not None:
+            sticky.produced_bytes += RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+        return future, is_filled or (begun_ms is not None and self._is_due_before_next_look(begun_ms))
 
     def _begin_batch_locked(
         self,
@@ -278,17 +276,15 @@ class RecordAccumulator:
             raise
         return future
 
-    def _close_full_locked(self, queue: PartitionQueue) -> None:
-        """The open batch has no room left: close it, and compress it here if the I/O thread has enough to do.
+    def _close_full_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Close the open batch, which has no room left; compress it here if the I/O thread has enough to do.
 
         The I/O thread compresses beside the caller, without the interpreter lock and without a partition's
-        lock. So it gets as many batches as it needs to be never without one; threads that fill more compress
-        them themselves. A batch that cannot be sent for now counts as well. Source: ours. Java's client
-        compresses on the caller's thread, librdkafka on that of the broker.
+        lock, so it gets enough batches to be always busy; threads that fill more compress them themselves. A
+        batch that cannot be sent for now counts as well. Source: ours. Java's client compresses on the
+        caller's thread, librdkafka on that of the broker.
         """
-        batch = queue.close_full_batch_locked(self._clock.monotonic_ms())
-        if batch is None:
-            return
+        queue.close_full_batch_locked(self._clock.monotonic_ms())
         if self._compression.type is not CompressionType.NONE:
             backlog = [each for each in self._compression_backlog if each.awaits_compression]
             self._compression_backlog = backlog
@@ -313,125 +309,15 @@ class RecordAccumulator:
                     return size
         return self._pool.first_bytes
 
-    def _time_of_append(self, now_ms: int | None) -> int:
-        """The time, which may have passed since ``now_ms``."""
-        clock_ms = self._clock.monotonic_ms()
-        return clock_ms if now_ms is None else max(now_ms, clock_ms)
-
-    def _is_due_before_next_look(self, created_ms: int | None) -> bool:
-        """Whether a new batch has lingered by then. With thousands of partitions looks are expensive."""
-        if not self._linger_ms or created_ms is None:
-            return True
-        return self.next_look_ms > created_ms + self._linger_ms
+    def _is_due_before_next_look(self, created_ms: int) -> bool:
+        """Whether a new batch has lingered by then. With thousands of partitions, looks are expensive."""
+        return not self._linger_ms or self.next_look_ms > created_ms + self._linger_ms
 
     def wake_when_memory_is_short(self, wakeup: Callable[[], object]) -> None:
         """Call ``wakeup`` whenever a thread begins to wait for memory. Before the first append."""
         self._pool.on_wait = wakeup
 
-    # -- what may be sent ------------------------------------------------------------------------------
-
-    def ready(self, snapshot: MetadataSnapshot, now_ms: int) -> ReadyCheckResult:
-        """Which nodes have something to be sent to them now, and when to look again.
-
-        A partition's first batch is ready when its partition is not muted, its backoff is over (or the leader
-        has changed since the last attempt), and any of these holds: it is full or followed by another; it has
-        lingered; it was sent before; a thread waits for memory; a flush or the close is under way.
-        """
-        sends_everything = self.is_closed or bool(self._flushes) or self._pool.queued > 0
-        if snapshot is not self._counted_snapshot or len(self._topics) != self._counted_topics:
-            self._publish_partition_counts(snapshot)
-        result = self._ready.look(snapshot, now_ms, sends_everything)
-        self._load.publish(self._topics, self._queues.active, snapshot)
-        return result
-
-    def _publish_partition_counts(self, snapshot: MetadataSnapshot) -> None:
-        """Set how many partitions each topic has for compiled appends, which decline topics with none.
-
-        Also after a topic was added: the count that came with it may be from an older snapshot.
-        """
-        topics = list(self._topics.items())
-        for topic, queues in topics:
-            queues.slots.partition_count = snapshot.partition_count(topic) or 0
-        self._counted_snapshot, self._counted_topics = snapshot, len(topics)
-
-    def update_node_latency_stats(self, node_id: int, now_ms: int, can_drain: bool) -> None:
-        """Note that a node had something ready, and whether it could take it (KIP-794)."""
-        self._load.note_node(node_id, now_ms, can_drain)
-
-    def drain(
-        self, snapshot: MetadataSnapshot, nodes: Iterable[Node], max_request_size: int, now_ms: int
-    ) -> dict[int, list[ProducerBatch]]:
-        """Take out what goes into the next request to each node, closed and ready to be sent.
-
-        At most one batch for each partition. A request stays within ``max_request_size`` unless a single
-        batch exceeds it. The batches are in flight from here on, until ``request_done``.
-
-        Returns:
-            Batches by node id; nodes with nothing to send are left out.
-        """
-        self._ready.catch_up(snapshot, now_ms)
-        drained: dict[int, list[ProducerBatch]] = {}
-        for node in sorted(nodes, key=attrgetter("id")):
-            batches = self._drain_node(node.id, max_request_size, now_ms)
-            if batches:
-                drained[node.id] = batches
-        return drained
-
-    def _drain_node(self, node_id: int, max_request_size: int, now_ms: int) -> list[ProducerBatch]:
-        """At most one batch of each of the node's queues; what was drained goes behind all others.
-
-        Source: Kafka's ``RecordAccumulator.drainBatchesForOneNode``.
-        """
-        drained: list[ProducerBatch] = []
-        size = 0
-        rotation = self._ready.rotation_of(node_id)
-        for _ in range(len(rotation)):
-            queue = rotation[0]
-            with queue.lock:
-                batch = self._ready.first_batch(queue, now_ms)
-                if batch is None:
-                    rotation.popleft()
-                    queue.node = None
-                    continue
-                if size:
-                    # While the slot is empty the size does not change.
-                    queue.slot.appender = None
-                    if size + batch.estimated_size_bytes > max_request_size:
-                        # Nothing smaller overtakes it: this queue is the node's first next time.
-                        queue.open_slot_locked()
-                        break
-                batch.maybe_update_leader_epoch(queue.leader_epoch)
-                queue.pop_first_locked(self._clock.monotonic_ms())
-                rotation.popleft()
-                if queue.batches:
-                    rotation.append(queue)
-                    self._queues.changed.append(queue)
-                else:
-                    queue.node = None
-            # With no lock held: compression takes its time.
-            size_bytes = self._finish(batch)
-            if size_bytes:
-                batch.drained(now_ms)
-                size += size_bytes
-                drained.append(batch)
-        return drained
-
-    def _finish(self, batch: ProducerBatch) -> int:
-        """Number and close a batch and return its size; 0: it could not be finished, and has failed."""
-        try:
-            if self._transactions is not None:
-                self._transactions.drained(batch)
-            return batch.records().nbytes
-        except Exception as exception:
-            _log.exception("A batch for %s could not be finished", batch.topic_partition)
-            error = KafkaError(f"The batch for {batch.topic_partition} could not be finished: {exception!r}")
-            error.outcome = batch.outcome
-            error.__cause__ = exception
-            if self._transactions is not None:
-                self._transactions.failed(batch, error, batch.outcome)
-            batch.complete_exceptionally(error)
-            self.deallocate(batch)
-            return 0
+    # -- sending ---------------------------------------------------------------------------------------
 
     def mute_partition(self, topic_partition: TopicPartition) -> None:
         """Drain nothing from this partition until it is unmuted; its batches still expire."""
@@ -496,7 +382,7 @@ class RecordAccumulator:
         Args:
             in_flight: the batches whose request is on its way.
         """
-        self._ready.start_over()
+        self.ready_batches.start_over()
         candidates = [batch for batch in list(self._incomplete) if not batch.is_done]
         queued: set[ProducerBatch] = set()
         for queue in self._queues.all_queues():
@@ -641,7 +527,7 @@ class RecordAccumulator:
                     its_error = _with_outcome(error, batch)
                     if self._transactions is not None:
                         self._transactions.failed(batch, its_error, its_error.outcome)
-                    batch.abort(its_error)
+                    batch.complete_exceptionally(its_error)
                 self.deallocate(batch)
             except Exception:
                 # The others have to be told all the same.

@@ -281,11 +281,13 @@ class Sender:
             self._transactions.sequences.note_topic_ids(snapshot.topic_ids)
         # Before the drain, unlike Kafka: an expired batch must not be sent after its futures have failed.
         self._expire(now_ms, snapshot)
-        result = accumulator.ready(snapshot, now_ms)
+        result = accumulator.ready_batches.ready(snapshot, now_ms)
         if result.unknown_leader_topics:
             self._ask_for_leaders(result.unknown_leader_topics, now_ms)
         ready_nodes, not_ready_delay_ms = self._sendable_nodes(result.ready_nodes, now_ms)
-        batches_by_node = accumulator.drain(snapshot, ready_nodes, self._config.max_request_size, now_ms)
+        batches_by_node = accumulator.ready_batches.drain(
+            snapshot, ready_nodes, self._config.max_request_size, now_ms
+        )
         self._register(batches_by_node)
         if self._send_requests(batches_by_node, snapshot, now_ms):
             return None
@@ -308,7 +310,7 @@ class Sender:
         delay_ms = _LONGEST_POLL_MS
         for node in nodes:
             can_drain = self._client.ready(node, now_ms)
-            self._accumulator.update_node_latency_stats(node.id, now_ms, can_drain)
+            self._accumulator.ready_batches.update_node_latency_stats(node.id, now_ms, can_drain)
             if can_drain:
                 sendable.add(node)
             else:

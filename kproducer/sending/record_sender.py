@@ -15,7 +15,7 @@ from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome, RecordTooLargeError
-from kproducer.kernel import FastSend, partition_for_key, record_size_upper_bound
+from kproducer.kernel import IMPLEMENTATION, FastSend, partition_for_key, record_size_upper_bound
 from kproducer.runtime.arguments import (
     HeadersInput,
     checked_partition,
@@ -66,6 +66,7 @@ class RecordSender:
         self._is_transactional = bool(config.transactional_id)
         self.interceptors = interceptors
         self._intercepts = interceptors.has_send_hooks or interceptors.has_acknowledgement_hooks
+        self._wraps = self._is_transactional or self._intercepts
         self._serializes_key = config.key_serializer is not None
         self._serializes_value = config.value_serializer is not None
         self._key_bytes = serialize_function("key", config.key_serializer)
@@ -77,7 +78,8 @@ class RecordSender:
         self._hashes_keys = type(self.partitioner) is DefaultPartitioner
         self._ignores_keys = isinstance(self.partitioner, DefaultPartitioner) and self.partitioner.ignore_keys
         uses_fast_send = self._hashes_keys and not self._intercepts
-        self._fast_send = fast_send if uses_fast_send else None
+        # The pure kernel's declines every record.
+        self._fast_send = fast_send if uses_fast_send and IMPLEMENTATION == "native" else None
         fast_send.configure(
             takes_arguments=uses_fast_send and not self._serializes_key and not self._serializes_value,
             ignores_keys=self._ignores_keys,
@@ -94,23 +96,106 @@ class RecordSender:
         timestamp_ms: int | None,
         on_delivery: DeliveryCallback | None,
         is_serialized: bool = False,
+        is_wrapped: bool = False,
     ) -> FutureRecordMetadata:
-        """See ``KafkaProducer.send``.
+        """See ``KafkaProducer.send``. One function, because with the pure kernel every record takes it.
 
         Args:
             is_serialized: key and value have been through the serializers; interceptors have seen the record.
+            is_wrapped: the transaction was checked, and the interceptors were called.
         """
         try:
             if on_delivery is not None and not callable(on_delivery):
                 raise InvalidArgumentError(
                     f"on_delivery must be a function of (metadata, error), not {type(on_delivery).__name__}"
                 )
-            if self._is_transactional or self._intercepts:
+            if self._wraps and not is_wrapped:
                 record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
                 return self._send_in_transaction(record, on_delivery, is_serialized)
-            return self._accept(
-                topic, value, key, headers, partition, timestamp_ms, on_delivery, is_serialized
+            lifecycle = self._lifecycle
+            engine = lifecycle.engine
+            if engine is None or lifecycle.is_closed:
+                engine = lifecycle.running_engine()
+            # None: the accumulator reads the clock where it needs the time, which is once per batch.
+            now_ms: int | None = None
+            max_block_ms: float = self._max_block_ms
+            snapshot = engine.metadata.snapshot
+            topic_metadata = snapshot.topics.get(topic) if topic.__class__ is str else None
+            if (
+                topic_metadata is None
+                or not topic_metadata.partitions
+                or (
+                    partition is not None
+                    and (
+                        partition.__class__ is not int or not 0 <= partition < len(topic_metadata.partitions)
+                    )
+                )
+            ):
+                # Unknown so far, or not legal: the wait finds out which.
+                partition = checked_partition(partition)
+                started_ms = self._clock.monotonic_ms()
+                snapshot = await_topic(engine, topic, partition, self._max_block_ms, started_ms)
+                topic_metadata = snapshot.topics[topic]
+                now_ms = self._clock.monotonic_ms()
+                max_block_ms = max(max_block_ms - (now_ms - started_ms), 0)
+
+            if headers is not None:
+                headers = encode_headers(topic, headers)
+            key_bytes = key
+            if key is not None and (
+                key.__class__ is not bytes or (self._serializes_key and not is_serialized)
+            ):
+                headers = [] if headers is None else headers
+                key_bytes = self._key_bytes(topic, headers, key)
+            value_bytes = value
+            if value is not None and (
+                value.__class__ is not bytes or (self._serializes_value and not is_serialized)
+            ):
+                headers = [] if headers is None else headers
+                value_bytes = self._value_bytes(topic, headers, value)
+
+            if headers and (self._serializes_key or self._serializes_value):
+                headers = encode_headers(topic, headers)  # serializers may have appended anything
+
+            if self._fast_send is not None and now_ms is None:
+                future: FutureRecordMetadata | None = self._fast_send.try_send(
+                    topic, value_bytes, key_bytes, headers, partition, timestamp_ms, on_delivery
+                )
+                if future is not None:
+                    return future
+            if timestamp_ms is None:
+                timestamp_ms = self._wall_ms()
+            elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= INT64_MAX:
+                timestamp_ms = checked_timestamp(timestamp_ms)
+            size = (0 if key_bytes is None else len(key_bytes)) + (
+                0 if value_bytes is None else len(value_bytes)
             )
+            if headers:
+                size += headers_size_upper_bound(headers)
+            if size > self._small_size:
+                self._check_size(topic, key_bytes, value_bytes, headers)
+            if partition is None:
+                if not self._hashes_keys:
+                    partition = self._custom_partition(topic, key, key_bytes, value, value_bytes, snapshot)
+                elif key_bytes is None or self._ignores_keys:
+                    partition = UNKNOWN_PARTITION
+                else:
+                    partition = partition_for_key(key_bytes, len(topic_metadata.partitions))
+            accepted, wake_sender = engine.accumulator.append(
+                topic,
+                partition,
+                timestamp_ms,
+                key_bytes,
+                value_bytes,
+                headers or None,
+                on_delivery,
+                max_block_ms,
+                now_ms,
+                snapshot,
+            )
+            if wake_sender:
+                engine.sender.wakeup()
+            return accepted
         except KafkaError as error:
             if error.outcome is None:
                 error.outcome = Outcome.NOT_SENT
@@ -135,7 +220,7 @@ class RecordSender:
         try:
             if self._intercepts and not is_serialized:
                 return self._send_intercepted(record, on_delivery)
-            return self._accept(*record, on_delivery, is_serialized)
+            return self.send(*record, on_delivery, is_serialized, True)
         except BaseException as error:
             if transactions is not None:
                 transactions.send_failed(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
@@ -144,7 +229,7 @@ class RecordSender:
     def _send_intercepted(
         self, record: ProducerRecord, on_delivery: DeliveryCallback | None
     ) -> FutureRecordMetadata:
-        """Send with the hooks around it. If it raises, the hooks are told that the record failed."""
+        """Send with the hooks around it. If it raises, the hooks get the error."""
         interceptors = self.interceptors
         record = interceptors.on_send(record)
 
@@ -156,7 +241,7 @@ class RecordSender:
                     on_delivery(metadata, error)
 
         try:
-            return self._accept(*record, acknowledge, False)
+            return self.send(*record, acknowledge, False, True)
         except Exception as error:
             partition = -1 if record.partition is None else record.partition
             timestamp = -1 if record.timestamp_ms is None else record.timestamp_ms
@@ -164,94 +249,6 @@ class RecordSender:
                 RecordMetadata(record.topic, partition, -1, timestamp, -1, -1), error
             )
             raise
-
-    def _accept(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        headers: HeadersInput | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        on_delivery: DeliveryCallback | None,
-        is_serialized: bool,
-    ) -> FutureRecordMetadata:
-        """Wait for metadata if necessary, serialize, choose the partition, and append."""
-        engine = self._lifecycle.running_engine()
-        # None: the accumulator reads the clock where it needs the time, which is once per batch.
-        now_ms: int | None = None
-        max_block_ms: float = self._max_block_ms
-        snapshot = engine.metadata.snapshot
-        topic_metadata = snapshot.topics.get(topic) if topic.__class__ is str else None
-        if (
-            topic_metadata is None
-            or not topic_metadata.partitions
-            or (
-                partition is not None
-                and (partition.__class__ is not int or not 0 <= partition < len(topic_metadata.partitions))
-            )
-        ):
-            # Unknown so far, or not legal: the wait finds out which.
-            partition = checked_partition(partition)
-            started_ms = self._clock.monotonic_ms()
-            snapshot = await_topic(engine, topic, partition, self._max_block_ms, started_ms)
-            topic_metadata = snapshot.topics[topic]
-            now_ms = self._clock.monotonic_ms()
-            max_block_ms = max(max_block_ms - (now_ms - started_ms), 0)
-
-        if headers is not None:
-            headers = encode_headers(topic, headers)
-        key_bytes = key
-        if key is not None and (key.__class__ is not bytes or (self._serializes_key and not is_serialized)):
-            headers = [] if headers is None else headers
-            key_bytes = self._key_bytes(topic, headers, key)
-        value_bytes = value
-        if value is not None and (
-            value.__class__ is not bytes or (self._serializes_value and not is_serialized)
-        ):
-            headers = [] if headers is None else headers
-            value_bytes = self._value_bytes(topic, headers, value)
-
-        if headers and (self._serializes_key or self._serializes_value):
-            headers = encode_headers(topic, headers)  # serializers may have appended anything
-
-        if self._fast_send is not None and now_ms is None:
-            future: FutureRecordMetadata | None = self._fast_send.try_send(
-                topic, value_bytes, key_bytes, headers, partition, timestamp_ms, on_delivery
-            )
-            if future is not None:
-                return future
-        if timestamp_ms is None:
-            timestamp_ms = self._wall_ms()
-        elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= INT64_MAX:
-            timestamp_ms = checked_timestamp(timestamp_ms)
-        size = (0 if key_bytes is None else len(key_bytes)) + (0 if value_bytes is None else len(value_bytes))
-        if headers:
-            size += headers_size_upper_bound(headers)
-        if size > self._small_size:
-            self._check_size(topic, key_bytes, value_bytes, headers)
-        if partition is None:
-            if not self._hashes_keys:
-                partition = self._custom_partition(topic, key, key_bytes, value, value_bytes, snapshot)
-            elif key_bytes is None or self._ignores_keys:
-                partition = UNKNOWN_PARTITION
-            else:
-                partition = partition_for_key(key_bytes, len(topic_metadata.partitions))
-        accepted, wake_sender = engine.accumulator.append(
-            topic,
-            partition,
-            timestamp_ms,
-            key_bytes,
-            value_bytes,
-            headers or None,
-            on_delivery,
-            max_block_ms,
-            now_ms,
-            snapshot,
-        )
-        if wake_sender:
-            engine.sender.wakeup()
-        return accepted
 
     def _custom_partition(
         self,

@@ -90,14 +90,14 @@ class Kit:
         return futures
 
     def ready_ids(self) -> set[int]:
-        return {n.id for n in self.accumulator.ready(self.snapshot, self.now_ms).ready_nodes}
+        return {n.id for n in self.accumulator.ready_batches.ready(self.snapshot, self.now_ms).ready_nodes}
 
     def delay_ms(self) -> int:
-        return self.accumulator.ready(self.snapshot, self.now_ms).next_ready_check_delay_ms
+        return self.accumulator.ready_batches.ready(self.snapshot, self.now_ms).next_ready_check_delay_ms
 
     def drain(self, *node_ids: int, max_size: int = 1 << 20) -> list[ProducerBatch]:
         nodes = [self.snapshot.nodes[i] for i in node_ids or self.snapshot.nodes]
-        drained = self.accumulator.drain(self.snapshot, nodes, max_size, self.now_ms)
+        drained = self.accumulator.ready_batches.drain(self.snapshot, nodes, max_size, self.now_ms)
         return [batch for batches in drained.values() for batch in batches]
 
     def finish(self, batch: ProducerBatch, base_offset: int = 0) -> None:

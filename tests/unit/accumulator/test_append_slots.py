@@ -22,14 +22,15 @@ def queue_of(kit: Kit, partition: int = 0) -> PartitionQueue:
 
 
 def slot_takes_records(kit: Kit) -> bool:
-    return queue_of(kit).try_append(1, None, b"through the slot", None, None) is not None
+    appender = queue_of(kit).slot.appender
+    return appender is not None and appender.append(1, None, b"through the slot", None, None) is not None
 
 
 def test_the_slot_is_filled_with_a_batch_and_emptied_when_it_is_drained() -> None:
     kit = Kit()
     kit.append()
     assert slot_takes_records(kit)
-    ((batch,),) = kit.accumulator.drain(
+    ((batch,),) = kit.accumulator.ready_batches.drain(
         kit.snapshot, kit.snapshot.nodes.values(), 1 << 20, kit.now_ms
     ).values()
     assert batch.record_count == 2
@@ -44,7 +45,7 @@ def test_a_batch_that_waits_for_room_in_a_request_stays_open() -> None:
     kit = Kit()
     kit.append(1)
     kit.append(0)
-    drained = kit.accumulator.drain(kit.snapshot, kit.snapshot.nodes.values(), 1, kit.now_ms)
+    drained = kit.accumulator.ready_batches.drain(kit.snapshot, kit.snapshot.nodes.values(), 1, kit.now_ms)
     ((first,),) = drained.values()
     assert first.topic_partition.partition == 1
     assert slot_takes_records(kit)

@@ -198,12 +198,12 @@ def test_queues_of_a_broker_that_takes_nothing_are_avoided_until_it_does() -> No
     def round_trip(slow: bool) -> set[int]:
         for partition in range(4):
             kit.append(partition)
-        ready: set[Node] = accumulator.ready(kit.snapshot, kit.now_ms).ready_nodes
+        ready: set[Node] = accumulator.ready_batches.ready(kit.snapshot, kit.now_ms).ready_nodes
         for node in ready:
-            accumulator.update_node_latency_stats(node.id, kit.now_ms, node.id != 2 or not slow)
+            accumulator.ready_batches.update_node_latency_stats(node.id, kit.now_ms, node.id != 2 or not slow)
         for batch in kit.drain(1) if slow else kit.drain():
             kit.finish(batch)
-        accumulator.ready(kit.snapshot, kit.now_ms)
+        accumulator.ready_batches.ready(kit.snapshot, kit.now_ms)
         nonlocal partitioner
         partitioner = accumulator._topics[TOPIC].partitioner
         return {partitioner.next_partition(kit.snapshot) for _ in range(200)}

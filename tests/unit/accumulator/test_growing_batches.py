@@ -52,7 +52,7 @@ def end(kit: Kit) -> list[ReadBatch]:
     """Drain everything and acknowledge it; what was in the batches."""
     parsed = []
     while kit.accumulator.has_undrained:
-        for batches in kit.accumulator.drain(
+        for batches in kit.accumulator.ready_batches.drain(
             kit.snapshot, kit.snapshot.nodes.values(), 1 << 30, kit.now_ms
         ).values():
             for batch in batches:

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
-from kproducer.accumulator.producer_batch import FinalState, ProducerBatch
+from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.errors import IllegalStateError, KafkaError, Outcome
 from kproducer.errors.broker_errors import NotLeaderOrFollowerError
 from kproducer.records.compression import Compression
@@ -49,7 +49,6 @@ def test_records_resolve_to_consecutive_offsets() -> None:
         RecordMetadata("topic", 0, 50 + i, 5000 + i, 2, 10) for i in range(3)
     ]
     assert batch.is_done
-    assert batch.final_state is FinalState.SUCCEEDED
 
 
 def test_no_room_closed_or_refused_leaves_it_unchanged() -> None:
@@ -77,12 +76,11 @@ def test_null_key_and_value_have_size_minus_one() -> None:
 def test_late_success_after_failure_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     batch = make_batch()
     (future,) = fill(batch, 1)
-    assert batch.abort(KafkaError("closed"))
+    assert batch.complete_exceptionally(KafkaError("closed"))
     with caplog.at_level(logging.INFO):
         assert not batch.complete(5)
-    assert "acknowledged after it was aborted" in caplog.text
+    assert "acknowledged after it failed: closed" in caplog.text
     assert not batch.complete_exceptionally(KafkaError("other"))
-    assert batch.final_state is FinalState.ABORTED
     assert str(future.exception(0)) == "closed"
 
 

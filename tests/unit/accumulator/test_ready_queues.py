@@ -80,7 +80,7 @@ class ReadyMachine(RuleBasedStateMachine):
         self.refused: set[int] = set()
         self.in_flight: list[ProducerBatch] = []
         self.flushes: list[object] = []
-        ready = self.kit.accumulator._ready
+        ready = self.kit.accumulator.ready_batches._ready
         assert isinstance(ready, ReadyQueues)
         ready._may_drain = lambda batch, now_ms: partition_of(batch) not in self.refused
 
@@ -88,7 +88,7 @@ class ReadyMachine(RuleBasedStateMachine):
         return make_snapshot(self.leaders, epochs=self.epochs)
 
     def look(self) -> ReadyCheckResult:
-        return self.kit.accumulator.ready(self.kit.snapshot, self.kit.now_ms)
+        return self.kit.accumulator.ready_batches.ready(self.kit.snapshot, self.kit.now_ms)
 
     # After one of 8 bytes, one of 171 makes a batch full to the byte.
     @rule(
@@ -134,7 +134,9 @@ class ReadyMachine(RuleBasedStateMachine):
     def drain_what_is_ready(self, max_size: int) -> None:
         nodes = self.look().ready_nodes
         walk = Walk(self.kit, self.refused)
-        drained = self.kit.accumulator.drain(self.kit.snapshot, nodes, max_size, self.kit.now_ms)
+        drained = self.kit.accumulator.ready_batches.drain(
+            self.kit.snapshot, nodes, max_size, self.kit.now_ms
+        )
         assert drained.keys() == {node.id for node in nodes}
         for node_id, batches in drained.items():
             taken = [partition_of(batch) for batch in batches]
@@ -161,7 +163,7 @@ class ReadyMachine(RuleBasedStateMachine):
     @rule()
     def expire(self) -> None:
         for batch in self.kit.accumulator.expired_batches(self.kit.now_ms):
-            batch.abort(batch.delivery_timeout_error(DELIVERY_TIMEOUT_MS, self.kit.now_ms))
+            batch.complete_exceptionally(batch.delivery_timeout_error(DELIVERY_TIMEOUT_MS, self.kit.now_ms))
             self.kit.accumulator.deallocate(batch)
 
     @invariant()
@@ -178,7 +180,7 @@ class ReadyMachine(RuleBasedStateMachine):
     def nothing_is_noted_twice(self) -> None:
         if not hasattr(self, "refused"):
             return
-        index = self.kit.accumulator._ready
+        index = self.kit.accumulator.ready_batches._ready
         for node in index._nodes.values():
             rotation: list[PartitionQueue] = list(node.rotation)
             assert len(set(rotation)) == len(rotation)

@@ -285,7 +285,7 @@ def test_first_batch_expired_in_flight_does_not_let_the_second_go_first_when_mut
 def test_unknown_leader_is_reported_and_nothing_is_due(leaders: list[int]) -> None:
     kit = Kit(make_snapshot(leaders), linger_ms=0)
     kit.append(0)
-    result = kit.accumulator.ready(kit.snapshot, kit.now_ms)
+    result = kit.accumulator.ready_batches.ready(kit.snapshot, kit.now_ms)
     assert result.unknown_leader_topics == {TOPIC}
     assert result.ready_nodes == set()
     assert result.next_ready_check_delay_ms == NEVER_MS
@@ -297,7 +297,7 @@ def test_topic_that_vanished_from_metadata_is_reported() -> None:
     kit = Kit(linger_ms=0)
     kit.append(3)
     kit.snapshot = make_snapshot([1])
-    result = kit.accumulator.ready(kit.snapshot, kit.now_ms)
+    result = kit.accumulator.ready_batches.ready(kit.snapshot, kit.now_ms)
     assert result.unknown_leader_topics == {TOPIC}
     assert kit.drain() == []
 

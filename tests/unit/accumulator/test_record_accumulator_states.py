@@ -71,7 +71,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @rule(ms=st.integers(0, 400))
     def sleep_until_due(self, ms: int) -> None:
-        result = self.kit.accumulator.ready(self.kit.snapshot, self.kit.now_ms)
+        result = self.kit.accumulator.ready_batches.ready(self.kit.snapshot, self.kit.now_ms)
         delay = result.next_ready_check_delay_ms
         assert delay > 0
         if delay != NEVER_MS:
@@ -80,7 +80,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @rule(max_size=st.integers(1, 2000))
     def drain(self, max_size: int) -> None:
-        ready = self.kit.accumulator.ready(self.kit.snapshot, self.kit.now_ms).ready_nodes
+        ready = self.kit.accumulator.ready_batches.ready(self.kit.snapshot, self.kit.now_ms).ready_nodes
         drained = self.kit.drain(*[n.id for n in ready], max_size=max_size) if ready else []
         assert bool(drained) == bool(ready)
         assert len({partition_of(b) for b in drained}) == len(drained)

@@ -200,13 +200,13 @@ def test_while_it_waits_it_says_when_it_looks_again_and_while_it_looks_it_does_n
     bench.send()
     announced: list[int] = []
     looks: list[int] = []
-    ready = bench.accumulator.ready
+    ready = bench.accumulator.ready_batches.ready
 
     def look(snapshot: Any, now_ms: int) -> Any:
         looks.append(bench.accumulator.next_look_ms)
         return ready(snapshot, now_ms)
 
-    bench.accumulator.ready = look  # type: ignore[method-assign]
+    bench.accumulator.ready_batches.ready = look  # type: ignore[method-assign]
     bench.client.on_poll = lambda: announced.append(bench.accumulator.next_look_ms)
     bench.step()
     assert announced == [bench.clock.now_ms + 10]

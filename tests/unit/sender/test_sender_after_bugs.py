@@ -9,6 +9,7 @@ import pytest
 from kproducer import FatalProducerError, IllegalStateError, Outcome
 from kproducer.accumulator.partition_queue import PartitionQueue
 from kproducer.accumulator.producer_batch import ProducerBatch
+from kproducer.accumulator.ready_batches import ReadyBatches
 from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.sender.produce_requests import InFlightBatches
 from kproducer.sender.produce_responses import BatchCompletion
@@ -37,8 +38,8 @@ def _once(monkeypatch: pytest.MonkeyPatch, owner: type[Any], name: str, after: b
 PLACES: dict[str, tuple[type[Any], str, bool]] = {
     "before a number": (TransactionManager, "drained", False),
     "after a number": (TransactionManager, "drained", True),
-    "after one node was drained": (RecordAccumulator, "_drain_node", True),
-    "after all were drained": (RecordAccumulator, "drain", True),
+    "after one node was drained": (ReadyBatches, "_drain_node", True),
+    "after all were drained": (ReadyBatches, "drain", True),
     "before the registration": (InFlightBatches, "add_all", False),
     "after the registration": (InFlightBatches, "add_all", True),
     "before a partition is muted": (RecordAccumulator, "mute_partition", False),

@@ -1,0 +1,174 @@
+"""ReadyBatches: which brokers can be sent something, and the batches that go into their next requests.
+
+The draining half of the accumulator; ``record_accumulator`` is the half that takes records. ``ReadyQueues``
+knows which queues are ready. Knows nothing of requests and connections.
+Source: Kafka class ``RecordAccumulator`` (ready, drain); KIP-580 (backoff), KIP-794 (partitioning), KIP-951
+(no backoff after a leader change).
+
+Differs from Kafka, which visits all partitions: here only queues that hold batches are visited, so that idle
+partitions cost nothing. A drained queue goes behind all others of its broker, so that no partition starves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from kproducer.accumulator.built_in_partitioner import PartitionLoad
+from kproducer.accumulator.partition_queue import PartitionQueues
+from kproducer.accumulator.producer_batch import ProducerBatch
+from kproducer.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
+from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.errors import KafkaError
+from kproducer.runtime.clock import Clock
+from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.types import Node
+
+if TYPE_CHECKING:
+    from kproducer.transactions.transaction_manager import TransactionManager
+
+_log = GuardedLogger(__name__)
+
+
+class ReadyBatches:
+    """Finds and drains what can be sent. I/O thread only.
+
+    Args:
+        config: linger, partitioning.
+        clock: for the time of a batch's last record.
+        queues: all queues.
+        transactions: numbers the batches, and decides which of them may be drained; ``None``: all,
+            unnumbered.
+        sends_everything: whether no batch may linger now.
+        release: returns the memory of a batch that could not be closed.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock,
+        queues: PartitionQueues,
+        transactions: TransactionManager | None,
+        sends_everything: Callable[[], bool],
+        release: Callable[[ProducerBatch], None],
+    ) -> None:
+        self._clock = clock
+        self._queues = queues
+        self._transactions = transactions
+        self._sends_everything = sends_everything
+        self._release = release
+        self._counted_snapshot: MetadataSnapshot | None = None
+        self._counted_topics = 0
+        self._load = PartitionLoad(
+            config.partitioner_adaptive_partitioning_enable, config.partitioner_availability_timeout_ms
+        )
+        self._ready = ReadyQueues(
+            queues,
+            config.linger_ms,
+            None if transactions is None else transactions.may_drain,
+            asks_early=transactions is not None and transactions.lifecycle.transactional_id is not None,
+        )
+        #: After an unexpected error: have the next look begin with all queues.
+        self.start_over = self._ready.start_over
+        #: (node id, now_ms, can_drain): a node had something ready, and whether it could take it (KIP-794).
+        self.update_node_latency_stats = self._load.note_node
+
+    def ready(self, snapshot: MetadataSnapshot, now_ms: int) -> ReadyCheckResult:
+        """Which nodes have something to be sent to them now, and when to look again.
+
+        A partition's first batch is ready when its partition is not muted, its backoff is over (or the leader
+        has changed since the last attempt), and any of these holds: it is full or followed by another; it has
+        lingered; it was sent before; a thread waits for memory; a flush or the close is under way.
+        """
+        if snapshot is not self._counted_snapshot or len(self._queues.topics) != self._counted_topics:
+            self._publish_partition_counts(snapshot)
+        result = self._ready.look(snapshot, now_ms, self._sends_everything())
+        self._load.publish(self._queues.topics, self._queues.active, snapshot)
+        return result
+
+    def _publish_partition_counts(self, snapshot: MetadataSnapshot) -> None:
+        """Set how many partitions each topic has for compiled appends, which decline topics with none.
+
+        Also after a topic was added: the count that came with it may be from an older snapshot.
+        """
+        topics = list(self._queues.topics.items())
+        for topic, queues in topics:
+            queues.slots.partition_count = snapshot.partition_count(topic) or 0
+        self._counted_snapshot, self._counted_topics = snapshot, len(topics)
+
+    def drain(
+        self, snapshot: MetadataSnapshot, nodes: Iterable[Node], max_request_size: int, now_ms: int
+    ) -> dict[int, list[ProducerBatch]]:
+        """Take out what goes into the next request to each node, closed and ready to be sent.
+
+        At most one batch for each partition. A request stays within ``max_request_size`` unless a single
+        batch exceeds it. The batches are in flight from here on, until ``request_done``.
+
+        Returns:
+            Batches by node id; nodes with nothing to send are left out.
+        """
+        self._ready.catch_up(snapshot, now_ms)
+        drained: dict[int, list[ProducerBatch]] = {}
+        for node in sorted(nodes, key=attrgetter("id")):
+            batches = self._drain_node(node.id, max_request_size, now_ms)
+            if batches:
+                drained[node.id] = batches
+        return drained
+
+    def _drain_node(self, node_id: int, max_request_size: int, now_ms: int) -> list[ProducerBatch]:
+        """At most one batch of each of the node's queues; what was drained goes behind all others.
+
+        Source: Kafka's ``RecordAccumulator.drainBatchesForOneNode``.
+        """
+        drained: list[ProducerBatch] = []
+        size = 0
+        rotation = self._ready.rotation_of(node_id)
+        for _ in range(len(rotation)):
+            queue = rotation[0]
+            with queue.lock:
+                batch = self._ready.first_batch(queue, now_ms)
+                if batch is None:
+                    rotation.popleft()
+                    queue.node = None
+                    continue
+                if size:
+                    # While the slot is empty the size does not change.
+                    queue.clear_slot_locked()
+                    if size + batch.estimated_size_bytes > max_request_size:
+                        # Nothing smaller overtakes it: this queue is the node's first next time.
+                        queue.fill_slot_locked()
+                        break
+                batch.maybe_update_leader_epoch(queue.leader_epoch)
+                queue.pop_first_locked(self._clock.monotonic_ms())
+                rotation.popleft()
+                if queue.batches:
+                    rotation.append(queue)
+                    self._queues.changed.append(queue)
+                else:
+                    queue.node = None
+            # With no lock held: compression takes its time.
+            size_bytes = self._finish(batch)
+            if size_bytes:
+                batch.drained(now_ms)
+                size += size_bytes
+                drained.append(batch)
+        return drained
+
+    def _finish(self, batch: ProducerBatch) -> int:
+        """Number and close a batch and return its size; 0: it could not be finished, and has failed."""
+        try:
+            if self._transactions is not None:
+                self._transactions.drained(batch)
+            return batch.records().nbytes
+        except Exception as exception:
+            _log.exception("A batch for %s could not be finished", batch.topic_partition)
+            error = KafkaError(f"The batch for {batch.topic_partition} could not be finished: {exception!r}")
+            error.outcome = batch.outcome
+            error.__cause__ = exception
+            if self._transactions is not None:
+                self._transactions.failed(batch, error, batch.outcome)
+            batch.complete_exceptionally(error)
+            self._release(batch)
+            return 0
