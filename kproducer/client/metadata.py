@@ -269,7 +269,7 @@ class Metadata:
                 self.last_successful_update_ms = now_ms
             epochs_reliable = api_version >= FIRST_VERSION_WITH_RELIABLE_LEADER_EPOCHS
             old_cluster_id = self.snapshot.cluster_id
-            self.snapshot, has_news, why_update = self._merger.merge(
+            self.snapshot = self._merger.merge(
                 self.snapshot,
                 response,
                 request.is_partial,
@@ -278,9 +278,9 @@ class Metadata:
             )
             if self.snapshot.cluster_id != old_cluster_id:
                 _log.info("Cluster id: %s", printable(self.snapshot.cluster_id or "none"))
-            if why_update is not None:
-                self.request_update(why_update)
-            self._equivalent_responses = 0 if has_news else self._equivalent_responses + 1
+            if self._merger.why_update is not None:
+                self.request_update(self._merger.why_update)
+            self._equivalent_responses = 0 if self._merger.has_news else self._equivalent_responses + 1
             self._equivalent_backoff_ms = (
                 self._backoff.backoff_ms(self._equivalent_responses - 1) if self._equivalent_responses else 0
             )

@@ -8,7 +8,7 @@ updateLatestMetadata); KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (le
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import attrs
@@ -35,25 +35,13 @@ INVALID_TOPIC_CODE = 17
 TOPIC_AUTHORIZATION_FAILED_CODE = 29
 
 
-class Merged(NamedTuple):
-    """The result of a merge.
-
-    Attributes:
-        snapshot: the new snapshot.
-        has_news: a leader, or a newer leader epoch, was not known before.
-        why_update: why the response calls for another update, for the log; None if it does not.
-    """
-
-    snapshot: MetadataSnapshot
-    has_news: bool
-    why_update: str | None
-
-
 class SnapshotMerger:
     """Merges responses, and remembers what no snapshot holds. Not thread-safe.
 
     Attributes:
         topic_errors: topic to the error in the latest response that mentioned it.
+        has_news: the latest response named a leader, or a newer leader epoch, that was not known before.
+        why_update: why the latest response calls for another update, for the log; None if it does not.
     """
 
     def __init__(self) -> None:
@@ -61,9 +49,8 @@ class SnapshotMerger:
         #: Topic to {partition: newest leader epoch seen}, and the topic id that these epochs belong to.
         self._epochs: dict[str, dict[int, int]] = {}
         self._topic_ids: dict[str, UUID] = {}
-        # Results of the merge in progress.
-        self._has_news = False
-        self._why_update: str | None = None
+        self.has_news = False
+        self.why_update: str | None = None
 
     def merge(
         self,
@@ -72,8 +59,8 @@ class SnapshotMerger:
         is_partial: bool,
         epochs_reliable: bool,
         retain: Callable[[str], bool],
-    ) -> Merged:
-        """Merge a response.
+    ) -> MetadataSnapshot:
+        """Merge a response. Sets ``has_news`` and ``why_update``.
 
         Args:
             old: the snapshot before.
@@ -82,7 +69,7 @@ class SnapshotMerger:
             epochs_reliable: whether the leader epochs of this response can be believed.
             retain: whether a topic is still of interest.
         """
-        self._has_news, self._why_update = False, None
+        self.has_news, self.why_update = False, None
         nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         if is_partial and not nodes:
             nodes = dict(old.nodes)
@@ -107,19 +94,17 @@ class SnapshotMerger:
                 # The topic is being created; no partition has a leader yet.
                 self._note_topic_error(name, LEADER_NOT_AVAILABLE_CODE)
                 continue
-            available = available_partitions(partitions, nodes)
-            topics[name] = TopicMetadata(name, topic.topic_id, partitions, available)
-        _refresh_available(topics, old.nodes, nodes)
+            topics[name] = TopicMetadata(name, topic.topic_id, partitions, ())
+        _set_available(topics, nodes)
         for name in [known for known in self._epochs if not retain(known)]:
             del self._epochs[name]
             self._topic_ids.pop(name, None)
-        snapshot = MetadataSnapshot(
+        return MetadataSnapshot(
             cluster_id=response.cluster_id,
             nodes=nodes,
             topics=topics,
             topic_ids={n: t.topic_id for n, t in topics.items() if t.topic_id != ZERO_TOPIC_ID},
         )
-        return Merged(snapshot, self._has_news, self._why_update)
 
     def with_leaders(
         self,
@@ -155,9 +140,8 @@ class SnapshotMerger:
         topics = dict(old.topics)
         for topic, by_number in changed.items():
             partitions = tuple([by_number.get(p.partition, p) for p in topics[topic].partitions])
-            available = available_partitions(partitions, all_nodes)
-            topics[topic] = attrs.evolve(topics[topic], partitions=partitions, available=available)
-        _refresh_available(topics, old.nodes, all_nodes)
+            topics[topic] = attrs.evolve(topics[topic], partitions=partitions)
+        _set_available(topics, all_nodes)
         snapshot = attrs.evolve(old, nodes=all_nodes, topics=topics)
         return snapshot, {TopicPartition(topic, number) for topic, some in changed.items() for number in some}
 
@@ -165,7 +149,7 @@ class SnapshotMerger:
         error = error_for_code(code, f"topic {name!r}")
         self.topic_errors[name] = error
         if error.refreshes_metadata:
-            self._why_update = f"topic {name}: {error}"
+            self.why_update = f"topic {name}: {error}"
         if code == INVALID_TOPIC_CODE:
             _log.error("Invalid topic name %r", name)
         elif code == TOPIC_AUTHORIZATION_FAILED_CODE:
@@ -196,7 +180,7 @@ class SnapshotMerger:
         limit = 2 * len(response_partitions) + 1024
         new_tuple = tuple.__new__
         found: dict[int, PartitionMetadata] = {}
-        has_news = recreated
+        self.has_news |= recreated
         needs_refresh = False
         for p in response_partitions:
             number = p.partition_index
@@ -213,13 +197,13 @@ class SnapshotMerger:
                     continue
                 if epoch > seen:
                     epochs[number] = epoch
-                    has_news = True
+                    self.has_news = True
             elif not epochs_reliable:
                 epochs.pop(number, None)
             # An epoch of -1 in a reliable response changes nothing: the newest epoch stays remembered.
             leader_id = p.leader_id
             if old is None or old.leader_id != leader_id:
-                has_news = True
+                self.has_news = True
             error_code = p.error_code
             # The constructor of a named tuple is Python code, which is slow for 10,000 partitions.
             found[number] = new_tuple(
@@ -236,10 +220,8 @@ class SnapshotMerger:
             )
             if error_code and not needs_refresh:
                 needs_refresh = error_for_code(error_code).refreshes_metadata
-        if has_news:
-            self._has_news = True
         if needs_refresh:
-            self._why_update = f"topic {name} has partitions with errors"
+            self.why_update = f"topic {name} has partitions with errors"
         count = max(found, default=-1) + 1
         if count == len(found):
             return tuple([found[number] for number in range(count)])
@@ -258,13 +240,8 @@ def _missing_partition(number: int) -> PartitionMetadata:
     return PartitionMetadata(number, UNKNOWN_LEADER, error_code=LEADER_NOT_AVAILABLE_CODE)
 
 
-def _refresh_available(
-    topics: dict[str, TopicMetadata], old_nodes: Mapping[int, Node], new_nodes: Mapping[int, Node]
-) -> None:
-    """Recompute ``available`` of the topics if the set of brokers changed."""
-    if old_nodes.keys() == new_nodes.keys():
-        return
+def _set_available(topics: dict[str, TopicMetadata], nodes: Collection[int]) -> None:
     for name, topic in topics.items():
-        available = available_partitions(topic.partitions, new_nodes)
+        available = available_partitions(topic.partitions, nodes)
         if available != topic.available:
             topics[name] = attrs.evolve(topic, available=available)

@@ -34,7 +34,6 @@ from kproducer.network.kafka_channel import KafkaChannel
 from kproducer.network.network_receive import FrameAssembler, NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.transport_layer import (
-    PlaintextTransportLayer,
     SocketAddress,
     TransportLayer,
     describe_address,
@@ -82,7 +81,7 @@ class Selector:
         receive_buffer_bytes: int,
         max_frame_bytes: int,
         clock: Clock,
-        transport_factory: Callable[[socket.socket], TransportLayer] = PlaintextTransportLayer,
+        transport_factory: Callable[[socket.socket], TransportLayer] = TransportLayer,
         plaintext_io: Callable[[int], ChannelIo] = PlaintextChannelIo,
     ) -> None:
         # fixed after construction
@@ -93,7 +92,7 @@ class Selector:
         self._clock = clock
         self._transport_factory = transport_factory
         self._wakeup = Wakeup()
-        new_io = plaintext_io if transport_factory is PlaintextTransportLayer else PortableChannelIo
+        new_io = plaintext_io if transport_factory is TransportLayer else PortableChannelIo
         self._io: ChannelIo = new_io(self._wakeup.fileno())
         # I/O thread only
         self._channels: OrderedDict[str, KafkaChannel] = OrderedDict()  # least recently active first

@@ -1,7 +1,7 @@
 """Bytes in and out of one connection: the seam between channels and sockets.
 
 A transport layer owns one non-blocking socket. It knows nothing of frames, requests or timeouts; it never
-blocks and never retries. ``Selector`` gets the factory: TLS is another implementation of ``TransportLayer``.
+blocks and never retries. ``Selector`` gets the class: TLS is a subclass of ``TransportLayer``.
 Source: Kafka classes ``TransportLayer`` and ``PlaintextTransportLayer``.
 """
 
@@ -11,7 +11,6 @@ import errno
 import os
 import socket
 from collections.abc import Sequence
-from typing import Protocol
 
 from kproducer.errors import NetworkError
 
@@ -33,57 +32,23 @@ def describe_os_error(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-class TransportLayer(Protocol):
-    """Moves the bytes of one connection. I/O thread only. No method blocks."""
+class TransportLayer:
+    """Moves the bytes of one TCP connection, without encryption. I/O thread only. No method blocks.
 
-    def fileno(self) -> int:
-        """The socket's file descriptor, for the selector."""
-
-    def finish_connect(self) -> None:
-        """Called when the TCP connect has ended. Raises NetworkError if it failed."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether application bytes may flow (TCP connected and every handshake done)."""
-
-    def handshake(self) -> None:
-        """Continue the handshake as far as the socket allows. Plaintext has none."""
-
-    def send(self, buffers: Sequence[memoryview]) -> int:
-        """Send the buffers in order; returns how many bytes the socket took, 0 if it is full.
-
-        After a short write the caller offers the remaining bytes again. A transport that encrypts counts the
-        bytes of a record only when the whole record has reached the socket. Raises OSError if the connection
-        is broken.
-        """
-
-    def receive_into(self, buffer: memoryview) -> int:
-        """Read what has arrived into ``buffer``; returns the byte count, 0 at the end of the stream.
-
-        Raises BlockingIOError if nothing has arrived, another OSError if the connection is broken.
-        """
-
-    @property
-    def has_buffered_bytes(self) -> bool:
-        """Whether this object holds bytes to be read that raise no event (decrypted TLS)."""
-
-    def close(self) -> None:
-        """Close the socket. Idempotent; never raises."""
-
-
-class PlaintextTransportLayer:
-    """A TCP connection without encryption. I/O thread only."""
-
-    __slots__ = ("_connected", "_socket")
+    A transport that encrypts is a subclass. It overrides ``is_ready``, ``handshake``, ``send``,
+    ``receive_into`` and ``has_buffered_bytes``.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._connected = False
 
     def fileno(self) -> int:
+        """The socket's file descriptor, for the selector."""
         return self._socket.fileno()
 
     def finish_connect(self) -> None:
+        """Called when the TCP connect has ended. Raises NetworkError if it failed."""
         code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise NetworkError(os.strerror(code))
@@ -99,12 +64,19 @@ class PlaintextTransportLayer:
 
     @property
     def is_ready(self) -> bool:
+        """Whether application bytes may flow (TCP connected and every handshake done)."""
         return self._connected
 
     def handshake(self) -> None:
-        return None
+        """Continue the handshake as far as the socket allows. Called until ``is_ready``."""
 
     def send(self, buffers: Sequence[memoryview]) -> int:
+        """Send the buffers in order; returns how many bytes the socket took, 0 if it is full.
+
+        After a short write the caller offers the remaining bytes again. A transport that encrypts counts the
+        bytes of a record only when the whole record has reached the socket. Raises OSError if the connection
+        is broken.
+        """
         try:
             if len(buffers) == 1:
                 return self._socket.send(buffers[0])
@@ -113,13 +85,19 @@ class PlaintextTransportLayer:
             return 0
 
     def receive_into(self, buffer: memoryview) -> int:
+        """Read what has arrived into ``buffer``; returns the byte count, 0 at the end of the stream.
+
+        Raises BlockingIOError if nothing has arrived, another OSError if the connection is broken.
+        """
         return self._socket.recv_into(buffer)
 
     @property
     def has_buffered_bytes(self) -> bool:
+        """Whether this object holds bytes to be read that raise no event (decrypted TLS)."""
         return False
 
     def close(self) -> None:
+        """Close the socket. Idempotent; never raises."""
         self._socket.close()
 
 

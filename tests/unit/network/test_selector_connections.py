@@ -15,7 +15,7 @@ import kproducer.network.selector as selector_module
 from kproducer.errors import DisconnectedError, IllegalStateError, NetworkError
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.selector import IdleDisconnectError, Selector
-from kproducer.network.transport_layer import PlaintextTransportLayer
+from kproducer.network.transport_layer import TransportLayer
 from tests.support.loopback import HOST, Listener, closed_port, frame, open_descriptors, poll_until
 from tests.support.manual_clock import ManualClock
 from tests.unit.network.conftest import MAX_IDLE_MS
@@ -89,7 +89,7 @@ def test_a_failing_registration_leaks_nothing(selector: Selector, monkeypatch: p
 
 
 def test_a_failing_transport_leaks_nothing(make_selector: Callable[..., Selector]) -> None:
-    def broken(sock: socket.socket) -> PlaintextTransportLayer:
+    def broken(sock: socket.socket) -> TransportLayer:
         raise RuntimeError("no context")
 
     selector = make_selector(transport_factory=broken)
@@ -142,7 +142,7 @@ def test_a_socket_connected_to_itself_is_refused() -> None:
         sock.bind((HOST, 0))
         sock.connect(sock.getsockname())
         with pytest.raises(NetworkError, match="itself"):
-            PlaintextTransportLayer(sock).finish_connect()
+            TransportLayer(sock).finish_connect()
 
 
 def test_the_peer_closing_between_frames(selector: Selector) -> None:

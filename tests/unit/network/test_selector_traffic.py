@@ -12,7 +12,7 @@ import pytest
 from kproducer.errors import DisconnectedError, IllegalStateError, RemoteProtocolError
 from kproducer.network.network_send import MAX_PIECES, NetworkSend
 from kproducer.network.selector import Selector
-from kproducer.network.transport_layer import PlaintextTransportLayer
+from kproducer.network.transport_layer import TransportLayer
 from tests.support.loopback import PATIENCE_S, Listener, frame, poll_until, receive_exactly
 
 
@@ -308,10 +308,8 @@ def test_hostile_bytes_end_that_connection_only(
         assert payloads(selector) == [b"unharmed"]
 
 
-class BufferingTransport(PlaintextTransportLayer):
+class BufferingTransport(TransportLayer):
     """Reads ahead and gives out two bytes a call, as a decrypting transport may."""
-
-    __slots__ = ("ahead",)
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
