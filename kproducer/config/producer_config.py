@@ -20,7 +20,6 @@ from kproducer.config.setting import (
     METADATA_KEY,
     SECURITY_PROTOCOLS,
     Setting,
-    YieldingDefault,
     boolean,
     choice,
     from_text,
@@ -108,7 +107,8 @@ class ProducerConfig:
         1048576, unit="bytes", about="Largest request, and therefore largest record before compression."
     )
     batch_size: int = integer(
-        YieldingDefault(524288, lambda config: min(524288, config.buffer_memory, config.max_request_size)),
+        524288,
+        adjust=lambda config: min(524288, config.buffer_memory, config.max_request_size),
         unit="bytes",
         source="Java: 16384",
         about="A batch is sent once it has this size. 0: one record per batch.",
@@ -117,10 +117,9 @@ class ProducerConfig:
         30000, maximum=INT32_MAX, about="How long the producer waits for a broker's response."
     )
     delivery_timeout_ms: int = milliseconds(
-        YieldingDefault(
-            120000, lambda config: max(120000, min(INT32_MAX, config.linger_ms + config.request_timeout_ms))
-        ),
+        120000,
         maximum=INT32_MAX,
+        adjust=lambda config: max(120000, min(INT32_MAX, config.linger_ms + config.request_timeout_ms)),
         source="KIP-91",
         about="Time from send() after which a record fails that is not acknowledged. All records of a batch "
         "fail at the time of the last one: the first one fails late by up to a tenth, or by up to linger_ms "
@@ -133,7 +132,8 @@ class ProducerConfig:
         100, source="KIP-580", about="Wait before the first retry; doubles with each retry."
     )
     retry_backoff_max_ms: int = milliseconds(
-        YieldingDefault(1000, lambda config: max(1000, config.retry_backoff_ms)),
+        1000,
+        adjust=lambda config: max(1000, config.retry_backoff_ms),
         source="KIP-580",
         about="Longest wait between retries.",
     )
@@ -141,7 +141,8 @@ class ProducerConfig:
         50, about="Wait before the first reconnection attempt; doubles with each attempt."
     )
     reconnect_backoff_max_ms: int = milliseconds(
-        YieldingDefault(1000, lambda config: max(1000, config.reconnect_backoff_ms)),
+        1000,
+        adjust=lambda config: max(1000, config.reconnect_backoff_ms),
         source="KIP-144",
         about="Longest wait between reconnection attempts.",
     )
@@ -149,8 +150,9 @@ class ProducerConfig:
         10000, 1, source="KIP-601", about="Timeout for opening a connection; doubles with each failure."
     )
     socket_connection_setup_timeout_max_ms: int = milliseconds(
-        YieldingDefault(30000, lambda config: max(30000, config.socket_connection_setup_timeout_ms)),
+        30000,
         1,
+        adjust=lambda config: max(30000, config.socket_connection_setup_timeout_ms),
         source="KIP-601",
         about="Longest timeout for opening a connection.",
     )
@@ -167,7 +169,8 @@ class ProducerConfig:
         5, 1, about="Largest number of unanswered requests per broker."
     )
     enable_idempotence: bool = boolean(
-        YieldingDefault(True, lambda config: bool(config.transactional_id) or not _obstacles(config)),
+        True,
+        adjust=lambda config: bool(config.transactional_id) or not _obstacles(config),
         source="KIP-98, KIP-679",
         about="Write each record exactly once and in order, also after retries. Requires acks=-1, retries of "
         "at least 1 and max_in_flight_requests_per_connection of at most 5; the default is False if one of "

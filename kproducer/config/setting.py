@@ -31,7 +31,7 @@ Parser = Callable[["Setting", str, Any], Any]
 _SHOWN_LENGTH = 80
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Setting:
     """One setting: documentation and rules. Immutable.
 
@@ -108,72 +108,50 @@ def from_text(setting: Setting, name: str, value: Any) -> Any:
     return value
 
 
-def integer(
-    default: int | YieldingDefault,
-    minimum: int = 0,
-    maximum: int = INT32_MAX,
-    *,
-    unit: str = "",
-    **documentation: str,
+def special(
+    kind: str,
+    given_type: str,
+    parse: Parser,
+    default: Any = attrs.NOTHING,
+    adjust: Callable[[Any], Any] | None = None,
+    **facts: Any,
 ) -> Any:
-    """Declare a whole number between two bounds."""
-    return _attribute(
-        default,
-        kind="integer",
-        given_type="int",
-        parse=_parse_integer,
-        unit=unit,
-        minimum=minimum,
-        maximum=maximum,
-        **documentation,
+    """Declare a setting with its own parser.
+
+    Args:
+        kind, given_type, parse: see ``Setting``.
+        default: without one, the setting is required.
+        adjust: returns the default of a configuration if it depends on other settings; ``default`` is then
+            only documented.
+        facts: other attributes of the ``Setting``.
+    """
+    plain = None if default is attrs.NOTHING else default
+    return attrs.field(
+        default=default if adjust is None else attrs.Factory(adjust, takes_self=True),
+        metadata={METADATA_KEY: Setting(kind, given_type, parse, plain, **facts)},
     )
 
 
-def milliseconds(
-    default: int | YieldingDefault, minimum: int = 0, maximum: int = INT64_MAX, **documentation: str
-) -> Any:
+def integer(default: int, minimum: int = 0, maximum: int = INT32_MAX, **facts: Any) -> Any:
+    """Declare a whole number between two bounds."""
+    return special("integer", "int", _parse_integer, default, minimum=minimum, maximum=maximum, **facts)
+
+
+def milliseconds(default: int, minimum: int = 0, maximum: int = INT64_MAX, **facts: Any) -> Any:
     """Declare a time in milliseconds."""
-    return integer(default, minimum, maximum, unit="ms", **documentation)
+    return integer(default, minimum, maximum, unit="ms", **facts)
 
 
-def boolean(default: bool | YieldingDefault, **documentation: str) -> Any:
+def boolean(default: bool, **facts: Any) -> Any:
     """Declare a setting that is true or false."""
-    return _attribute(default, kind="boolean", given_type="bool", parse=_parse_boolean, **documentation)
+    return special("boolean", "bool", _parse_boolean, default, **facts)
 
 
-def choice(*choices: str, **documentation: str) -> Any:
+def choice(*choices: str, **facts: Any) -> Any:
     """Declare a setting with a few allowed texts, in any case; the first is the default."""
     given_type = f"Literal[{', '.join(map(repr, choices))}]" + (" | None" if "none" in choices else "")
-    return _attribute(
-        choices[0],
-        kind="text",
-        given_type=given_type.replace("'", '"'),
-        parse=_parse_choice,
-        choices=choices,
-        **documentation,
-    )
-
-
-def special(
-    kind: str, given_type: str, parse: Parser, default: Any = attrs.NOTHING, **documentation: str
-) -> Any:
-    """Declare a setting with its own parser. It is required if it has no default."""
-    return _attribute(default, kind=kind, given_type=given_type, parse=parse, **documentation)
-
-
-@attrs.frozen
-class YieldingDefault:
-    """A default that depends on other settings: ``adjust(config)`` returns it; ``plain`` is documented."""
-
-    plain: Any
-    adjust: Callable[[Any], Any]
-
-
-def _attribute(default: Any, **facts: Any) -> Any:
-    plain = None if default is attrs.NOTHING else default
-    if isinstance(default, YieldingDefault):
-        plain, default = default.plain, attrs.Factory(default.adjust, takes_self=True)
-    return attrs.field(default=default, metadata={METADATA_KEY: Setting(default=plain, **facts)})
+    given_type = given_type.replace("'", '"')
+    return special("text", given_type, _parse_choice, choices[0], choices=choices, **facts)
 
 
 def _whole_number_text(setting: Setting) -> str:

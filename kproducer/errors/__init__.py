@@ -230,14 +230,5 @@ class BrokerError(KafkaError):
         self.broker_message = message
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_broker_error, (type(self), self.args, self.__dict__.copy())
-
-
-def _rebuild_broker_error(
-    error_class: type[BrokerError], args: tuple[object, ...], state: dict[str, object]
-) -> BrokerError:
-    # The constructor builds the text from its arguments, so it cannot be called with the finished text.
-    error = error_class.__new__(error_class, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
+        # The constructor builds the text from its arguments, so it cannot be called with the finished text.
+        return type(self).__new__, (type(self), *self.args), self.__dict__.copy()

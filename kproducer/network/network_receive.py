@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kproducer.protocol.framing import SIZE_PREFIX, SIZE_PREFIX_BYTES, parse_size_prefix
+from kproducer.protocol.framing import SIZE_PREFIX_BYTES, parse_size_prefix
 
 
 class NetworkReceive(NamedTuple):
@@ -33,21 +33,22 @@ class FrameAssembler:
         max_frame_bytes: the longest payload accepted.
     """
 
-    __slots__ = ("_body", "_body_size", "_max_frame_bytes", "_prefix")
+    __slots__ = ("_frame_bytes", "_max_frame_bytes", "_partial")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._prefix = bytearray()  # the first 0 to 3 bytes of a size prefix that is not complete
-        self._body = bytearray()
-        self._body_size = -1  # -1: between frames, or inside a size prefix
+        self._partial = bytearray()  # the frame that is not complete, with its size prefix
+        self._frame_bytes = SIZE_PREFIX_BYTES  # the size of that frame; of the prefix alone until it is known
 
     def describe_position(self) -> str:
         """The position in the stream, for the error message if the stream ends there."""
-        if self._body_size >= 0:
-            return f"in the middle of a response ({len(self._body)} of {self._body_size} bytes had arrived)"
-        if self._prefix:
-            return f"inside a response's size prefix ({len(self._prefix)} of {SIZE_PREFIX_BYTES} bytes)"
-        return "between responses"
+        arrived = len(self._partial)
+        if not arrived:
+            return "between responses"
+        if arrived < SIZE_PREFIX_BYTES:
+            return f"inside a response's size prefix ({arrived} of {SIZE_PREFIX_BYTES} bytes)"
+        arrived, size = arrived - SIZE_PREFIX_BYTES, self._frame_bytes - SIZE_PREFIX_BYTES
+        return f"in the middle of a response ({arrived} of {size} bytes had arrived)"
 
     def feed(self, data: memoryview, frames: list[bytes]) -> None:
         """Append a copy of every payload that ``data`` completes to ``frames``.
@@ -55,39 +56,19 @@ class FrameAssembler:
         Raises RemoteProtocolError for a negative or too large size. ``frames`` then has the frames before it,
         and the assembler cannot be used again.
         """
+        if self._partial:
+            self._partial += data
+            if len(self._partial) < self._frame_bytes:
+                return
+            data, self._partial = memoryview(self._partial), bytearray()
         position = 0
-        end = len(data)
-        if self._body_size >= 0:
-            position = self._continue_body(data, frames)
-        elif self._prefix:
-            missing = SIZE_PREFIX_BYTES - len(self._prefix)
-            self._prefix += data[:missing]
-            if len(self._prefix) < SIZE_PREFIX_BYTES:
-                return
-            prefix = bytes(self._prefix)
-            self._prefix.clear()
-            self._body_size = parse_size_prefix(prefix, 0, self._max_frame_bytes)
-            position = missing + self._continue_body(data[missing:], frames)
-        while position < end:
-            body_at = position + SIZE_PREFIX_BYTES
-            if body_at > end:
-                self._prefix += data[position:]
-                return
-            (size,) = SIZE_PREFIX.unpack_from(data, position)
-            frame_end = body_at + size
-            if body_at <= frame_end <= end and size <= self._max_frame_bytes:
-                frames.append(bytes(data[body_at:frame_end]))
-                position = frame_end
-                continue
-            self._body_size = parse_size_prefix(data, position, self._max_frame_bytes)
-            position = body_at + self._continue_body(data[body_at:], frames)
-
-    def _continue_body(self, data: memoryview, frames: list[bytes]) -> int:
-        """Add to the open frame; returns how many bytes of ``data`` belong to it."""
-        taken = min(self._body_size - len(self._body), len(data))
-        self._body += data[:taken]
-        if len(self._body) == self._body_size:
-            frames.append(bytes(self._body))
-            self._body = bytearray()
-            self._body_size = -1
-        return taken
+        while True:
+            left = len(data) - position
+            self._frame_bytes = SIZE_PREFIX_BYTES
+            if left >= SIZE_PREFIX_BYTES:
+                self._frame_bytes += parse_size_prefix(data, position, self._max_frame_bytes)
+            if left < self._frame_bytes:
+                break
+            frames.append(bytes(data[position + SIZE_PREFIX_BYTES : position + self._frame_bytes]))
+            position += self._frame_bytes
+        self._partial += data[position:]
