@@ -2,18 +2,16 @@
 # cython: auto_pickle=False
 """RowChecksum: one number for the contents of the rows of Arrow chunks, whatever their order.
 
-The compiled twin of ``pure/arrow_checksum.py``, which describes the hash. Hashes the rows as ``BlockPlan`` reads
+The compiled twin of ``pure/arrow_checksum.py``, which describes the hash. Hashes the rows as ``BlockReader`` reads
 them, as they would be written, without Python objects per row and without the interpreter lock.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from kproducer.kernel.native._arrow_plan cimport NO_MEMORY, ROW_IS_FINE, BlockPlan, BlockRows
-from kproducer.kernel.native._arrow_reader cimport (
-    KP_MOST_BYTES, PARTITION, TOPIC, ArrowSource, Cell, ChunkColumns, Column, integer_at, is_null,
-)
-from kproducer.kernel.native._batch cimport get_varint
+from kproducer.kernel.native._arrow_block cimport PARTITION, ROW_IS_FINE, TOPIC, BlockReader, BlockRows
+from kproducer.kernel.native._arrow_reader cimport KP_MOST_BYTES, ArrowSource, Cell, Column, integer_at, is_null
+from kproducer.kernel.native._batch cimport get_bytes, get_varint
 
 cdef extern from *:
     """
@@ -102,56 +100,53 @@ cdef class RowChecksum:
         self._partition = partition
         self._timestamp_ms = timestamp_ms
 
-    def add_chunk(self, source: ArrowSource, columns: tuple[int, int, int, int, int, int]) -> None:
-        cdef ChunkColumns chunk = ChunkColumns(source, columns)
-        cdef BlockPlan plan = BlockPlan(chunk, KP_MOST_BYTES, False)
+    def add_chunk(self, ArrowSource source not None, tuple columns not None) -> None:
+        cdef BlockReader reader = BlockReader()
         cdef uint64_t value = 0
         cdef int64_t fault = -1
         cdef int64_t first = 0
         cdef bytes topic = self._topic
         cdef Cell default_topic
-        chunk.bind_chunk()
+        reader.set_source(source, columns, KP_MOST_BYTES)
+        reader.bind_chunk()
         default_topic.data = NULL
         default_topic.size = -1
         if topic is not None:
             default_topic.data = PyBytes_AS_STRING(topic)
             default_topic.size = PyBytes_GET_SIZE(topic)
-        chunk.source.busy = True
+        source.busy = True
         with nogil:
-            while fault == -1 and first < chunk.source.chunk_rows:
-                fault = plan.read(first, self._timestamp_ms)
+            while fault == -1 and first < source.chunk_rows:
+                fault = reader.read(first, self._timestamp_ms)
                 if fault == -1:
-                    value += _sum_rows(plan, &default_topic, self._partition)
-                    first += plan.rows
-        chunk.source.busy = False
-        if fault == NO_MEMORY:
-            raise MemoryError
-        if fault >= 0:
-            raise plan.fault_error(fault)
+                    value += _sum_rows(reader, &default_topic, self._partition)
+                    first += reader.rows
+        source.busy = False
+        reader.raise_fault(fault)
         self.value += value
-        self.rows += chunk.source.chunk_rows
+        self.rows += source.chunk_rows
 
 
-cdef uint64_t _sum_rows(BlockPlan plan, const Cell* default_topic, int64_t default_partition) noexcept nogil:
+cdef uint64_t _sum_rows(BlockReader reader, const Cell* default_topic, int64_t default_partition) noexcept nogil:
     """The sum of the hashes of the rows that were read."""
-    cdef BlockRows* block = plan.block
-    cdef Column* partitions = &plan.chunk.columns[PARTITION]
-    cdef bint has_topics = plan.chunk.positions[TOPIC] >= 0
-    cdef bint has_partitions = plan.chunk.has(PARTITION)
+    cdef BlockRows* block = reader.block
+    cdef Column* partitions = &reader.columns[PARTITION]
+    cdef bint has_topics = reader.positions[TOPIC] >= 0
+    cdef bint has_partitions = reader.has(PARTITION)
     cdef const Cell* topic = default_topic
     cdef uint64_t total = 0
     cdef uint64_t topic_state = _add_bytes(_ROW, topic)
     cdef uint64_t state
     cdef int64_t partition = default_partition
     cdef Py_ssize_t row
-    for row in range(plan.rows):
+    for row in range(reader.rows):
         if has_topics:
             topic = &block.topic_names[row]
             topic_state = _add_bytes(_ROW, topic)
         if has_partitions:
             partition = default_partition
-            if not is_null(partitions, plan.first + row):
-                partition = integer_at(partitions, plan.first + row)
+            if not is_null(partitions, reader.first + row):
+                partition = integer_at(partitions, reader.first + row)
                 if partition < 0:
                     total += _UNWRITABLE
                     continue
@@ -160,22 +155,19 @@ cdef uint64_t _sum_rows(BlockPlan plan, const Cell* default_topic, int64_t defau
             continue
         state = _add_number(_add_number(topic_state, <uint64_t> partition), <uint64_t> block.timestamps[row])
         state = _add_bytes(_add_bytes(state, &block.keys[row]), &block.values[row])
-        total += _add_headers(state, plan.header_bytes + block.headers[row].start, block.headers[row].size)
+        total += _add_headers(state, reader.header_bytes + block.headers[row].start, block.headers[row].size)
     return total
 
 
 cdef inline uint64_t _add_headers(uint64_t state, const char* at, Py_ssize_t size) noexcept nogil:
     """Hash the encoded headers of one row: their number, and then each name and value."""
-    cdef uint64_t number, count, zigzag
+    cdef uint64_t number, count
     cdef Cell cell
     if size == 0:
         return _add_number(state, 0)
     at = get_varint(at, &count)
     state = _add_number(state, count >> 1)
     for number in range(count):  # twice the number of headers, as zigzag
-        at = get_varint(at, &zigzag)
-        cell.size = -1 if zigzag == 1 else <Py_ssize_t> (zigzag >> 1)
-        cell.data = at
+        at = get_bytes(at, &cell.data, &cell.size)
         state = _add_bytes(state, &cell)
-        at += max(cell.size, 0)
     return state

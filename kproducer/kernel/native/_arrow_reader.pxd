@@ -122,6 +122,9 @@ cdef struct Cell:
     Py_ssize_t size             # -1: null; else KP_MOST_BYTES at most
 
 
+cdef int bind_column(ArrowSchema* schema, ArrowArray* array, int64_t base, int64_t rows, Column* column,
+                     Column* dictionary) except -1
+cdef object invalid(str what)
 cdef Py_ssize_t resolve(const Column* column, int64_t start, Py_ssize_t rows, Cell* cells) noexcept nogil
 cdef bint cell_at(const Column* column, int64_t row, Cell* cell) noexcept nogil
 cdef bint is_null(const Column* column, int64_t row) noexcept nogil
@@ -155,38 +158,3 @@ cdef class ArrowSource:
     cdef void _release_chunk(self) noexcept
     cdef void _release_stream(self) noexcept
     cdef void _release(self) noexcept
-
-
-cdef enum:
-    # Places in ChunkColumns.columns; the dictionary of each is DICTIONARY places further on.
-    VALUE = 0
-    KEY
-    HEADERS
-    PARTITION
-    TIMESTAMP
-    TOPIC
-    HEADER
-    HEADER_NAME
-    HEADER_VALUE
-    ROOT
-    DICTIONARY = 10
-    COLUMN_COUNT = 20
-    # The first ones are columns of the source; HEADER and what follows belong to HEADERS and to the rows.
-    ROLE_COUNT = 6
-
-
-cdef class ChunkColumns:
-    cdef ArrowSource source
-    # Numbers of the source's columns; -1: not given.
-    cdef int[ROLE_COUNT] positions
-    cdef Column[COLUMN_COUNT] columns
-    # The source's generation at bind_chunk; -1: no chunk is bound.
-    cdef long long _generation
-
-    cdef int bind_chunk(self) except -1
-    cdef int check_chunk(self) except -1
-    cdef bint is_bound(self) noexcept
-    cdef int unbind(self) except -1
-    cdef bint has(self, int role) noexcept nogil
-    cdef int _bind_column(self, int role) except -1
-    cdef int _bind_headers(self) except -1

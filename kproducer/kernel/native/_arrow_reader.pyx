@@ -105,8 +105,8 @@ cdef bint _has_sane_bounds(const ArrowArray* array) noexcept:
     return 0 <= array.length <= KP_MOST_ROWS and 0 <= array.offset <= KP_MOST_ROWS
 
 
-cdef int _bind(ArrowSchema* schema, ArrowArray* array, int64_t base, int64_t rows, Column* column,
-               Column* dictionary) except -1:
+cdef int bind_column(ArrowSchema* schema, ArrowArray* array, int64_t base, int64_t rows, Column* column,
+                     Column* dictionary) except -1:
     """Make ``column`` read ``array``, whose rows 0 to ``rows`` are behind ``base`` elements.
 
     Args:
@@ -119,24 +119,24 @@ cdef int _bind(ArrowSchema* schema, ArrowArray* array, int64_t base, int64_t row
     """
     memset(column, 0, sizeof(Column))
     if array == NULL or schema == NULL:
-        raise _invalid("a child is missing")
+        raise invalid("a child is missing")
     if not _parse_format(schema.format, column):
         raise _unreadable(schema)
     if not _has_sane_bounds(array):
-        raise _invalid(f"length {array.length}, offset {array.offset}")
+        raise invalid(f"length {array.length}, offset {array.offset}")
     if array.length - base < rows:
-        raise _invalid(f"a child has {array.length} rows, its parent needs {<object> base + rows}")
+        raise invalid(f"a child has {array.length} rows, its parent needs {<object> base + rows}")
     column.offset = array.offset + base
     column.length = rows
     if column.layout == BYTES_FIXED and column.width > KP_MOST_BYTES // max(column.offset + rows, 1):
-        raise _invalid(f"{column.offset + rows} values of {column.width} bytes")
+        raise invalid(f"{column.offset + rows} values of {column.width} bytes")
     _bind_buffers(array, column)
     if schema.dictionary != NULL:
         if dictionary == NULL or column.layout != INTEGER or column.ticks_per_second:
             raise _unreadable(schema)
         if array.dictionary == NULL:
-            raise _invalid("its dictionary is missing")
-        _bind(schema.dictionary, array.dictionary, 0, array.dictionary.length, dictionary, NULL)
+            raise invalid("its dictionary is missing")
+        bind_column(schema.dictionary, array.dictionary, 0, array.dictionary.length, dictionary, NULL)
         column.dictionary = dictionary
     return 0
 
@@ -148,34 +148,34 @@ cdef int _bind_buffers(ArrowArray* array, Column* column) except -1:
     if array.buffers == NULL or array.n_buffers < expected or (
         array.n_buffers > expected and column.layout != BYTES_VIEW
     ):
-        raise _invalid(f"{array.n_buffers} buffers where the type has {expected}")
+        raise invalid(f"{array.n_buffers} buffers where the type has {expected}")
     if array.null_count != 0:
         column.validity = <const uint8_t*> array.buffers[0]
         if column.validity == NULL and array.null_count > 0:
-            raise _invalid(f"{array.null_count} nulls, and no bitmap that marks them")
+            raise invalid(f"{array.null_count} nulls, and no bitmap that marks them")
     if column.layout == STRUCT:
         return 0
     column.values = array.buffers[1]
     if column.values == NULL and column.length and not (column.layout == BYTES_FIXED and column.width == 0):
-        raise _invalid("a buffer of values, offsets or views is missing")
+        raise invalid("a buffer of values, offsets or views is missing")
     if column.layout == BYTES:
         column.data = <const char*> array.buffers[2]
     elif column.layout == BYTES_VIEW:
         column.view_count = array.n_buffers - 3
         if column.view_count > INT32_MAX:
-            raise _invalid(f"{array.n_buffers} buffers, more than views can number")
+            raise invalid(f"{array.n_buffers} buffers, more than views can number")
         column.view_buffers = array.buffers + 2
         column.view_sizes = <const int64_t*> array.buffers[array.n_buffers - 1]
         if column.view_count and column.view_sizes == NULL:
-            raise _invalid("the sizes of its buffers are missing")
+            raise invalid("the sizes of its buffers are missing")
     elif column.layout == LIST_VIEW:
         column.sizes = array.buffers[2]
         if column.sizes == NULL and column.length:
-            raise _invalid("the buffer of sizes is missing")
+            raise invalid("the buffer of sizes is missing")
     return 0
 
 
-cdef object _invalid(str what):
+cdef object invalid(str what):
     return ValueError(f"invalid Arrow data: {what}")
 
 
@@ -477,20 +477,20 @@ cdef class ArrowSource:
         cdef int64_t number
         cdef ArrowSchema* child
         if self._schema.format == NULL:
-            raise _invalid("the schema has no format")
+            raise invalid("the schema has no format")
         self._is_struct = strcmp(self._schema.format, b"+s") == 0
         if not self._is_struct:
             self.names = ("",)
             self.formats = (_format_text(&self._schema, 0),)
             return 0
         if self._schema.n_children < 0 or (self._schema.n_children and self._schema.children == NULL):
-            raise _invalid("the schema has fewer columns than it says")
+            raise invalid("the schema has fewer columns than it says")
         names = []
         formats = []
         for number in range(self._schema.n_children):
             child = self._schema.children[number]
             if child == NULL:
-                raise _invalid("the schema has fewer columns than it says")
+                raise invalid("the schema has fewer columns than it says")
             names.append("" if child.name == NULL else (<bytes> child.name).decode("utf-8", "replace"))
             formats.append(_format_text(child, 0))
         self.names = tuple(names)
@@ -504,7 +504,7 @@ cdef class ArrowSource:
                 self._array.n_children == 0 or self._array.children != NULL
             )
         if not fits:
-            raise _invalid(
+            raise invalid(
                 f"length {self._array.length}, offset {self._array.offset}, "
                 f"{self._array.n_children} columns where the schema has {self._schema.n_children}"
             )
@@ -543,128 +543,3 @@ cdef void* _pointer(object capsule, const char* name) except NULL:
     if not PyCapsule_IsValid(capsule, name):
         raise ValueError(f"not a capsule named {name.decode()}: {capsule!r:.100}")
     return PyCapsule_GetPointer(capsule, name)
-
-
-# -- the columns of records ------------------------------------------------------------------------------
-
-
-cdef class ChunkColumns:
-    """The columns of one source that records are made of, bound to its current chunk. For one thread.
-
-    Args:
-        source: read by the caller, chunk by chunk.
-        columns: numbers of the columns value, key, headers, partition, timestamp, topic; -1: not given.
-
-    Raises:
-        ValueError: a number is out of range, or there is no value column.
-    """
-
-    def __cinit__(self, ArrowSource source not None, columns: tuple[int, int, int, int, int, int]):
-        self.source = source
-        self._generation = -1
-        memset(&self.columns, 0, sizeof(self.columns))
-        for role in range(ROLE_COUNT):
-            if not -1 <= columns[role] < len(source.names):
-                raise ValueError(f"there is no column {columns[role]}")
-            self.positions[role] = columns[role]
-        if self.positions[VALUE] < 0:
-            raise ValueError("there is no value column")
-
-    cdef int bind_chunk(self) except -1:
-        """Make the columns read the current chunk.
-
-        Raises:
-            ValueError: the chunk contradicts itself or the schema.
-        """
-        cdef int role
-        cdef Column* root = &self.columns[ROOT]
-        cdef ArrowSource source = self.source
-        source.check_idle()
-        self._generation = -1
-        memset(root, 0, sizeof(Column))
-        if source._is_struct:
-            _bind(&source._schema, &source._array, 0, source.chunk_rows, root, NULL)
-        for role in range(ROLE_COUNT):
-            if self.positions[role] >= 0:
-                self._bind_column(role)
-        if self.has(HEADERS):
-            self._bind_headers()
-        self._generation = source.generation
-        return 0
-
-    cdef int unbind(self) except -1:
-        """Read nothing more of the chunk."""
-        self.source.check_idle()
-        self._generation = -1
-        return 0
-
-    cdef bint is_bound(self) noexcept:
-        """Whether the chunk that was bound is still the current one."""
-        return self._generation == self.source.generation
-
-    cdef int check_chunk(self) except -1:
-        self.source.check_idle()
-        if not self.is_bound():
-            raise ValueError("the current chunk was not started")
-        return 0
-
-    cdef bint has(self, int role) noexcept nogil:
-        """Whether the column is given, and not of type null."""
-        return self.positions[role] >= 0 and self.columns[role].layout != ALL_NULL
-
-    cdef int _bind_column(self, int role) except -1:
-        """The caller has checked types; a source whose data contradict its schema is refused here."""
-        cdef int position = self.positions[role]
-        cdef Column* column = &self.columns[role]
-        cdef int64_t base = self.source._array.offset if self.source._is_struct else 0
-        cdef bint fits
-        try:
-            _bind(self.source.child_schema(position), self.source.child(position), base,
-                  self.source.chunk_rows, column, &self.columns[role + DICTIONARY])
-        except ValueError as error:
-            raise ValueError(f"column {self.source.names[position]!r}: {error}") from error
-        if role == HEADERS:
-            fits = column.layout in (ALL_NULL, LIST, LIST_VIEW)
-        elif role == PARTITION or role == TIMESTAMP:
-            fits = column.dictionary == NULL and (
-                column.layout in (ALL_NULL, INTEGER) or (role == TIMESTAMP and column.layout == SECONDS)
-            )
-        else:
-            fits = _has_bytes(column)
-        if not fits:
-            raise ValueError(
-                f"column {self.source.names[position]!r} cannot be of Arrow format "
-                f"{self.source.formats[position]!r}"
-            )
-        return 0
-
-    cdef int _bind_headers(self) except -1:
-        cdef int position = self.positions[HEADERS]
-        cdef ArrowSchema* schema = self.source.child_schema(position)
-        cdef ArrowArray* array = self.source.child(position)
-        cdef int number, role
-        if (
-            schema.n_children != 1 or array.n_children != 1 or schema.children == NULL
-            or array.children == NULL or schema.children[0] == NULL or array.children[0] == NULL
-        ):
-            raise _invalid("a list without values")
-        schema = schema.children[0]
-        array = array.children[0]
-        _bind(schema, array, 0, array.length, &self.columns[HEADER], NULL)
-        if (
-            self.columns[HEADER].layout != STRUCT or schema.n_children != 2 or array.n_children != 2
-            or schema.children == NULL or array.children == NULL
-        ):
-            raise ValueError("headers must be structs of a name and a value")
-        for number in range(2):
-            role = HEADER_NAME + number
-            _bind(schema.children[number], array.children[number], array.offset, array.length,
-                  &self.columns[role], &self.columns[role + DICTIONARY])
-            if not _has_bytes(&self.columns[role]):
-                raise ValueError("names and values of headers must be strings or binary")
-        return 0
-
-
-cdef bint _has_bytes(const Column* column) noexcept:
-    cdef Layout layout = column.layout if column.dictionary == NULL else column.dictionary.layout
-    return layout in (ALL_NULL, BYTES, BYTES_VIEW, BYTES_FIXED)

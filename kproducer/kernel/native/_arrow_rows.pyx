@@ -2,25 +2,28 @@
 # cython: auto_pickle=False
 """ArrowRows: writes the rows of Arrow chunks into open batches, without a Python object per row.
 
-Plans a block of rows at a time (``_arrow_plan.pyx``), then writes each partition's rows into its open batch in one
-run. Hands out the rows that it cannot write; the caller sends them one by one.
-The pure twin in ``pure/arrow.py`` writes none; it describes the interface.
+Plans a block of rows at a time: reads them, hashes keys, and sorts the rows by target, which is a partition of a topic
+or its sticky partition. Then writes each target's rows into its open batch in one run. Hands out the rows that it cannot
+write; the caller sends them one by one. The pure twin in ``pure/arrow.py`` writes none; it describes the interface.
+
+More than 400 lines, since every step works on the arrays of one block.
 """
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcmp, memset
 
 from kproducer.kernel.native._append cimport (
     AppendSlot, RecordAppender, StickyPartition, TopicSlots, count_record, should_switch_partition,
 )
-from kproducer.kernel.native._arrow_plan cimport (
-    BLOCK_ROWS, GENERAL_PATH, NO_MEMORY, ROW_IS_FINE, TOO_LARGE, BlockPlan, BlockRows, Topic,
+from kproducer.kernel.native._arrow_block cimport (
+    BLOCK_ROWS, GENERAL_PATH, KEY, PARTITION, ROW_IS_FINE, TOO_LARGE, TOPIC, TOPIC_IS_NULL, BlockReader, BlockRows,
 )
-from kproducer.kernel.native._arrow_reader cimport (
-    HEADER, HEADER_NAME, HEADER_VALUE, HEADERS, PARTITION, TOPIC, ArrowSource, Cell, ChunkColumns, Column, cell_at,
-    integer_at, is_null, range_at,
+from kproducer.kernel.native._arrow_reader cimport ArrowSource, Cell, integer_at, is_null
+from kproducer.kernel.native._batch cimport (
+    BatchWriter, Record, get_bytes, get_varint, murmur2_raw, partition_of_key, put_record,
 )
-from kproducer.kernel.native._batch cimport BatchWriter, Record, put_record
 
 cdef extern from *:
     """
@@ -38,15 +41,34 @@ cdef extern from *:
 cdef enum:
     _LONG_RUN_BYTES = 256 * 1024  # a fraction of a millisecond; shorter runs keep the interpreter lock
     _AHEAD = 8                  # rows whose bytes are prefetched before they are written
-    _AHEAD_BYTES = 1024         # likewise, of the buffer that they are written to
+    _AHEAD_BYTES = 1024         # how far ahead the buffer that they are written to is prefetched
 
 
-cdef class ArrowRows:
+cdef struct Topic:
+    const char* name            # points into ArrowRows._names
+    Py_ssize_t size
+    int32_t partition_count     # -1: the caller sends its rows
+    int32_t first_target        # followed by a target per partition, and one for the sticky partition
+
+
+cdef class ArrowRows(BlockReader):
     """See the pure twin. For one thread; rows are counted from the start of the current chunk."""
 
-    cdef ArrowSource _source
-    cdef ChunkColumns _chunk
-    cdef BlockPlan _plan
+    cdef bint _hashes_keys
+    # Topics by number; a target is a partition of a topic, or its sticky partition.
+    cdef Topic* topics
+    cdef Py_ssize_t topic_count
+    cdef Py_ssize_t target_count
+    cdef list _names
+    cdef list _slots
+    # A hash table of topic numbers; -1: free.
+    cdef int32_t* _table
+    cdef Py_ssize_t _table_size
+    cdef bint all_fine
+    cdef bint order_is_plain            # row 0, 1, 2, ...
+    cdef bint _order_is_filled
+    cdef int32_t* counts                # rows by target; 0 except for targets of the block
+    cdef Py_ssize_t touched_count
     # Changes with every plan: Python code that runs on the way may call any method.
     cdef long long _plan_number
     # The next row to look at for one that is not fine.
@@ -67,36 +89,106 @@ cdef class ArrowRows:
     cdef readonly long long content_bytes
     cdef readonly object unknown_topic
 
-    def __cinit__(
-        self,
-        ArrowSource source not None,
-        columns: tuple[int, int, int, int, int, int],
-        content_limit: int,
-        hashes_keys: bool,
-    ):
-        self._source = source
-        self._chunk = ChunkColumns(source, columns)
-        self._plan = BlockPlan(self._chunk, content_limit, hashes_keys)
+    def __cinit__(self, ArrowSource source not None, tuple columns not None, content_limit: int, hashes_keys: bool):
+        self._hashes_keys = hashes_keys
+        self._names = []
+        self._slots = []
+        self.set_source(source, columns, content_limit)
 
-    def add_topic(self, bytes name not None, partition_count: int, TopicSlots slots) -> None:
-        cdef int32_t count = partition_count
-        if count < -1 or count == 0:
-            raise ValueError(f"a topic cannot have {count} partitions")
-        self._source.check_idle()
-        self._plan.add_topic(name, count, slots)
+    def __dealloc__(self):
+        free(self.counts)
+        free(self.topics)
+        free(self._table)
+
+    # -- topics ------------------------------------------------------------------------------------------
+
+    def add_topic(self, bytes name not None, int32_t partition_count, TopicSlots slots) -> None:
+        """Add a topic, and a target for each of its partitions and for its sticky partition.
+
+        A topic that was added before keeps its number, and gets new targets. Not while there is a block.
+        """
+        cdef Cell wanted
+        cdef Topic* topic
+        cdef Py_ssize_t number
+        cdef Py_ssize_t targets = max(partition_count + 1, 0)
+        if partition_count < -1 or partition_count == 0:
+            raise ValueError(f"a topic cannot have {partition_count} partitions")
+        self.source.check_idle()
+        wanted.data = PyBytes_AS_STRING(name)
+        wanted.size = PyBytes_GET_SIZE(name)
+        grown = <int32_t*> realloc(self.counts, (self.target_count + targets + 1) * sizeof(int32_t))
+        if grown == NULL:
+            raise MemoryError
+        self.counts = grown
+        memset(&self.counts[self.target_count], 0, (targets + 1) * sizeof(int32_t))
+        number = self._find_topic(&wanted, 0)
+        if number < 0:
+            number = self.topic_count
+            topics = <Topic*> realloc(self.topics, (number + 1) * sizeof(Topic))
+            if topics == NULL:
+                raise MemoryError
+            self.topics = topics
+            self._names.append(name)
+            self._slots.append(slots)
+            self.topics[number].name = wanted.data
+            self.topics[number].size = wanted.size
+            self.topic_count += 1
+            self._rebuild_table()
+        self._slots[number] = slots
+        topic = &self.topics[number]
+        topic.partition_count = partition_count
+        topic.first_target = <int32_t> self.target_count
+        self.target_count += targets
+
+    cdef int _rebuild_table(self) except -1:
+        cdef Py_ssize_t number, at
+        cdef Py_ssize_t size = 16
+        while size < 2 * self.topic_count:
+            size *= 2
+        grown = <int32_t*> realloc(self._table, size * sizeof(int32_t))
+        if grown == NULL:
+            raise MemoryError
+        self._table = grown
+        self._table_size = size
+        memset(self._table, 0xFF, size * sizeof(int32_t))
+        for number in range(self.topic_count):
+            at = murmur2_raw(<const unsigned char*> self.topics[number].name, self.topics[number].size)
+            at &= size - 1
+            while self._table[at] >= 0:
+                at = (at + 1) & (size - 1)
+            self._table[at] = <int32_t> number
+        return 0
+
+    cdef Py_ssize_t _find_topic(self, const Cell* name, Py_ssize_t guess) noexcept nogil:
+        """The number of the topic, or -1. ``guess``: a number that is tried first."""
+        cdef Py_ssize_t at, number
+        if self.topic_count == 0:
+            return -1
+        if self._is_name_of(guess, name):
+            return guess
+        at = murmur2_raw(<const unsigned char*> name.data, name.size) & <uint32_t> (self._table_size - 1)
+        while True:
+            number = self._table[at]
+            if number < 0 or self._is_name_of(number, name):
+                return number
+            at = (at + 1) & (self._table_size - 1)
+
+    cdef bint _is_name_of(self, Py_ssize_t number, const Cell* name) noexcept nogil:
+        cdef Topic* topic = &self.topics[number]
+        return topic.size == name.size and memcmp(topic.name, name.data, name.size) == 0
 
     # -- chunks ------------------------------------------------------------------------------------------
 
     def start_chunk(self, Py_ssize_t first_location, dict owners not None, list runs=None, owner_numbers=None,
                     indexes=None, timestamps_ms=None, key_sizes=None, value_sizes=None) -> None:
         self._forget_block()
-        self._chunk.unbind()
+        self.unbind()
         self._release_locations()
         if first_location < 0:
             raise ValueError(f"locations are counted from 0, not from {first_location}")
         for column in (owner_numbers, indexes, timestamps_ms, key_sizes, value_sizes):
-            if column is not None and len(column) - first_location < self._source.chunk_rows:
-                raise ValueError(f"{len(column)} locations for {self._source.chunk_rows} rows "
+            if column is not None and len(column) - first_location < self.source.chunk_rows:
+                raise ValueError(f"{len(column)} locations for {self.source.chunk_rows} rows "
                                  f"from {first_location} on")
         if owner_numbers is not None and indexes is None:
             raise ValueError("owner_numbers need indexes")
@@ -108,11 +200,11 @@ cdef class ArrowRows:
         self._timestamps = timestamps_ms
         self._key_sizes = key_sizes
         self._value_sizes = value_sizes
-        self._chunk.bind_chunk()
+        self.bind_chunk()
 
     def end_chunk(self) -> None:
         self._forget_block()
-        self._chunk.unbind()
+        self.unbind()
         self._release_locations()
 
     cdef int _release_locations(self) except -1:
@@ -122,126 +214,119 @@ cdef class ArrowRows:
         return 0
 
     cdef int _forget_block(self) except -1:
-        self._source.check_idle()
+        self.source.check_idle()
         self._plan_number += 1
-        self._plan.forget()
+        self.forget()
         self._alone_at = self._touched_at = self._run_at = self._run_end = 0
         return 0
 
     # -- planning ----------------------------------------------------------------------------------------
 
     def plan(self, first_row: int, timestamp_ms: int, partition: int) -> int:
-        cdef BlockPlan plan = self._plan
         cdef int64_t fault = -1
         cdef int64_t stop = -1
         cdef int64_t first = first_row
         cdef int64_t default_timestamp = timestamp_ms
         cdef int32_t default_partition = partition
-        self._chunk.check_chunk()
-        if not 0 <= first <= self._source.chunk_rows:
+        self.check_chunk()
+        if not 0 <= first <= self.source.chunk_rows:
             raise IndexError(first_row)
-        if self._chunk.positions[TOPIC] < 0 and not plan.topic_count:
+        if self.positions[TOPIC] < 0 and not self.topic_count:
             raise ValueError("there is no topic")
         self._forget_block()
         self.unknown_topic = None
-        self._source.busy = True
+        self.source.busy = True
         with nogil:
-            stop = plan.make(first, default_timestamp, default_partition, &fault)
-        self._source.busy = False
-        if fault == NO_MEMORY:
-            raise MemoryError
-        if fault >= 0:
-            raise plan.fault_error(fault)
+            stop = self._make(first, default_timestamp, default_partition, &fault)
+        self.source.busy = False
+        self.raise_fault(fault)
         if stop >= 0:
-            self.unknown_topic = _bytes(&plan.block.topic_names[stop])
-        self.content_bytes += plan.content_bytes
+            self.unknown_topic = _bytes(&self.block.topic_names[stop])
+        self.content_bytes += self.block_bytes
         self._note_sizes()
-        return first + plan.rows
+        return first + self.rows
 
     cdef void _note_sizes(self) noexcept:
         """Note what is known of the rows before they are written."""
-        cdef BlockRows* block = self._plan.block
+        cdef BlockRows* block = self.block
         cdef Py_ssize_t row
-        cdef Py_ssize_t first = self._first_location + self._plan.first
+        cdef Py_ssize_t first = self._first_location + self.first
         # A size that does not fit belongs to a row that is refused.
         if self._value_sizes is not None:
-            for row in range(self._plan.rows):
+            for row in range(self.rows):
                 self._value_sizes[first + row] = <int> block.values[row].size
         if self._key_sizes is not None:
-            for row in range(self._plan.rows):
+            for row in range(self.rows):
                 self._key_sizes[first + row] = <int> block.keys[row].size
         if self._timestamps is not None:
-            for row in range(self._plan.rows):
+            for row in range(self.rows):
                 self._timestamps[first + row] = block.timestamps[row]
 
     # -- single rows -------------------------------------------------------------------------------------
 
     def refusal(self, row: int) -> tuple[int, int]:
         cdef Py_ssize_t at = self._planned(row)
-        cdef int status = self._plan.block.status[at]
+        cdef int status = self.block.status[at]
         if status == GENERAL_PATH:
             status = ROW_IS_FINE
-        return status, self._plan.block.details[at] if status == TOO_LARGE else 0
+        return status, self.block.details[at] if status == TOO_LARGE else 0
 
     def record(self, row: int) -> tuple[bytes | None, bytes | None, bytes | None, Headers | None, int | None, int]:
         cdef Py_ssize_t at = self._planned(row)
-        cdef BlockRows* block = self._plan.block
+        cdef BlockRows* block = self.block
         if block.status[at] != ROW_IS_FINE and block.status[at] != GENERAL_PATH:
             raise IndexError(row)
-        topic = None if self._chunk.positions[TOPIC] < 0 else _bytes(&block.topic_names[at])
+        topic = None if self.positions[TOPIC] < 0 else _bytes(&block.topic_names[at])
         partition = None
-        if self._chunk.has(PARTITION) and not is_null(&self._chunk.columns[PARTITION], row):
-            partition = integer_at(&self._chunk.columns[PARTITION], row)
-        headers = self._headers(row) if block.headers[at].size else None
+        if self.has(PARTITION) and not is_null(&self.columns[PARTITION], row):
+            partition = integer_at(&self.columns[PARTITION], row)
+        headers = self._headers(at) if block.headers[at].size else None
         return topic, _bytes(&block.values[at]), _bytes(&block.keys[at]), headers, partition, block.timestamps[at]
 
-    cdef list _headers(self, int64_t row):
-        """The headers of a row as ``send`` takes them."""
-        cdef Column* columns = self._chunk.columns
-        cdef int64_t start, end, at
+    cdef list _headers(self, Py_ssize_t row):
+        """The headers of a row of the block as ``send`` takes them."""
+        cdef const char* at = self.header_bytes + self.block.headers[row].start
+        cdef uint64_t count, number
         cdef Cell name, value
         cdef list headers = []
-        if not range_at(&columns[HEADERS], row, &start, &end) or end > columns[HEADER].length:
-            raise ValueError(f"invalid Arrow data: the headers of row {row} changed while they were read")
-        for at in range(start, end):
-            if not (cell_at(&columns[HEADER_NAME], at, &name) and cell_at(&columns[HEADER_VALUE], at, &value)):
-                raise ValueError(f"invalid Arrow data: the headers of row {row} changed while they were read")
-            headers.append(((_bytes(&name) or b"").decode(), _bytes(&value)))
+        at = get_varint(at, &count)
+        for number in range(count >> 1):
+            at = get_bytes(at, &name.data, &name.size)
+            at = get_bytes(at, &value.data, &value.size)
+            headers.append((_bytes(&name).decode(), _bytes(&value)))
         return headers
 
     cdef Py_ssize_t _planned(self, int64_t row) except -1:
-        self._chunk.check_chunk()
-        if not self._plan.first <= row < self._plan.first + self._plan.rows:
+        self.check_chunk()
+        if not self.first <= row < self.first + self.rows:
             raise IndexError(row)
-        return row - self._plan.first
+        return row - self.first
 
     # -- appending ---------------------------------------------------------------------------------------
 
     def append_planned(self) -> int:
-        cdef BlockPlan plan = self._plan
         cdef Py_ssize_t row
-        self._chunk.check_chunk()
-        while not plan.all_fine and self._alone_at < plan.rows:
+        self.check_chunk()
+        while not self.all_fine and self._alone_at < self.rows:
             self._alone_at += 1
-            if plan.block.status[self._alone_at - 1] != ROW_IS_FINE:
-                return plan.first + self._alone_at - 1
+            if self.block.status[self._alone_at - 1] != ROW_IS_FINE:
+                return self.first + self._alone_at - 1
         while True:
             while self._run_at < self._run_end:
-                if not self._append_run(plan.block.touched[self._touched_at - 1]):
-                    row = plan.block.order[self._run_at]
+                if not self._append_run(self.block.touched[self._touched_at - 1]):
+                    row = self.block.order[self._run_at]
                     self._run_at += 1
-                    return plan.first + row
-            if self._touched_at >= plan.touched_count:
+                    return self.first + row
+            if self._touched_at >= self.touched_count:
                 return -1
-            self._run_end += plan.counts[plan.block.touched[self._touched_at]]
+            self._run_end += self.counts[self.block.touched[self._touched_at]]
             self._touched_at += 1
 
     cdef bint _append_run(self, int32_t target) except -1:
         """Write rows of one target, as many as its open batch takes. ``False``: none."""
-        cdef BlockPlan plan = self._plan
-        cdef Py_ssize_t number = plan.block.details[plan.block.order[self._run_at]]
-        cdef Topic* topic = &plan.topics[number]
-        cdef TopicSlots slots = plan.slots_of(number)
+        cdef Py_ssize_t number = self.block.details[self.block.order[self._run_at]]
+        cdef Topic* topic = &self.topics[number]
+        cdef TopicSlots slots = self._slots[number]
         cdef Py_ssize_t partition = target - topic.first_target
         cdef StickyPartition sticky = None
         cdef AppendSlot slot
@@ -265,7 +350,7 @@ cdef class ArrowRows:
         # Taking the interpreter lock back from a busy I/O thread may take longer than all of a short run.
         is_long = min(
             appender.writer.limit - appender.writer.position,
-            (self._run_end - start) * (plan.content_bytes // plan.rows),
+            (self._run_end - start) * (self.block_bytes // self.rows),
         ) > _LONG_RUN_BYTES
         # May run Python code: it comes before the look at the slot (see _append.pxd), and before the lock is taken,
         # since a signal handler that waits for the lock would wait for ever.
@@ -274,7 +359,7 @@ cdef class ArrowRows:
         if is_long:
             release = slot.lock.release
             slot.lock.acquire()
-        has_changed = self._plan_number != plan_number or not self._chunk.is_bound()
+        has_changed = self._plan_number != plan_number or not self.is_bound()
         if (
             has_changed or slot.appender is not appender
             or (sticky is not None and slots.sticky is not sticky)
@@ -289,14 +374,14 @@ cdef class ArrowRows:
         if is_long:
             # Without the interpreter lock: nothing else may append or close the batch meanwhile.
             slot.appender = None
-            self._source.busy = True
+            self.source.busy = True
             with nogil:
-                end = _write(plan, appender.writer, sticky, start, self._run_end)
-            self._source.busy = False
+                end = _write(self, appender.writer, sticky, start, self._run_end)
+            self.source.busy = False
             slot.appender = appender
             release()
         else:
-            end = _write(plan, appender.writer, sticky, start, self._run_end)
+            end = _write(self, appender.writer, sticky, start, self._run_end)
         self._run_at = end
         if end > start:
             self._note_run(appender.owner, owner_number, index, start)
@@ -317,13 +402,13 @@ cdef class ArrowRows:
         No Python code runs in here, so a signal cannot prevent that written rows are noted.
         """
         cdef Py_ssize_t at, row, next_at
-        cdef Py_ssize_t first = self._first_location + self._plan.first
-        cdef const int32_t* order = self._plan.block.order
+        cdef Py_ssize_t first = self._first_location + self.first
+        cdef const int32_t* order = self.block.order
         if self._runs is not None:
             at = start
             while at < self._run_at:
                 next_at = at + 1
-                if self._plan.order_is_plain:
+                if self.order_is_plain:
                     next_at = self._run_at
                 while next_at < self._run_at and order[next_at] == order[next_at - 1] + 1:
                     next_at += 1
@@ -338,8 +423,173 @@ cdef class ArrowRows:
             self._owners[owner] = self._owners.get(owner, 0) + self._run_at - start
         return 0
 
+    cdef void forget(self) noexcept nogil:
+        """Discard the block."""
+        cdef Py_ssize_t target
+        for target in range(self.touched_count):
+            self.counts[self.block.touched[target]] = 0
+        self.rows = self.touched_count = 0
+        self.block_bytes = 0
 
-cdef Py_ssize_t _write(BlockPlan plan, BatchWriter writer, StickyPartition sticky, Py_ssize_t at,
+    cdef int64_t _make(self, int64_t first, int64_t timestamp_ms, int32_t partition, int64_t* fault) noexcept nogil:
+        """Plan a block of rows from ``first`` on. The previous block must be forgotten.
+
+        Args:
+            timestamp_ms, partition: of rows without one; partition -1: none.
+            fault: set to the result of ``read``; unless it is -1, there is no block.
+
+        Returns:
+            -1, or the row behind the block, if its topic was not added yet.
+        """
+        cdef Py_ssize_t stop = -1
+        fault[0] = self.read(first, timestamp_ms)
+        if fault[0] != -1:
+            self.rows = 0
+            return -1
+        self.all_fine = self._are_all_fine()
+        if self.rows and self.all_fine and self._has_one_target(partition):
+            self._choose_one_target(partition)
+            return -1
+        stop = self._choose_targets(partition)
+        self._sort_by_target()
+        self.all_fine = self._are_all_fine()
+        if not self.all_fine or stop >= 0:
+            self._sum_content()
+        return stop
+
+    # -- choosing targets --------------------------------------------------------------------------------
+
+    cdef bint _has_one_target(self, int32_t partition) noexcept nogil:
+        """Whether all rows have the same target."""
+        cdef int32_t count
+        if self.positions[TOPIC] >= 0 or self.has(PARTITION):
+            return False
+        count = self.topics[0].partition_count
+        if count < 0 or partition >= count:
+            return False
+        return partition >= 0 or count == 1 or not (self._hashes_keys and self.has(KEY))
+
+    cdef void _choose_one_target(self, int32_t partition) noexcept nogil:
+        cdef Py_ssize_t row
+        cdef Topic* topic = &self.topics[0]
+        cdef int32_t target = topic.first_target + (
+            partition if partition >= 0
+            else 0 if self._hashes_keys and topic.partition_count == 1
+            else topic.partition_count
+        )
+        for row in range(self.rows):
+            self.block.targets[row] = target
+        memset(self.block.details, 0, self.rows * sizeof(int64_t))
+        self.counts[target] = <int32_t> self.rows
+        self.block.touched[0] = target
+        self.touched_count = 1
+        self._put_in_plain_order()
+
+    cdef Py_ssize_t _choose_targets(self, int32_t partition) noexcept nogil:
+        """Give each fine row its target. Returns -1, or the first row whose topic was not added yet."""
+        cdef Py_ssize_t row
+        cdef Py_ssize_t number = 0
+        cdef int64_t wanted
+        cdef bint has_topics = self.positions[TOPIC] >= 0
+        cdef Topic* topic
+        for row in range(self.rows):
+            if self.block.status[row]:
+                continue
+            if has_topics:
+                if self.block.topic_names[row].size < 0:
+                    self.block.status[row] = TOPIC_IS_NULL
+                    continue
+                number = self._find_topic(&self.block.topic_names[row], max(number, 0))
+                if number < 0:
+                    self.rows = row
+                    return row
+            topic = &self.topics[number]
+            self.block.details[row] = number
+            wanted = -1
+            if topic.partition_count >= 0:
+                wanted = self._wanted_partition(row, partition, topic.partition_count)
+            if wanted < 0:
+                self.block.status[row] = GENERAL_PATH
+                continue
+            self.block.targets[row] = topic.first_target + <int32_t> wanted
+        return -1
+
+    cdef int64_t _wanted_partition(self, Py_ssize_t row, int64_t partition, int32_t count) noexcept nogil:
+        """The partition of a row; ``count``: the sticky partition; -1: the topic has no such partition."""
+        if self.has(PARTITION) and not is_null(&self.columns[PARTITION], self.first + row):
+            partition = integer_at(&self.columns[PARTITION], self.first + row)
+            return partition if 0 <= partition < count else -1
+        if partition >= 0:
+            return partition if partition < count else -1
+        if self._hashes_keys and count == 1:
+            # All rows of such a topic stay in order.
+            return 0
+        if self._hashes_keys and self.block.keys[row].size >= 0:
+            return partition_of_key(self.block.keys[row].data, self.block.keys[row].size, count)
+        return count
+
+    cdef void _sort_by_target(self) noexcept nogil:
+        """Sort the fine rows by target: targets in the order of their first rows, rows of one in their order."""
+        cdef Py_ssize_t row, at
+        cdef int32_t target, count
+        for row in range(self.rows):
+            if self.block.status[row] == ROW_IS_FINE:
+                target = self.block.targets[row]
+                if self.counts[target] == 0:
+                    self.block.touched[self.touched_count] = target
+                    self.touched_count += 1
+                self.counts[target] += 1
+        if self.touched_count == 1 and self.counts[self.block.touched[0]] == self.rows:
+            self._put_in_plain_order()
+            return
+        self.order_is_plain = self._order_is_filled = False
+        at = 0
+        for row in range(self.touched_count):
+            target = self.block.touched[row]
+            count = self.counts[target]
+            self.counts[target] = <int32_t> at
+            at += count
+        for row in range(self.rows):
+            if self.block.status[row] == ROW_IS_FINE:
+                target = self.block.targets[row]
+                self.block.order[self.counts[target]] = <int32_t> row
+                self.counts[target] += 1
+        # Each count is now the end of its target's rows: turn it back into a number of rows.
+        at = 0
+        for row in range(self.touched_count):
+            target = self.block.touched[row]
+            count = self.counts[target]
+            self.counts[target] = count - <int32_t> at
+            at = count
+
+    cdef void _put_in_plain_order(self) noexcept nogil:
+        cdef Py_ssize_t row
+        self.order_is_plain = True
+        if not self._order_is_filled:
+            self._order_is_filled = True
+            for row in range(BLOCK_ROWS):
+                self.block.order[row] = <int32_t> row
+
+    # -- sums --------------------------------------------------------------------------------------------
+
+    cdef bint _are_all_fine(self) noexcept nogil:
+        cdef Py_ssize_t row
+        cdef uint8_t found = 0
+        for row in range(self.rows):
+            found |= self.block.status[row]
+        return found == ROW_IS_FINE
+
+    cdef void _sum_content(self) noexcept nogil:
+        """Count the bytes of the rows that are not refused."""
+        cdef Py_ssize_t row
+        cdef int64_t total = 0
+        for row in range(self.rows):
+            if self.block.status[row] == ROW_IS_FINE or self.block.status[row] == GENERAL_PATH:
+                total += max(self.block.values[row].size, 0) + max(self.block.keys[row].size, 0)
+        self.block_bytes = total
+
+
+cdef Py_ssize_t _write(ArrowRows plan, BatchWriter writer, StickyPartition sticky, Py_ssize_t at,
                        Py_ssize_t end) noexcept nogil:
     """Write rows of the sorted block until one does not fit, or the sticky partition may have to change."""
     cdef BlockRows* block = plan.block

@@ -98,6 +98,14 @@ cdef inline char* put_bytes(char* place, const char* data, Py_ssize_t size) noex
     return place + size
 
 
+cdef inline const char* get_bytes(const char* place, const char** data, Py_ssize_t* size) noexcept nogil:
+    """Read what ``put_bytes`` has written."""
+    cdef uint64_t zigzag
+    data[0] = get_varint(place, &zigzag)
+    size[0] = -1 if zigzag == 1 else <Py_ssize_t>(zigzag >> 1)
+    return data[0] + max(size[0], 0)
+
+
 # -- records ------------------------------------------------------------------------------------------------
 
 cdef inline uint64_t timestamp_delta(BatchWriter writer, long long timestamp_ms) noexcept nogil:

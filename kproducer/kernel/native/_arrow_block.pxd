@@ -1,0 +1,103 @@
+"""A block of Arrow rows, read; see the .pyx."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from kproducer.kernel.native._arrow_reader cimport ArrowSource, Cell, Column
+
+cdef enum:
+    # Places in BlockReader.columns; the dictionary of each is DICTIONARY places further on.
+    VALUE = 0
+    KEY
+    HEADERS
+    PARTITION
+    TIMESTAMP
+    TOPIC
+    HEADER
+    HEADER_NAME
+    HEADER_VALUE
+    ROOT
+    DICTIONARY = 10
+    COLUMN_COUNT = 20
+    # The first ones are columns of the source; HEADER and what follows belong to HEADERS and to the rows.
+    ROLE_COUNT = 6
+
+
+cdef enum:
+    # Rows that are read and sorted by partition at a time: with 100 bytes each they fit into a core's cache.
+    BLOCK_ROWS = 4096
+
+
+cdef enum RowStatus:
+    ROW_IS_FINE = 0
+    # Why a row cannot be sent: the places in kproducer.kernel.arrow.REFUSALS.
+    ROW_IS_NULL
+    TOPIC_IS_NULL
+    TIMESTAMP_WRONG
+    TOO_LARGE
+    HEADER_IS_NULL
+    HEADER_NAME_WRONG
+    # The caller has to send this row: its topic or partition is not known here.
+    GENERAL_PATH
+    # Not statuses: what ends the reading of a block.
+    LEADS_OUTSIDE = -1
+    NO_MEMORY = -2
+
+
+cdef struct Span:
+    Py_ssize_t start
+    Py_ssize_t size
+
+
+cdef struct BlockRows:
+    Cell[BLOCK_ROWS] values
+    Cell[BLOCK_ROWS] keys
+    Cell[BLOCK_ROWS] topic_names        # if there is a column of them
+    int64_t[BLOCK_ROWS] timestamps
+    Span[BLOCK_ROWS] headers
+    uint8_t[BLOCK_ROWS] status
+    int64_t[BLOCK_ROWS] details         # the size of rows that are too large, else the number of the topic
+    int32_t[BLOCK_ROWS] targets         # of fine rows
+    # Fine rows sorted by target; each target's rows keep their order.
+    int32_t[BLOCK_ROWS] order
+    # The targets of the block, in the order of their first rows.
+    int32_t[BLOCK_ROWS] touched
+
+
+cdef class BlockReader:
+    cdef ArrowSource source
+    # Numbers of the source's columns; -1: not given.
+    cdef int[ROLE_COUNT] positions
+    cdef Column[COLUMN_COUNT] columns
+    # The source's generation at bind_chunk; -1: no chunk is bound.
+    cdef long long _generation
+    cdef int64_t _content_limit
+    # The block: its first row in the chunk, the number of rows, and the bytes of keys and values.
+    cdef int64_t first
+    cdef Py_ssize_t rows
+    cdef int64_t block_bytes
+    cdef BlockRows* block
+    # The column of a row that leads outside of the data.
+    cdef int _fault_role
+    # Encoded headers, one row after the other.
+    cdef char* header_bytes
+    cdef Py_ssize_t _header_room
+    cdef Py_ssize_t _header_used
+    cdef bint _has_header_spans
+
+    cdef int set_source(self, ArrowSource source, tuple columns, int64_t content_limit) except -1
+    cdef int bind_chunk(self) except -1
+    cdef int check_chunk(self) except -1
+    cdef bint is_bound(self) noexcept
+    cdef int unbind(self) except -1
+    cdef bint has(self, int role) noexcept nogil
+    cdef int64_t read(self, int64_t first, int64_t timestamp_ms) noexcept nogil
+    cdef int raise_fault(self, int64_t fault) except -1
+    cdef int _bind_column(self, int role) except -1
+    cdef int _bind_headers(self) except -1
+    cdef Py_ssize_t _find_cells(self, int role, Cell* cells) noexcept nogil
+    cdef void _find_timestamps(self, int64_t timestamp_ms) noexcept nogil
+    cdef int64_t _encode_headers(self) noexcept nogil
+    cdef int _encode_row(self, int64_t row, Span* span) noexcept nogil
+    cdef char* _reserve_headers(self, Py_ssize_t size) noexcept nogil
+    cdef void _check_sizes(self) noexcept nogil
+    cdef void _mark_null_rows(self) noexcept nogil
