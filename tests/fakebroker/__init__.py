@@ -1,7 +1,7 @@
 """A strict, scripted Kafka cluster inside the test process, built on the generated messages.
 
-``FakeCluster`` is the door; ``actions`` holds what a script may do with a request and ``faults`` the
-usual scripts. Each API has a module of its own (``key00_produce`` and so on).
+Start with ``FakeCluster``. ``actions`` defines what a script may do with a request, and ``faults`` has the
+usual scripts. Each API has its own module (``key00_produce`` and so on).
 """
 
 from tests.fakebroker.actions import Bytes, Close, Gate, Hold, Reply, Silence, Stall, steps

@@ -1,9 +1,9 @@
-"""What an interceptor may tell the fake broker to do with a request.
+"""Actions that a test's handler can tell the fake broker to take for a request.
 
-A handler is ``handler(context) -> Action | None``; ``None`` leaves the request to the next handler
-and in the end to the broker itself. Actions are data: ``connection.py`` carries them out, in order,
-one request of a connection at a time, as Apache Kafka does: whoever holds an answer back holds back
-every later answer of that connection too.
+A handler is ``handler(context) -> Action | None``; ``None`` passes the request on to the next handler
+and finally to the broker itself. Actions are data: ``connection.py`` executes them in order, one
+request of a connection at a time, as Apache Kafka does. So a delayed response also delays all later
+responses of the connection.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """A door that answers wait at until the test opens it. Any thread may open it, once."""
+    """Delays responses until the test opens it. Any thread may open it, once."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -32,11 +32,11 @@ class Gate:
             self._loop.call_soon_threadsafe(self._open.set)
 
     def wait_until_reached(self, timeout_s: float = 60.0) -> None:
-        """Block the test until something waits at (or went through) the gate."""
-        assert self._waiting.wait(timeout_s), f"nothing reached the gate within {timeout_s} s"
+        """Block the test until a request waits at the gate or has passed it."""
+        assert self._waiting.wait(timeout_s), f"no request reached the gate within {timeout_s} s"
 
     async def passage(self) -> None:
-        """I/O thread: wait here."""
+        """Wait for the gate to open. For the I/O thread."""
         self._waiting.set()
         await self._open.wait()
 
@@ -46,10 +46,10 @@ class Reply:
     """Answer with a message.
 
     Attributes:
-        message: the generated response class; ``None`` sends nothing (what ``acks=0`` gets).
-        correlation_id: a wrong one, on purpose.
-        api_version: encode the body as of another version.
-        fragment_bytes: write the frame in pieces of so many bytes, letting the loop run in between.
+        message: instance of the generated response class; ``None`` sends no response, as for ``acks=0``.
+        correlation_id: a wrong correlation id to send.
+        api_version: encode the body in another version.
+        fragment_bytes: write the frame in pieces of this size, with other tasks running in between.
     """
 
     message: Any
@@ -60,19 +60,19 @@ class Reply:
 
 @attrs.frozen
 class Bytes:
-    """Write these bytes as they are: no size prefix, no header."""
+    """Write these bytes unchanged: no size prefix, no header."""
 
     data: bytes
 
 
 @attrs.frozen
 class Stall:
-    """Never answer this request nor any later one of the connection, which stays open."""
+    """Never answer this or any later request of the connection, which stays open."""
 
 
 @attrs.frozen
 class Silence:
-    """Do not answer this request; go on with the next."""
+    """Do not answer this request; continue with the next."""
 
 
 @attrs.frozen
@@ -84,7 +84,7 @@ class Close:
 
 @attrs.frozen
 class Hold:
-    """Wait at ``gate``, then do ``then``: an action, or a handler that is called at that time."""
+    """Wait at ``gate``, then take ``then``: an action, or a handler that is called at that time."""
 
     gate: Gate
     then: Action | Handler
@@ -110,10 +110,10 @@ class Control:
     """A registered handler.
 
     Attributes:
-        api_key: which API it sees; ``None`` for all.
-        broker_id: which broker's requests it sees; ``None`` for all.
-        remaining: how many more requests it may take; ``None`` for no limit.
-        taken: how many it took so far.
+        api_key: the API whose requests it gets; ``None`` for all.
+        broker_id: the broker whose requests it gets; ``None`` for all.
+        remaining: how many more requests it may handle; ``None`` for no limit.
+        taken: how many requests it has handled.
     """
 
     api_key: int | None
@@ -123,7 +123,7 @@ class Control:
     taken: int = 0
 
     def remove(self) -> None:
-        """From now on take no request."""
+        """Handle no further requests."""
         self.remaining = 0
 
     def applies_to(self, api_key: int, broker_id: int) -> bool:

@@ -1,8 +1,8 @@
 """Strict reading of one record batch as a producer sends it (log format 2).
 
-Deliberately does not use ``kproducer.records``: a reader written apart from the writer notices what
-both halves of one codec would agree on wrongly. Nothing here knows topics or sockets.
-Source: Kafka's ``DefaultRecordBatch``, ``DefaultRecord`` and what ``LogValidator`` refuses.
+Deliberately does not use ``kproducer.records``: an independent reader finds errors on which our
+writer and reader would agree. Does not depend on topics or sockets.
+Source: Kafka's ``DefaultRecordBatch``, ``DefaultRecord`` and the checks of ``LogValidator``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INVALID_RECORD = 87
 
 
 class BatchRefusedError(Exception):
-    """The batch breaks a rule of the format. ``code`` is what Apache Kafka answers."""
+    """The batch violates the format. ``code`` is the error code that Apache Kafka returns."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -40,7 +40,7 @@ class BatchRefusedError(Exception):
 
 
 class ReadRecord(NamedTuple):
-    """A record of a batch, its timestamp absolute and its position within the batch."""
+    """A record of a batch, with absolute timestamp and its position within the batch."""
 
     position: int
     timestamp_ms: int
@@ -62,18 +62,18 @@ class ReadBatch(NamedTuple):
 
 
 def read_batch(data: bytes | memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> ReadBatch:
-    """Check and read the one batch that ``data`` must be.
+    """Check and read ``data``, which must be exactly one batch.
 
     Args:
         data: the records field of a partition in a Produce request.
-        produce_version: decides which codecs are legal.
+        produce_version: determines which codecs are legal.
 
     Raises:
-        BatchRefusedError: with the broker's error code and what is wrong.
+        BatchRefusedError: with the broker's error code and the violation.
     """
     raw = bytes(data)
     if len(raw) < HEADER_BYTES:
-        raise BatchRefusedError(CORRUPT_MESSAGE, f"{len(raw)} bytes are no batch")
+        raise BatchRefusedError(CORRUPT_MESSAGE, f"{len(raw)} bytes are too short for a batch")
     fields = HEADER.unpack_from(raw)
     base_offset, length, _epoch, magic, crc, attributes, last_delta, base_ts, max_ts = fields[:9]
     producer_id, producer_epoch, base_sequence, count = fields[9:]
@@ -116,7 +116,7 @@ def _check_attributes(attributes: int, produce_version: int) -> int:
     if codec == ZSTD and produce_version < ZSTD_SINCE_PRODUCE:
         raise BatchRefusedError(UNSUPPORTED_COMPRESSION_TYPE, f"zstd in Produce v{produce_version}")
     if attributes & 0x08:
-        raise BatchRefusedError(INVALID_TIMESTAMP, "a producer may not claim log append time")
+        raise BatchRefusedError(INVALID_TIMESTAMP, "a producer may not set log append time")
     if attributes & ~0x17:
         raise BatchRefusedError(INVALID_RECORD, f"attributes {attributes:#x} set unused or control bits")
     return codec
@@ -142,7 +142,7 @@ def _decompress(codec: int, data: bytes) -> bytes:
 
 
 def _unsnappy(data: bytes) -> bytes:
-    if not data.startswith(_XERIAL_MAGIC):  # librdkafka sends bare snappy; brokers read both
+    if not data.startswith(_XERIAL_MAGIC):  # librdkafka sends raw snappy; brokers accept both
         return bytes(snappy.decompress_raw(data))
     out = bytearray()
     position = 16  # magic, version, lowest compatible version
@@ -160,7 +160,7 @@ def read_records(payload: bytes, count: int, base_timestamp_ms: int) -> tuple[Re
     """Check and read uncompressed records.
 
     Raises:
-        BatchRefusedError: they break a rule of the format.
+        BatchRefusedError: they violate the format.
     """
     records = []
     position = 0

@@ -1,8 +1,8 @@
-"""One node of the fake cluster: its port, its listener, its connections, what it offers.
+"""One node of the fake cluster: its port, listener, connections and supported API versions.
 
-Runs on the cluster's event loop. The port is reserved for the life of the cluster by a second
-socket that is bound but never listens: while the broker is down nobody else can take the port and
-connecting to it is refused, as with a dead broker.
+Runs on the cluster's event loop. A second socket, which is bound but never listens, reserves the port
+for the life of the cluster: while the broker is down, no other process can take the port, and
+connections are refused, as with a dead broker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.fakebroker.connection import Connection
 if TYPE_CHECKING:
     from tests.fakebroker.cluster import FakeCluster
 
-#: What Apache Kafka 4.4 offers, as far as this cluster has it.
+#: What Apache Kafka 4.4 offers, restricted to the APIs of this cluster.
 NEWEST_VERSIONS = {
     0: (3, 13),
     3: (0, 13),
@@ -38,11 +38,11 @@ class FakeBroker:
 
     Attributes:
         versions: API key to (oldest, newest) version offered and accepted.
-        advertised: (host, port) that Metadata names; a lie when it differs from the real one.
-        listed_when_down: Metadata goes on naming this broker (and its leaderships) when it is down.
-        leader_hints: name the current leader in NOT_LEADER_OR_FOLLOWER answers (KIP-951).
-        refusal: how an unsupported ApiVersions version is answered; see ``key18_api_versions``.
-        throttle_time_ms: put into every answer that has the field.
+        advertised: (host, port) in Metadata responses; wrong if it differs from the real address.
+        listed_when_down: Metadata still lists this broker and its leaderships when it is down.
+        leader_hints: NOT_LEADER_OR_FOLLOWER responses contain the current leader (KIP-951).
+        refusal: the response to an unsupported ApiVersions version; see ``key18_api_versions``.
+        throttle_time_ms: sent in every response that has the field.
         max_request_bytes: ``socket.request.max.bytes``.
     """
 
@@ -80,7 +80,7 @@ class FakeBroker:
         self.up = True
 
     async def stop(self, *, reset: bool = False) -> None:
-        """Stop listening and drop every connection. Does nothing when the broker is down."""
+        """Stop listening and close every connection. Does nothing if the broker is down."""
         self.up = False
         if self._listener is not None:
             asyncio.get_running_loop().remove_reader(self._listener)
@@ -113,8 +113,8 @@ class FakeBroker:
             connection.resume()
 
     def _take_waiting(self) -> None:
-        # Not asyncio's server: one that is closed between accept and the next step of its loop leaks the
-        # accepted socket, and brokers that die are what this one is for.
+        # Not asyncio's server: if it is closed between accept and the next step of the loop, it leaks the
+        # accepted socket. This happens often with brokers that are killed.
         assert self._listener is not None
         with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
             accepted, _ = self._listener.accept()

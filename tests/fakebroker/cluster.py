@@ -1,8 +1,8 @@
-"""``FakeCluster``: brokers, topics and scripts behind one thread-safe face.
+"""``FakeCluster``: brokers, topics and scripts behind one thread-safe interface.
 
-One thread runs an event loop for all brokers of the cluster. State is guarded by the request log's
-lock, which handlers hold while they run and tests hold while their predicates look. Elections,
-replication and authorization are not simulated: tests move leaders and set errors themselves.
+One thread runs an event loop for all brokers of the cluster. The lock of the request log guards the
+state: handlers run with it, and tests evaluate their predicates with it. Elections, replication and
+authorization are not simulated: tests move leaders and set errors themselves.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ class FakeCluster:
     """A cluster of ``broker_count`` nodes with ids from 1. Thread-safe; close it, or use ``with``.
 
     Args:
-        broker_count: how many nodes listen.
-        auto_create_partitions: partitions of topics made by Metadata requests; ``None``: not made.
-        cluster_id: what Metadata names.
+        broker_count: number of listening nodes.
+        auto_create_partitions: partitions of topics created by Metadata requests; ``None``: never created.
+        cluster_id: sent in Metadata responses.
 
-    Attributes:
+        Attributes:
         transaction_version: the finalized feature of that name: 2 with KIP-890, 1 or 0 without.
         coordination: transactions and consumer groups.
-        producer_id_expiration_ms: ``producer.id.expiration.ms``: leaders forget producers whose last record's
-            timestamp is older, looked at before each batch; ``None``: never.
-        now_ms: the brokers' wall clock, for that.
-        violations: what clients did that no correct client does; tests end by looking at it.
+        producer_id_expiration_ms: ``producer.id.expiration.ms``: before each batch, leaders drop producers
+        whose newest record timestamp is older; ``None``: never.
+        now_ms: the brokers' wall clock, for the expiration.
+        violations: what clients did that no correct client does; tests check it at the end.
     """
 
     def __init__(
         self, broker_count: int = 1, *, auto_create_partitions: int | None = None, cluster_id: str = "fake"
     ) -> None:
-        # Fixed after construction.
+        # Constant after construction.
         self.apis: dict[int, ModuleType] = {
             0: key00_produce,
             3: key03_metadata,
@@ -108,7 +108,7 @@ class FakeCluster:
         self.close()
 
     def close(self) -> None:
-        """Stop everything. Idempotent. Raises what went wrong inside the fake itself, if anything."""
+        """Stop everything. Idempotent. Raises errors of the fake cluster itself, if any."""
         if self._loop.is_closed():
             return
         for broker in self.brokers.values():
@@ -131,7 +131,8 @@ class FakeCluster:
 
     def _loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception") or RuntimeError(context["message"])
-        # A client that went away is no failure; asyncio keeps its reset where nobody may have asked for it.
+        # A disconnecting client is not a failure; asyncio may keep its reset in a future that is never
+        # awaited.
         if not isinstance(error, ConnectionError):
             self.note_internal_error(error)
 
@@ -152,15 +153,15 @@ class FakeCluster:
         return [f"127.0.0.1:{broker.port}" for broker in self.brokers.values()]
 
     def kill(self, broker_id: int, *, reset: bool = False) -> None:
-        """Take a broker down: its connections end, new ones are refused. Its logs stay."""
+        """Take a broker down: its connections end, new ones are refused. Its logs are kept."""
         self._call(self.brokers[broker_id].stop(reset=reset))
 
     def restart(self, broker_id: int) -> None:
-        """Bring a broker back on the same port. It knows all producers as before, as after a crash."""
+        """Restart a broker on the same port. It still knows all producers, as after a crash."""
         self._call(self.brokers[broker_id].start())
 
     def restart_cleanly(self, broker_id: int) -> None:
-        """Shut a broker down and start it: of each producer only the last batch is known where it leads."""
+        """Shut down and restart a broker: partitions that it leads keep only each producer's last batch."""
         self._call(self.brokers[broker_id].stop())
         with self.log.changed:
             for topic in self.topics.values():
@@ -170,20 +171,20 @@ class FakeCluster:
         self._call(self.brokers[broker_id].start())
 
     def replace_broker(self, broker_id: int) -> FakeBroker:
-        """The broker is gone and one with the same id comes up on another port; logs are kept."""
+        """Replace the broker by one with the same id on another port; logs are kept."""
         old = self.brokers[broker_id]
         self._call(old.stop())
         fresh = self.add_broker(broker_id, old.rack)
-        # Only now, so that the old port cannot be handed out again.
+        # Released only now, so that the old port cannot be assigned again.
         self._call(old.release())
         return fresh
 
     def drop_connections(self, broker_id: int, *, reset: bool = False) -> None:
-        """End a broker's connections; it goes on listening."""
+        """Close a broker's connections; it keeps listening."""
         self._call(self.brokers[broker_id].drop_connections(reset=reset))
 
     def stall_reading(self, broker_id: int) -> None:
-        """The broker's process is stopped, so to speak: connections live, nothing is read."""
+        """Act like a frozen broker process: connections stay open, nothing is read."""
         self._call(self._do(self.brokers[broker_id].stall_reading))
 
     def resume_reading(self, broker_id: int) -> None:
@@ -192,7 +193,7 @@ class FakeCluster:
     def set_versions(
         self, api_key: int, offered: tuple[int, int] | None, broker_id: int | None = None
     ) -> None:
-        """Offer this range of an API (``None``: do not offer it at all), on one broker or on all."""
+        """Offer this range of an API (``None``: do not offer the API), on one broker or on all."""
         with self.log.changed:
             for broker in self.brokers.values():
                 if broker_id in (None, broker.node_id):
@@ -206,7 +207,7 @@ class FakeCluster:
     def create_topic(
         self, name: str, partitions: int = 1, *, leaders: list[int] | None = None, **options: Any
     ) -> Topic:
-        """Make a topic. ``leaders`` names each partition's leader; default: round robin."""
+        """Create a topic. ``leaders`` has each partition's leader; default: round robin."""
         with self.log.changed:
             nodes = sorted(self.brokers)
             chosen = leaders or [nodes[index % len(nodes)] for index in range(partitions)]
@@ -227,7 +228,7 @@ class FakeCluster:
             self.deleted_topics.append(self.topics.pop(name))
 
     def recreate_topic(self, name: str, partitions: int | None = None) -> Topic:
-        """Delete the topic and create it again: same name and options, new id, empty logs, epoch 0."""
+        """Delete and recreate the topic: same name and options, new id, empty logs, epoch 0."""
         with self.log.changed:
             self.delete_topic(name)
             old = self.deleted_topics[-1]
@@ -251,7 +252,7 @@ class FakeCluster:
             return self.topics[topic].partitions[partition].records
 
     def committed_records(self, topic: str, partition: int = 0) -> list[StoredRecord]:
-        """What a consumer with ``isolation.level=read_committed`` sees of a partition, oldest first."""
+        """What a ``read_committed`` consumer sees of a partition, oldest first."""
         with self.log.changed:
             return self.topics[topic].partitions[partition].committed_records
 
@@ -260,15 +261,15 @@ class FakeCluster:
     def control(
         self, api_key: int | None, handler: Handler, *, times: int | None = 1, broker_id: int | None = None
     ) -> Control:
-        """Let ``handler`` decide about requests, before the broker does.
+        """Let ``handler`` decide about requests before the broker does.
 
         Args:
-            api_key: which API; ``None`` for all.
-            handler: called under the cluster's lock; returns an action, or ``None`` to stand aside.
-            times: how many requests it may take before it is used up; ``None``: no limit.
+            api_key: the API; ``None`` for all.
+            handler: called under the cluster's lock; returns an action, or ``None`` to pass the request on.
+            times: number of requests that it may handle; ``None``: no limit.
             broker_id: only requests to this broker.
 
-        Handlers are asked in the order of their registration.
+        Handlers are called in the order of their registration.
         """
         control = Control(api_key, handler, broker_id, times)
         with self.log.changed:
@@ -276,7 +277,7 @@ class FakeCluster:
         return control
 
     def control_accept(self, handler: Callable[[Connection], Action | None]) -> None:
-        """Ask ``handler`` what to do with each new connection before anything is read from it."""
+        """Let ``handler`` decide about each new connection before anything is read from it."""
         with self.log.changed:
             self._accept_handlers.append(handler)
 
@@ -301,28 +302,28 @@ class FakeCluster:
     def wait_for(
         self, predicate: Callable[[], Any], timeout_s: float = _WAIT_S, what: str = "condition"
     ) -> Any:
-        """Wait until ``predicate()`` is true; it is asked after each change of the cluster."""
+        """Wait until ``predicate()`` is true; it is evaluated after each change of the cluster."""
         return self.log.wait_for(predicate, timeout_s, what)
 
     def wait_for_requests(
         self, api_key: int, count: int, *, broker_id: int | None = None, timeout_s: float = _WAIT_S
     ) -> list[LoggedRequest]:
-        """Wait until at least ``count`` requests of an API arrived and return all of them."""
+        """Wait until at least ``count`` requests of an API have arrived, and return all of them."""
         what = f"{count} requests of API {api_key} at broker {broker_id or 'any'}"
         self.wait_for(lambda: len(self.requests(api_key, broker_id)) >= count, timeout_s, what)
         return self.requests(api_key, broker_id)
 
     def all_topics(self) -> list[Topic]:
-        """Every topic there is or was."""
+        """Every existing and deleted topic."""
         with self.log.changed:
             return [*self.topics.values(), *self.deleted_topics]
 
     def accepted_count(self, broker_id: int | None = None) -> int:
-        """How many connections were accepted so far."""
+        """Number of connections accepted so far."""
         return sum(b.accepted_count for b in list(self.brokers.values()) if broker_id in (None, b.node_id))
 
     def open_connections(self, broker_id: int | None = None) -> set[int]:
-        """The numbers of the connections that are open now."""
+        """Numbers of the open connections."""
         return {
             connection.number
             for broker in list(self.brokers.values())

@@ -1,8 +1,8 @@
-"""One accepted connection of a fake broker: frames in, frames out, actions carried out in order.
+"""One accepted connection of a fake broker: reads frames, executes actions in order, writes frames.
 
-Runs on the cluster's event loop only. Requests are logged when they arrive and handled one after
-the other, as Apache Kafka does, which reads no further request of a connection before the answer
-to the last one is written. Frame layout: a 4-byte big-endian size, the header, the body.
+Runs on the cluster's event loop only. Requests are logged on arrival and handled one after the
+other: like Apache Kafka, the broker reads no further request of a connection before it has written
+the response to the previous one. Frame layout: a 4-byte big-endian size, the header, the body.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ FLEXIBLE_SINCE = {0: 9, 3: 9, 9: 6, 10: 3, _API_VERSIONS: 3, 22: 2, 24: 3, 25: 3
 
 @attrs.define(eq=False)
 class RequestContext:
-    """A request under way: what handlers get and may ask to be applied.
+    """A request in progress: what handlers get, and what they can apply.
 
     Attributes:
-        response_version: the version the answer's body is written in.
+        response_version: the version of the response body.
         must_close: the broker itself decided to close the connection instead of answering.
     """
 
@@ -59,11 +59,11 @@ class RequestContext:
         return self.logged.api_version
 
     def apply(self, **options: Any) -> Any:
-        """Let the broker do what it does with this request; the answer is returned, not sent."""
+        """Let the broker process this request; the response is returned, not sent."""
         return self.cluster.apis[self.api_key].handle(self, **options)
 
     def answer(self, **options: Any) -> Action:
-        """Apply the request and make the action that answers it truthfully."""
+        """Apply the request and return the action that sends the correct response."""
         message = self.apply(**options)
         return Close() if self.must_close else Reply(message)
 
@@ -113,7 +113,7 @@ class Connection:
         self._writer.transport.abort()
 
     def pause(self) -> None:
-        """Read nothing more from the socket; what the client sends piles up in the kernel."""
+        """Stop reading from the socket; the client's data accumulates in the kernel."""
         self._writer.transport.pause_reading()  # type: ignore[attr-defined]
 
     def resume(self) -> None:
@@ -132,7 +132,7 @@ class Connection:
             self._arrived.put_nowait(context)
 
     def _decode(self, frame: bytes) -> RequestContext | None:
-        """Read header and body and log the request. ``None``: the connection is to be closed."""
+        """Read header and body and log the request. ``None``: the connection must be closed."""
         if len(frame) < 8:
             self._violation(f"frame of {len(frame)} bytes is shorter than any header")
             return None
@@ -192,7 +192,7 @@ class Connection:
             await asyncio.Event().wait()
         elif isinstance(action, Close):
             self.close(reset=action.reset)
-            await asyncio.Event().wait()  # serve() sees the end of the stream and cancels this
+            await asyncio.Event().wait()  # serve() cancels this when the stream ends
         elif isinstance(action, Hold):
             await action.gate.passage()
             then: Any = action.then
@@ -204,7 +204,7 @@ class Connection:
             for step in action.actions:
                 await self._perform(context, step)
         else:
-            assert isinstance(action, Silence), f"{action!r} is no action"
+            assert isinstance(action, Silence), f"{action!r} is not an action"
 
     async def _write(self, data: bytes, fragment_bytes: int | None) -> None:
         if fragment_bytes is None:
@@ -217,7 +217,7 @@ class Connection:
 
 
 def _frame(context: RequestContext, reply: Reply) -> bytes:
-    """Size prefix, response header, body. ApiVersions answers have header version 0, always."""
+    """Size prefix, response header, body. ApiVersions responses always have header version 0."""
     version = context.response_version if reply.api_version is None else reply.api_version
     correlation_id = context.logged.correlation_id if reply.correlation_id is None else reply.correlation_id
     flexible = version >= FLEXIBLE_SINCE[context.api_key] and context.api_key != _API_VERSIONS

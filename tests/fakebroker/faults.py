@@ -1,7 +1,7 @@
-"""Handlers for ``FakeCluster.control`` that tests need again and again.
+"""Common handlers for ``FakeCluster.control``.
 
-Each function makes a handler; none keeps state of its own. "Before" means that the request has no
-effect at the broker; "after" that it has, and only the answer goes astray.
+Each function creates a handler without state of its own. "Before" means that the broker does not
+process the request; "after" means that it does, and only the response is lost or wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def refuse_produce(
 ) -> Handler:
     """Refuse all partitions of a Produce request, or one of them; the others are appended.
 
-    A request that does not hold ``partition`` is left alone.
+    Requests without ``partition`` are passed on.
     """
     refusal = Refusal(code, message, record_errors)
 
@@ -43,12 +43,12 @@ def refuse_produce(
 
 @attrs.frozen
 class Forgery:
-    """A false answer for one partition of a Produce request.
+    """A false response for one partition of a Produce request.
 
     Attributes:
-        code: the error to answer.
-        appended: the batch is dealt with truthfully and only the answer is false; otherwise it is dropped.
-        message: the broker's text, v8 and later.
+        code: the error code to return.
+        appended: process the batch normally and falsify only the response; otherwise the batch is dropped.
+        message: the broker's error message, v8 and later.
     """
 
     code: int
@@ -57,10 +57,10 @@ class Forgery:
 
 
 def forge_produce(decide: Callable[[str, int], Forgery | None]) -> Handler:
-    """Answer falsely for the partitions that ``decide(topic, partition)`` chooses; the truth for the others.
+    """Return false results for the partitions that ``decide(topic, partition)`` selects.
 
-    ``decide`` is called once for each partition of a request, in the request's order. Requests of which it
-    chooses nothing are left alone.
+    ``decide`` is called once for each partition of a request, in the request's order. If it selects none, the
+    request is passed on.
     """
 
     def handler(context: RequestContext) -> Action | None:
@@ -92,15 +92,15 @@ def forge_produce(decide: Callable[[str, int], Forgery | None]) -> Handler:
 def append_and_refuse(
     code: int, message: str | None = None, *, partition: tuple[str, int] | None = None
 ) -> Handler:
-    """Append, and answer with an error for all partitions or for one of them."""
+    """Append, and return an error for all partitions or for one of them."""
     forgery = Forgery(code, True, message)
     return forge_produce(lambda *place: forgery if partition in (None, place) else None)
 
 
 def in_turn(handlers: Iterable[Handler | None]) -> Handler:
-    """Each request meets the next of ``handlers``; ``None`` and the end of them leave it alone.
+    """Pass each request to the next of ``handlers``; ``None`` and the end of the list pass it on.
 
-    A list is a script. For faults from a seed, draw from a generator:
+    A list is a script. For random faults from a seed, use a generator:
     ``in_turn(rng.choice(choices) for _ in itertools.count())``.
     """
     remaining = iter(handlers)
@@ -147,17 +147,17 @@ def stall_after() -> Handler:
 
 
 def hold_before(gate: Gate) -> Handler:
-    """Apply and answer only when the gate opens."""
+    """Apply and answer after the gate opens."""
     return lambda context: Hold(gate, lambda held: held.answer())
 
 
 def hold_after(gate: Gate) -> Handler:
-    """Apply at once; answer when the gate opens."""
+    """Apply at once; answer after the gate opens."""
     return lambda context: Hold(gate, context.answer())
 
 
 def wrong_correlation_id(shift: int = 1000) -> Handler:
-    """Apply, and answer under another request's number."""
+    """Apply, and answer with the correlation id of another request."""
 
     def handler(context: RequestContext) -> Action:
         answer = context.answer()
@@ -169,7 +169,7 @@ def wrong_correlation_id(shift: int = 1000) -> Handler:
 
 
 def fragmented(size: int = 1) -> Handler:
-    """Answer truthfully, in pieces of ``size`` bytes."""
+    """Answer correctly, in pieces of ``size`` bytes."""
 
     def handler(context: RequestContext) -> Action:
         answer = context.answer()
@@ -179,16 +179,18 @@ def fragmented(size: int = 1) -> Handler:
 
 
 def silence() -> Handler:
-    """Neither apply nor answer; later requests are served (their answers then seem to be this one's)."""
+    """Neither apply nor answer; later requests are served, so their responses arrive in place of this
+    one's.
+    """
     return lambda context: Silence()
 
 
 def refuse_coordination(code: int, *, whole: bool = True) -> Handler:
-    """Refuse a request to a coordinator, or the look-up of one: no effect, and this error code.
+    """Refuse a coordinator request or lookup without processing it, with this error code.
 
     Args:
-        code: of the request, or of each thing that it asks for where the answer has no code of its own.
-        whole: false: offsets are refused for their partitions, and not for their group.
+        code: of the response, or of each of its entries if the response has no error code of its own.
+        whole: false: refuse offsets per partition instead of the whole group.
     """
 
     def handler(context: RequestContext) -> Action:

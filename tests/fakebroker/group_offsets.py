@@ -1,4 +1,4 @@
-"""Offsets of consumer groups: committed ones, and those of open transactions. Pure state.
+"""Consumer group offsets: committed ones, and pending ones of open transactions. Pure state.
 
 Source: Kafka's ``GroupMetadataManager``; KIP-98, KIP-447.
 """
@@ -28,14 +28,14 @@ class Member(NamedTuple):
 
 @attrs.define
 class Group:
-    """One group. ``member`` is the only one it has; ``None``: nobody checks."""
+    """One group. ``member`` is its only member; ``None``: members are not checked."""
 
     member: Member | None = None
     committed: dict[tuple[str, int], Position] = attrs.field(factory=dict)
     pending: dict[int, dict[tuple[str, int], Position]] = attrs.field(factory=dict)
 
     def refuses(self, member_id: str, generation_id: int, group_instance_id: str | None) -> int:
-        """The error code for offsets that come from this member; 0: taken."""
+        """The error code for offsets committed by this member; 0: accepted."""
         if self.member is None or (not member_id and generation_id < 0 and group_instance_id is None):
             return 0
         if group_instance_id is not None and group_instance_id == self.member.group_instance_id:
@@ -46,7 +46,7 @@ class Group:
         return 0 if generation_id == self.member.generation_id else ILLEGAL_GENERATION
 
     def ended(self, producer_id: int, commit: bool) -> None:
-        """The marker of a transaction has come."""
+        """Apply the end marker of a transaction."""
         positions = self.pending.pop(producer_id, {})
         if commit:
             self.committed.update(positions)

@@ -1,21 +1,21 @@
 """Produce, versions 3 to 13.
 
-Behaviour: every partition entry is checked as ``batch_check`` says and then appended to that partition's log,
-or refused with the code that Apache Kafka answers: unknown topic or partition 3 (from v13, where topics go by
-id: 100), wrong leader 6 (from v10 with the current leader and its endpoint, KIP-951), batch over
-``max.message.bytes`` 10, too few in sync 19, acks other than -1, 0, 1: 21, timestamp out of range 32, records
-without key on a compacted topic 87 (from v8 with one error for each record, KIP-467). ``acks=0`` gets no
-answer; if anything is refused the connection is closed, which is how Apache Kafka tells such a client.
-Idempotence and transactions: see ``producer_state``. A batch that came before is answered with the offset it
-has. A transactional batch belongs to a partition of the transaction (else 48, from v11 on 120), or with v12
-and transaction.version 2 makes the partition part of it. Versions: 5 log start offset; 7 zstd legal; 8 record
-errors; 9 flexible; 12 adds partitions; 13 topic ids.
+Behaviour: every partition entry is checked as described in ``batch_check`` and then appended to the log, or
+refused with Apache Kafka's error code: unknown topic or partition 3 (from v13, with topic ids: 100), wrong
+leader 6 (from v10 with the current leader and its endpoint, KIP-951), batch larger than ``max.message.bytes``
+10, too few in-sync replicas 19, acks other than -1, 0, 1: 21, timestamp out of range 32, records without a
+key on a compacted topic 87 (from v8 with one error per record, KIP-467). ``acks=0`` gets no response; if a
+partition is refused, the connection is closed, as in Apache Kafka.
+Idempotence and transactions: see ``producer_state``. A duplicate batch is answered with its existing offset.
+The partition of a transactional batch must be part of the transaction (otherwise 48, from v11 on 120); with
+v12 and transaction.version 2, the batch adds it. Versions: 5 log start offset; 7 zstd legal; 8 record errors;
+9 flexible; 12 adds partitions; 13 topic ids.
 
 The checks come in Kafka's order: format (``ProduceRequest.validateRecords``), topic and partition,
 transaction (``ReplicaManager.handleProduceAppend``), acks, leader, replicas in sync
 (``Partition.appendRecordsToLeader``), size (``UnifiedLog.analyzeAndValidateRecords``), records
 (``LogValidator``), and only then duplicate, epoch and sequence
-(``UnifiedLog.analyzeAndValidateProducerState``): a batch that is in the log already and comes again after
+(``UnifiedLog.analyzeAndValidateProducerState``): a batch that is in the log already and is resent after
 ``max.message.bytes`` was lowered is too large, not a duplicate.
 """
 
@@ -64,12 +64,12 @@ RECORD_ERRORS_SINCE = 8
 
 @attrs.frozen
 class Refusal:
-    """Why a partition's batch is not taken.
+    """Why a partition's batch is refused.
 
     Attributes:
         code: Kafka's error code.
-        message: the broker's text, v8 and later.
-        record_errors: (index in the batch, text) of the records at fault, v8 and later.
+        message: the broker's error message, v8 and later.
+        record_errors: (index in the batch, message) of the invalid records, v8 and later.
     """
 
     code: int
@@ -77,12 +77,12 @@ class Refusal:
     record_errors: tuple[tuple[int, str | None], ...] = ()
 
 
-#: Asked for each (topic name, partition) before the broker looks: a refusal, or ``None``.
+#: Called for each (topic name, partition) before the broker checks it: a refusal, or ``None``.
 Refuse = Callable[[str, int], "Refusal | None"]
 
 
 def handle(context: RequestContext, refuse: Refuse | None = None) -> Any:
-    """Check and append. Returns the answer; ``None`` for ``acks=0``."""
+    """Check and append. Returns the response; ``None`` for ``acks=0``."""
     request = context.message
     _check_request(context)
     by_id = context.api_version >= _TOPIC_IDS_SINCE
@@ -108,7 +108,7 @@ def handle(context: RequestContext, refuse: Refuse | None = None) -> Any:
 
 
 def _check_request(context: RequestContext) -> None:
-    """What no correct producer does is a violation, whatever the answer will be."""
+    """Record requests that no correct producer sends as violations, regardless of the response."""
     request = context.message
     seen = set()
     for topic in request.topic_data:
@@ -150,7 +150,7 @@ def _produce(
     try:
         batch = read_batch(data.records if data.records is not None else b"", context.api_version)
         if batch.is_transactional != (context.message.transactional_id is not None):
-            _violation(context, f"partition {data.index}: transactional is the request or the batch alone")
+            _violation(context, f"partition {data.index}: only one of request and batch is transactional")
         if batch.producer_id >= 0 and context.message.acks != -1:
             _violation(context, f"partition {data.index}: producer id with acks {context.message.acks}")
     except BatchRefusedError as error:
@@ -223,7 +223,7 @@ def _refusal(
         return Refusal(NOT_ENOUGH_REPLICAS)
     if size > options.max_message_bytes:
         return Refusal(
-            MESSAGE_TOO_LARGE, f"the batch has {size} bytes, {options.max_message_bytes} are allowed"
+            MESSAGE_TOO_LARGE, f"the batch has {size} bytes, the limit is {options.max_message_bytes}"
         )
     if options.compacted:
         keyless = tuple(
@@ -300,7 +300,7 @@ def _answer(partition: Partition, base_offset: int, log_append_time_ms: int) -> 
 
 
 def _duplicate(partition: Partition, kept: KeptBatch) -> PartitionProduceResponse:
-    # UnifiedLog.append names the batch's timestamp as log append time, whatever message.timestamp.type is.
+    # UnifiedLog.append returns the batch's timestamp as log append time, whatever message.timestamp.type is.
     return _answer(partition, kept.base_offset, kept.timestamp_ms)
 
 

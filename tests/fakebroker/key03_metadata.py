@@ -1,11 +1,11 @@
 """Metadata, versions 0 to 13.
 
-Behaviour: answers for the topics asked for (all of them: an empty list in v0, null from v1), by
-name, or from v12 by id. A topic that does not exist is created when the cluster allows it and the
-request does not forbid it (v4 can); its first answer then carries ``auto_create_first_error``, as
-with Apache Kafka. Illegal names get 17, unknown ones 3, unknown ids 100. Errors set by a test for a
-topic (``metadata_errors``) or a partition go before all that. A partition whose leader is down is
-leaderless with error 5, unless that broker is ``listed_when_down``.
+Behaviour: describes the requested topics (all topics: an empty list in v0, null from v1), by name, or
+from v12 by id. A missing topic is created if the cluster allows it and the request does not forbid it
+(possible from v4); the first response then has ``auto_create_first_error``, as with Apache Kafka.
+Illegal names get 17, unknown ones 3, unknown ids 100. Errors that a test sets for a topic
+(``metadata_errors``) or a partition take precedence. A partition whose leader is down is leaderless
+with error 5, unless that broker is ``listed_when_down``.
 Versions: 7 leader epochs; 9 flexible; 10 topic ids in answers; 13 top-level error.
 """
 
@@ -35,7 +35,7 @@ _BY_ID_SINCE = 12
 
 
 def handle(context: RequestContext) -> Any:
-    """Describe the brokers and the topics asked for."""
+    """Describe the brokers and the requested topics."""
     cluster = context.cluster
     listed = [b for b in cluster.brokers.values() if b.up or b.listed_when_down]
     response = MetadataResponse(

@@ -1,9 +1,9 @@
 """OffsetFetch, versions 1 to 10.
 
-Behaviour: the offsets that a group has committed, of the partitions asked for or of all; -1 where there is
-none. With ``require_stable`` (v7) a partition with an offset in an open transaction gets 88. Wrong
-coordinator: 16 (v1, which has no error for the group: for each partition). Versions: 2 group error; 6
-flexible; 8 several groups; 10 topic ids, unknown ones get 100.
+Behaviour: returns a group's committed offsets for the requested or all partitions; -1 if there is none. With
+``require_stable`` (v7), a partition with a pending offset in an open transaction gets 88. Wrong coordinator:
+16 (in v1, which has no group error, for each partition). Versions: 2 group error; 6 flexible; 8 several
+groups; 10 topic ids, unknown ones get 100.
 """
 
 from __future__ import annotations

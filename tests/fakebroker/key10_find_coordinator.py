@@ -1,7 +1,7 @@
 """FindCoordinator, versions 0 to 6.
 
-Behaviour: names the broker that coordinates the group (0) or transactional id (1): the first that is up, or
-where a test moved it; 15 when that one is down. Share groups (2) are not simulated: 42. Versions: 1 key type;
+Behaviour: returns the coordinator of the group (0) or transactional id (1): the first running broker, or the
+one that a test set; 15 if that one is down. Share groups (2) are not simulated: 42. Versions: 1 key type;
 3 flexible; 4 several keys.
 """
 

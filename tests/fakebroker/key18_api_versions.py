@@ -1,15 +1,15 @@
 """ApiVersions, versions 0 to 4.
 
-Behaviour: lists the ranges the broker offers. A version the broker does not speak is answered with
-error 35 in a version 0 body. What else is in that body differs between brokers; ``broker.refusal``:
+Behaviour: lists the offered ranges. An unsupported version gets error 35 in a version 0 body. The
+rest of that body differs between brokers; ``broker.refusal``:
 ``range``: the range of ApiVersions itself, as Apache Kafka since 2.4 (KIP-511);
-``empty``: nothing, as older ones;
+``empty``: nothing, as older brokers;
 ``all``: all ranges;
-``own_version``: the body in the version that was asked for (librdkafka's mock cluster does that);
-``close``: no answer, the connection ends, as brokers before 0.10.
-From v3 the client's software name and version must match Kafka's pattern; else error 42.
-The answer's header is version 0 in every version, so that a client can read an answer to a question
-it should not have asked.
+``own_version``: the body in the requested version (as librdkafka's mock cluster);
+``close``: no response, the connection ends, as brokers before 0.10.
+From v3 on, the client's software name and version must match Kafka's pattern; otherwise error 42.
+The response header always has version 0, so that a client can read the response to a version that
+the broker does not support.
 """
 
 from __future__ import annotations

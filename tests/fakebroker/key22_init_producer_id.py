@@ -1,10 +1,9 @@
 """InitProducerId, versions 0 to 5.
 
-Behaviour: without transactional id a new producer id with epoch 0. With one the coordinator's answer: the
-next epoch, after the open transaction (if there is one) was aborted, which takes one CONCURRENT_TRANSACTIONS
-(51); 90 for an id and epoch that are not the current ones (before v4: 47); 50 for a timeout above the
-maximum; 16 at a broker that does not coordinate. Versions: 2 flexible; 3 current id and epoch (KIP-360); 4
-error 90.
+Behaviour: without a transactional id, returns a new producer id with epoch 0. With one, returns the next
+epoch after aborting an open transaction, which causes one CONCURRENT_TRANSACTIONS (51) response; 90 if the id
+and epoch in the request are not the current ones (before v4: 47); 50 for a timeout above the maximum; 16 if
+the broker is not the coordinator. Versions: 2 flexible; 3 current id and epoch (KIP-360); 4 error 90.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn, versions 0 to 3 (what clients may send; 4 and 5 are between brokers).
+"""AddPartitionsToTxn, versions 0 to 3 (the versions for clients; 4 and 5 are for brokers).
 
-Behaviour: all partitions or none. A partition that does not exist gets 3 and the others 55; the coordinator's
-refusal (49, 51, 90 or before v2: 47, 16) goes to all. Versions: 2 error 90; 3 flexible.
+Behaviour: adds all partitions or none. A missing partition gets 3 and the others 55; a coordinator error (49,
+51, 90 or before v2: 47, 16) is returned for all partitions. Versions: 2 error 90; 3 flexible.
 """
 
 from __future__ import annotations

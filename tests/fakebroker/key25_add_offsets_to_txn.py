@@ -1,7 +1,7 @@
 """AddOffsetsToTxn, versions 0 to 4.
 
-Behaviour: the group becomes part of the transaction, or the coordinator's refusal (16, 49, 51, 90 or before
-v2: 47). Versions: 2 error 90; 3 flexible.
+Behaviour: adds the group to the transaction, or returns a coordinator error (16, 49, 51, 90 or before v2:
+47). Versions: 2 error 90; 3 flexible.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """EndTxn, versions 0 to 5.
 
-Behaviour: ends the transaction at once, markers included, or the coordinator's refusal (16, 48, 49, 51, 90 or
-before v2: 47). From v5 on, where transaction.version is 2 or more, the epoch is raised and the next id and
-epoch are answered; the same request again gets the same answer. Versions: 2 error 90; 3 flexible; 5 next id
-and epoch.
+Behaviour: ends the transaction at once, including its markers, or returns a coordinator error (16, 48, 49,
+51, 90 or before v2: 47). From v5 with transaction.version 2 or more, the epoch is bumped, and the response
+has the next producer id and epoch; a repeated request gets the same response. Versions: 2 error 90; 3
+flexible; 5 next id and epoch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """TxnOffsetCommit, versions 0 to 6.
 
-Behaviour: offsets wait for the end of the transaction. From v5 on the group becomes part of it (KIP-890);
-before, it must be part already, else 48. A member that is not the group's: 22, 25 or 82; wrong coordinator:
-16. Versions: 2 leader epochs; 3 flexible, member; 6 topic ids, unknown ones get 100.
+Behaviour: offsets are pending until the transaction ends. From v5 on, the request adds the group to the
+transaction (KIP-890); before, the group must have been added, otherwise 48. A wrong member: 22, 25 or 82;
+wrong coordinator: 16. Versions: 2 leader epochs; 3 flexible, member; 6 topic ids, unknown ones get 100.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the fake cluster holds: topics, partitions and their logs.
+"""The state of the fake cluster: topics, partitions and their logs.
 
-Plain data, no I/O. Everything here is guarded by the cluster's lock. Limits and defaults are those
-of Apache Kafka's topic configuration (``max.message.bytes``, ``message.timestamp.type``, ...).
+Plain data without I/O, guarded by the cluster's lock. Limits and defaults are those of Apache Kafka's
+topic configuration (``max.message.bytes``, ``message.timestamp.type``, ...).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import attrs
 
 from tests.fakebroker.producer_state import Marker, ProducerStates
 
-#: ``max.message.bytes`` of Apache Kafka: 1 MiB and the overhead of one batch in log format 0.
+#: Default ``max.message.bytes`` of Apache Kafka: 1 MiB plus the batch overhead of log format 0.
 DEFAULT_MAX_MESSAGE_BYTES = 1024 * 1024 + 12
 _LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class StoredRecord(NamedTuple):
-    """A record as it lies in a partition's log."""
+    """A record in a partition's log."""
 
     offset: int
     timestamp_ms: int
@@ -31,7 +31,7 @@ class StoredRecord(NamedTuple):
 
 @attrs.define
 class StoredBatch:
-    """One appended batch: its place in the log, the bytes as received, and the decoded records."""
+    """One appended batch: its offset, the bytes as received, and the decoded records."""
 
     base_offset: int
     raw: bytes
@@ -49,15 +49,15 @@ class StoredBatch:
 
 @attrs.define
 class TopicOptions:
-    """The topic settings that producers can notice.
+    """Topic settings that producers can observe.
 
     Attributes:
-        max_message_bytes: largest batch taken, header included.
-        log_append_time: the broker stamps the records with its own time.
-        append_time_ms: the time it stamps them with (fixed, so that tests can compare).
-        min_insync_replicas: with fewer in sync, ``acks=-1`` is refused.
-        compacted: records without key are refused, each with an error of its own.
-        timestamp_range_ms: (earliest, latest) record timestamp taken; ``None`` for no limit.
+        max_message_bytes: maximum batch size, including the header.
+        log_append_time: the broker replaces record timestamps by its own time.
+        append_time_ms: that time (fixed, so that tests can compare it).
+        min_insync_replicas: with fewer in-sync replicas, ``acks=-1`` is refused.
+        compacted: records without a key are refused, with one error per record.
+        timestamp_range_ms: (earliest, latest) accepted record timestamp; ``None``: no limit.
     """
 
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
@@ -70,7 +70,7 @@ class TopicOptions:
 
 @attrs.define
 class Partition:
-    """A partition: who leads it, who follows, and its log."""
+    """A partition: its leader, its followers and its log."""
 
     index: int
     leader_id: int
@@ -105,7 +105,7 @@ class Partition:
 
 @attrs.define
 class Topic:
-    """A topic and, when ``metadata_error`` is set, the error that Metadata answers for it."""
+    """A topic and, if ``metadata_error`` is set, the error code of its Metadata responses."""
 
     name: str
     topic_id: uuid.UUID

@@ -1,7 +1,7 @@
-"""What a partition's leader knows of producers: epochs, the last five batches of each, and open transactions.
+"""A partition leader's state of producers: epochs, the last five batches of each, and open transactions.
 
-Pure state: nothing of requests or sockets, so that state machine tests use it without a broker. Each rule
-names the code of Apache Kafka (4.x, package ``org.apache.kafka.storage.internals.log``) that it comes from;
+Pure state without requests or sockets, so that state machine tests can use it without a broker. Each rule
+names its source in Apache Kafka (4.x, package ``org.apache.kafka.storage.internals.log``);
 see also KIP-98, KIP-360, KIP-890.
 """
 
@@ -21,7 +21,7 @@ _SEQUENCES = 2**31
 
 
 class KeptBatch(NamedTuple):
-    """A batch that is recognised if it arrives again. ``timestamp_ms``: its newest record's."""
+    """A batch that is recognised as a duplicate. ``timestamp_ms``: of its newest record."""
 
     first_sequence: int
     last_sequence: int
@@ -38,7 +38,7 @@ class Marker(NamedTuple):
     is_commit: bool
 
     def ends(self, producer_id: int, offset: int) -> bool:
-        """Whether it decides about what this producer wrote at an offset; the first such marker does."""
+        """Whether it ends the transaction of a record at an offset; the first such marker does."""
         return self.producer_id == producer_id and self.offset > offset
 
 
@@ -48,8 +48,8 @@ class ProducerEntry:
 
     Attributes:
         kept: its last batches of this epoch; empty after a marker with a new epoch.
-        is_in_transaction: a transaction has data in this partition and no marker yet.
-        last_timestamp_ms: newest record timestamp of the last batch: the records' time, not the broker's.
+        is_in_transaction: a transaction has data in this partition, but no marker yet.
+        last_timestamp_ms: newest record timestamp of the last batch, not the broker's time.
     """
 
     epoch: int
@@ -58,7 +58,9 @@ class ProducerEntry:
     last_timestamp_ms: int = -1
 
     def find(self, epoch: int, first: int, last: int) -> KeptBatch | None:
-        """The kept batch of this epoch with this very range (``ProducerStateEntry.findDuplicateBatch``)."""
+        """The kept batch of this epoch with exactly this range
+        (``ProducerStateEntry.findDuplicateBatch``).
+        """
         if epoch != self.epoch:
             return None
         return next((kept for kept in self.kept if kept[:2] == (first, last)), None)
@@ -67,8 +69,8 @@ class ProducerEntry:
     def next_sequence(self) -> int:
         """The only first sequence that this epoch accepts.
 
-        ``ProducerAppendInfo.inSequence``: one more than the last, 0 after 2**31 - 1. Without a batch of this
-        epoch (a marker brought the epoch) the last sequence counts as -1.
+        ``ProducerAppendInfo.inSequence``: the last one plus 1, or 0 after 2**31 - 1. If this epoch has no
+        batch (it came with a marker), the last sequence counts as -1.
         """
         return (self.kept[-1].last_sequence + 1) % _SEQUENCES if self.kept else 0
 
@@ -89,8 +91,8 @@ class ProducerStates:
     Attributes:
         entries: by producer id.
         verifications: by producer id, of transactions that have no data in this partition yet.
-        refuses_unknown: answer UNKNOWN_PRODUCER_ID to a producer without state that does not begin at 0, as
-            brokers before 2.5 do.
+        refuses_unknown: return UNKNOWN_PRODUCER_ID to a producer without state that does not begin at 0, as
+            brokers before 2.5.
     """
 
     entries: dict[int, ProducerEntry] = attrs.field(factory=dict)
@@ -102,7 +104,7 @@ class ProducerStates:
     def check(
         self, producer_id: int, epoch: int, first: int, count: int, is_transactional: bool = False
     ) -> int | KeptBatch:
-        """0: append it; an error code; or the batch that it is a duplicate of.
+        """Return 0 to append the batch, an error code, or the kept batch that it duplicates.
 
         The order is that of ``UnifiedLog.analyzeAndValidateProducerState`` and
         ``ProducerAppendInfo.appendDataBatch``: duplicate, epoch, sequence, open transaction.
@@ -144,10 +146,10 @@ class ProducerStates:
         return entry is not None and entry.is_in_transaction and entry.epoch == epoch
 
     def verifying(self, producer_id: int, epoch: int, first: int, bumps_epoch: bool) -> None:
-        """Note that the coordinator is asked about a transaction's first batch in this partition.
+        """Register that the coordinator verifies a transaction's first batch in this partition.
 
-        ``ProducerStateManager.maybeCreateVerificationStateEntry``. The note stays until data is appended,
-        so that after a failed verification no later batch goes before an earlier one.
+        ``ProducerStateManager.maybeCreateVerificationStateEntry``. The entry stays until data is appended, so
+        that after a failed verification no later batch is appended before an earlier one.
 
         Args:
             bumps_epoch: transaction protocol 2.
@@ -170,7 +172,7 @@ class ProducerStates:
         is_transactional: bool,
         timestamp_ms: int = -1,
     ) -> None:
-        """Note a batch that ``check`` let through (``ProducerStateEntry.addBatch``)."""
+        """Register an appended batch that passed ``check`` (``ProducerStateEntry.addBatch``)."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(epoch)
@@ -186,7 +188,7 @@ class ProducerStates:
             self.verifications.pop(producer_id, None)
 
     def marked(self, producer_id: int, epoch: int, timestamp_ms: int = -1) -> None:
-        """Note the end of a transaction; a newer epoch in the marker fences the older one.
+        """Apply the end marker of a transaction; a newer epoch in the marker fences the older one.
 
         ``ProducerAppendInfo.appendEndTxnMarker`` and ``UnifiedLog.updateProducers``.
         """
@@ -203,7 +205,7 @@ class ProducerStates:
     # -- forgetting -----------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """``producer.id.expiration.ms``: forget producers without newer records, unless in a transaction.
+        """``producer.id.expiration.ms``: drop producers without newer records, unless in a transaction.
 
         ``ProducerStateManager.removeExpiredProducers``.
         """
@@ -212,10 +214,10 @@ class ProducerStates:
                 del self.entries[producer_id]
 
     def reload_snapshot(self) -> None:
-        """A clean shutdown and start: a snapshot has only the last batch of each producer.
+        """A clean shutdown and start: the snapshot has only the last batch of each producer.
 
-        ``ProducerStateManager.writeSnapshot`` and ``readSnapshot``. (After a crash the broker reads the log
-        again and knows five.)
+        ``ProducerStateManager.writeSnapshot`` and ``readSnapshot``. (After a crash, the broker reads the log
+        and knows the last five batches.)
         """
         for entry in self.entries.values():
             del entry.kept[:-1]

@@ -1,4 +1,4 @@
-"""A blocking client of a few lines for the fake cluster's own tests. It can misbehave at will."""
+"""A minimal blocking client for tests of the fake cluster. It can also violate the protocol."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CRC_FROM = 21
 
 
 class RawClient:
-    """One connection. Requests and answers are paired by hand."""
+    """One connection. The test matches requests and responses itself."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -31,7 +31,7 @@ class RawClient:
         self.socket.close()
 
     def send(self, api_key: int, version: int, message: Any, *, body_version: int | None = None) -> int:
-        """Write a request; ``body_version`` encodes the body as of another version."""
+        """Write a request; ``body_version`` encodes the body in another version."""
         correlation_id = next(self._correlation_ids)
         header = messages.RequestHeader(
             request_api_key=api_key,
@@ -47,7 +47,7 @@ class RawClient:
         self.socket.sendall(struct.pack(">i", len(frame)) + frame)
 
     def receive(self, api_key: int, version: int) -> tuple[int, Any]:
-        """The next answer: (correlation id, message)."""
+        """Read the next response: (correlation id, message)."""
         (size,) = struct.unpack(">i", self._read(4))
         frame = self._read(size)
         flexible = version >= FLEXIBLE_SINCE[api_key] and api_key != 18
@@ -63,7 +63,7 @@ class RawClient:
         return answer
 
     def is_closed_by_peer(self) -> bool:
-        """Wait for the end of the stream; anything else that arrives is an error of the test."""
+        """Wait for the end of the stream; any other data fails the test."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:
@@ -87,11 +87,11 @@ def make_batch(
     payload: bytes | None = None,
     **header_fields: int,
 ) -> bytes:
-    """One uncompressed batch; header fields may be falsified by name, the CRC is right unless given.
+    """One uncompressed batch; header fields can be falsified by name; the CRC is correct unless given.
 
     Args:
         values: one record each, all with ``key`` and ``timestamp_ms``.
-        codec: goes into the attributes; ``payload`` then holds what is behind the header.
+        codec: for the attributes; ``payload`` is then the data behind the header.
         header_fields: magic, count, last_delta, base_offset, max_ts, attributes, crc, length.
     """
     if payload is None:

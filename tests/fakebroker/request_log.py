@@ -1,7 +1,7 @@
-"""What arrived at the fake cluster, in which order, and waiting for it.
+"""The requests that arrived at the fake cluster, in order, and waiting for them.
 
-``RequestLog`` owns the cluster's one lock: handlers change state under it, tests look at state under
-it, and every change wakes the tests that wait.
+``RequestLog`` owns the cluster's only lock: handlers change state under it, tests read state under it,
+and every change wakes the waiting tests.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class LoggedRequest:
 
     Attributes:
         number: position among all requests of the cluster.
-        broker_id: who got it.
-        connection_id: over which connection; numbers are never used twice in a cluster.
+        broker_id: the broker that received it.
+        connection_id: of its connection; numbers are unique in a cluster.
         arrived_at_s: ``time.monotonic()`` when its last byte was read.
         frame_bytes: size without the 4-byte prefix.
-        message: the decoded body; ``None`` when the body could not be decoded.
+        message: the decoded body; ``None`` if it could not be decoded.
     """
 
     number: int
@@ -52,7 +52,7 @@ class LoggedRequest:
 
 
 class RequestLog:
-    """Thread-safe list of requests with waiting."""
+    """Thread-safe list of requests that tests can wait for."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition(threading.RLock())

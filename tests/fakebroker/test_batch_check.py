@@ -1,4 +1,4 @@
-"""The strict reader takes what is right and names what is wrong."""
+"""The strict reader accepts valid batches and reports each violation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_reads_a_compressed_payload() -> None:
 @pytest.mark.parametrize(
     ("batch", "code", "reason"),
     [
-        (make_batch(b"x")[:40], 2, "no batch"),
+        (make_batch(b"x")[:40], 2, "too short for a batch"),
         (make_batch(b"x", magic=1), 87, "magic"),
         (make_batch(b"x", crc=1), 2, "CRC"),
         (make_batch(b"x") + make_batch(b"y"), 87, "more than one"),

@@ -1,4 +1,4 @@
-"""The fake cluster answers as a broker does, and scripts can make it misbehave."""
+"""The fake cluster answers like a broker, and scripts can inject faults."""
 
 from __future__ import annotations
 
@@ -165,7 +165,9 @@ def test_log_append_time_replaces_the_records_times(cluster: FakeCluster, client
 
 def test_acks_0_gets_no_answer_and_a_refusal_closes(cluster: FakeCluster, client: RawClient) -> None:
     client.send(PRODUCE, 9, produce_request("t", make_batch(b"a"), acks=0))
-    assert _produce(client, make_batch(b"b")).base_offset == 1  # the first answer is the second request's
+    assert (
+        _produce(client, make_batch(b"b")).base_offset == 1
+    )  # the first response is that of the second request
     client.send(PRODUCE, 9, produce_request("t", make_batch(b"c"), acks=0, partition=1))
     assert client.is_closed_by_peer()
 

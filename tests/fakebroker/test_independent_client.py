@@ -1,4 +1,4 @@
-"""librdkafka, which knows nothing of our codecs, produces to the fake cluster."""
+"""librdkafka, which does not share our codecs, produces to the fake cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PRODUCE, FETCH = 0, 1
 
 
 def _producer(cluster: FakeCluster, **config: object) -> Producer:
-    # librdkafka uses record batches of format 2 only with brokers that offer Fetch 4 as well.
+    # librdkafka uses record batches of format 2 only with brokers that also offer Fetch 4.
     cluster.set_versions(FETCH, (4, 11))
     return Producer({"bootstrap.servers": ",".join(cluster.bootstrap_servers), **config})
 

@@ -1,4 +1,4 @@
-"""Each rule by which a partition's leader accepts, recognises or refuses a producer's batches."""
+"""Each rule by which a partition leader accepts, recognises or refuses a producer's batches."""
 
 from __future__ import annotations
 
@@ -364,7 +364,9 @@ def test_producer_id_expiration(cluster: FakeCluster, client: RawClient) -> None
     produce(client, 0, timestamp_ms=2500)
     assert produce(client, 5, timestamp_ms=2500) == OUT_OF_ORDER
     produce(client, 1, timestamp_ms=2000)
-    assert produce(client, 5, timestamp_ms=2500).base_offset == 2, "expired by the time of its records"
+    assert produce(client, 5, timestamp_ms=2500).base_offset == 2, (
+        "the producer expired by its record timestamps"
+    )
 
 
 # -- false answers ------------------------------------------------------------------------------------------

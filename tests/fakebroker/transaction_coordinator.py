@@ -1,7 +1,8 @@
-"""The transaction coordinator: ids, epochs, and the state of each transactional id, for protocols 1 and 2.
+"""The transaction coordinator: producer ids, epochs, and the state of each transactional id, in both
+protocols.
 
-Pure state; markers are written at once through ``on_end``. ``settling`` says how many answers in a row are
-CONCURRENT_TRANSACTIONS after an end, as while a real coordinator still writes markers.
+Pure state; ``on_end`` writes the markers at once. ``settling`` is the number of CONCURRENT_TRANSACTIONS
+responses after each end, as while a real coordinator is still writing markers.
 Source: Kafka's ``TransactionCoordinator``, ``TransactionMetadata``; KIP-98, KIP-360, KIP-588, KIP-890.
 """
 
@@ -23,7 +24,7 @@ MAX_EPOCH = 32767
 
 
 class State(enum.Enum):
-    """Where a transaction is; the states in between last no time here."""
+    """State of a transaction; the intermediate states take no time here."""
 
     EMPTY = "empty"
     ONGOING = "ongoing"
@@ -41,13 +42,13 @@ NO_PRODUCER = Producer(-1, -1)
 
 @attrs.define
 class Transaction:
-    """What the coordinator keeps for a transactional id.
+    """The coordinator's state of a transactional id.
 
     Attributes:
-        before: id and epoch before the last time they changed: a request that names them is a repetition.
-        partitions: (topic, partition) that take part.
-        groups: consumer groups that take part.
-        busy: how many more requests find the last transaction still being ended.
+        before: producer id and epoch before their last change: a request with them is a repetition.
+        partitions: (topic, partition) in the transaction.
+        groups: consumer groups in the transaction.
+        busy: number of further requests that are refused because the last transaction is still ending.
     """
 
     producer: Producer
@@ -66,13 +67,13 @@ class TransactionCoordinator:
     """All transactional ids of a cluster.
 
     Args:
-        on_end: called with the transaction, as whom the markers are written, and whether it is a commit.
+        on_end: called with the transaction, the producer that the markers name, and whether it is a commit.
 
     Attributes:
         max_timeout_ms: ``transaction.max.timeout.ms``.
         settling: see above.
-        first_epoch: of idempotent producers; raise it to see epochs being used up by the producer itself.
-        newest_epoch: lower it to see producer ids being used up.
+        first_epoch: of idempotent producers; raise it to test producers that exhaust their epochs.
+        newest_epoch: lower it to test exhausted producer ids.
     """
 
     def __init__(self, on_end: OnEnd) -> None:
@@ -93,7 +94,7 @@ class TransactionCoordinator:
     def init_producer_id(
         self, transactional_id: str | None, timeout_ms: int, current: Producer
     ) -> tuple[int, Producer]:
-        """(error code, id and epoch)."""
+        """Returns (error code, producer id and epoch)."""
         if transactional_id is None:
             return 0, Producer(self.new_producer_id(), self.first_epoch)
         if not 0 < timeout_ms <= self.max_timeout_ms:
@@ -126,7 +127,9 @@ class TransactionCoordinator:
             transaction.producer = Producer(producer_id, epoch + 1)
 
     def _fence(self, transaction: Transaction) -> Producer:
-        """Raise the epoch. Returns as whom the markers are written: always under the id of the records."""
+        """Bump the epoch. Returns the producer for the markers, always with the producer id of the
+        records.
+        """
         producer_id = transaction.producer.producer_id
         self._raise_epoch(transaction)
         same_id = transaction.producer.producer_id == producer_id
@@ -141,7 +144,7 @@ class TransactionCoordinator:
         partitions: Iterable[tuple[str, int]] = (),
         groups: Iterable[str] = (),
     ) -> int:
-        """Make partitions and groups part of the transaction; begins it. Error code."""
+        """Add partitions and groups to the transaction, beginning it if needed. Returns the error code."""
         known = self.transactions.get(transactional_id)
         if known is None or known.producer.producer_id != producer.producer_id:
             return INVALID_PRODUCER_ID_MAPPING
@@ -169,7 +172,7 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer: Producer, *, commit: bool, version_2: bool
     ) -> tuple[int, Producer]:
-        """(error code, id and epoch for the next transaction; protocol 1: none)."""
+        """Returns (error code, producer id and epoch for the next transaction; protocol 1: none)."""
         known = self.transactions.get(transactional_id)
         if known is None:
             return INVALID_PRODUCER_ID_MAPPING, NO_PRODUCER
@@ -177,7 +180,7 @@ class TransactionCoordinator:
             return CONCURRENT_TRANSACTIONS, NO_PRODUCER
         wanted = State.COMMITTED if commit else State.ABORTED
         if version_2 and producer == known.before and known.state in (State.COMMITTED, State.ABORTED):
-            # The answer was lost, and the request comes again.
+            # The response was lost, and the request is repeated.
             return (0, known.producer) if known.state is wanted else (INVALID_TXN_STATE, NO_PRODUCER)
         if known.producer.producer_id != producer.producer_id:
             return INVALID_PRODUCER_ID_MAPPING, NO_PRODUCER
@@ -192,9 +195,9 @@ class TransactionCoordinator:
         return 0, known.producer if version_2 else NO_PRODUCER
 
     def time_out(self, transactional_id: str, version_2: bool) -> None:
-        """``transaction.timeout.ms`` is over: the coordinator aborts, and takes the epoch away.
+        """``transaction.timeout.ms`` has passed: the coordinator aborts and bumps the epoch.
 
-        With protocol 2 it still knows the epoch before, as after any other end.
+        With protocol 2 it still accepts the previous epoch, as after any other end.
         """
         known = self.transactions[transactional_id]
         assert known.state is State.ONGOING, known
@@ -203,7 +206,7 @@ class TransactionCoordinator:
             known.before = NO_PRODUCER
 
     def forget(self, transactional_id: str) -> None:
-        """``transactional.id.expiration.ms`` is over."""
+        """``transactional.id.expiration.ms`` has passed."""
         del self.transactions[transactional_id]
 
     def _end(self, transaction: Transaction, written_as: Producer, commit: bool) -> None:

@@ -1,4 +1,4 @@
-"""What the modules of the transactional APIs share: who coordinates, and what ends with a transaction."""
+"""Shared by the transactional APIs: which broker coordinates, and what ends with a transaction."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def verify_partition(
     adds_partition: bool,
     knows_abortable: bool = True,
 ) -> int:
-    """What a leader asks the coordinator before it looks at a transactional batch (KIP-890). Error code.
+    """A leader's request to the coordinator before it checks a transactional batch (KIP-890). Error code.
 
-    Nothing while the transaction has data in the partition. ``ReplicaManager.handleProduceAppend`` and
+    Not needed once the transaction has data in the partition. ``ReplicaManager.handleProduceAppend`` and
     ``maybeSendPartitionsToTransactionCoordinator``, ``UnifiedLog.maybeStartTransactionVerification``.
 
     Args:
-        states: what the leader of the partition knows.
+        states: the producer state of the partition's leader.
         place: topic and partition.
-        adds_partition: transaction protocol 2: the partition becomes part of the transaction.
+        adds_partition: transaction protocol 2: add the partition to the transaction.
         knows_abortable: the client understands TRANSACTION_ABORTABLE.
     """
     if states.is_fenced(*producer):
@@ -68,9 +68,9 @@ class Coordination:
     """Transactions and groups of one cluster. Guarded by the cluster's lock.
 
     Attributes:
-        transactions: the transaction coordinator; one for the cluster, whoever answers for it.
-        groups: consumer groups by name, made when they are first named.
-        moved: (key type, key) to the broker that coordinates, where it is not the first one that is up.
+        transactions: the transaction coordinator, shared by all brokers.
+        groups: consumer groups by name, created on first use.
+        moved: (key type, key) to the coordinating broker, if it is not the first running one.
     """
 
     def __init__(self, cluster: FakeCluster, now_ms: Callable[[], int] = lambda: 0) -> None:
@@ -84,7 +84,7 @@ class Coordination:
         return self.groups.setdefault(name, Group())
 
     def broker_id_for(self, key_type: int, key: str) -> int | None:
-        """Who coordinates at present; None: nobody."""
+        """The current coordinator; None: there is none."""
         chosen = self.moved.get((key_type, key))
         up = [broker.node_id for broker in self._cluster.brokers.values() if broker.up]
         if chosen is not None:
@@ -92,7 +92,7 @@ class Coordination:
         return min(up, default=None)
 
     def refusal(self, context: RequestContext, key_type: int, key: str) -> int:
-        """NOT_COORDINATOR for requests to any other broker; 0 for the right one."""
+        """NOT_COORDINATOR for requests to any other broker; 0 for the coordinator."""
         return 0 if self.broker_id_for(key_type, key) == context.broker.node_id else NOT_COORDINATOR
 
     def _write_markers(self, transaction: Transaction, written_as: Producer, commit: bool) -> None:

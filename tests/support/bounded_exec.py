@@ -1,8 +1,7 @@
-"""Become another program that cannot outlive its welcome: ``bounded_exec.py SECONDS COMMAND...``
+"""Run another program with a limited lifetime: ``bounded_exec.py SECONDS COMMAND...``
 
-Two bounds are set and then kept across exec, so the process id stays the one that the parent knows: an
-alarm ends the program after that many seconds, and (on Linux) the kernel ends it when the thread that started
-it dies.
+Sets two limits that survive exec, so the program keeps the process id that the parent knows: an alarm ends
+it after that many seconds, and (on Linux) the kernel ends it when the thread that started it dies.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
-            sys.exit("the parent is gone")
+            sys.exit("the parent process has ended")
     signal.alarm(int(seconds))
     os.execvp(command[0], command)
 

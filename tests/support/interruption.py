@@ -1,4 +1,4 @@
-"""Ctrl-C between any two instructions of some functions, one after the other, none by luck."""
+"""Interrupts functions like Ctrl-C, deterministically at one instruction after the other."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-#: Behind these, and where a function begins, CPython looks for signals. Elsewhere, for instance between the
-#: last line of a ``with`` block and its ``__exit__``, or where a Python function returns to another one, no
-#: signal handler ever runs since Python 3.11.
+#: CPython runs signal handlers after these instructions and at the start of functions. Elsewhere, for
+#: instance between the last line of a ``with`` block and its ``__exit__``, or when a Python function returns
+#: to another one, no signal handler has run since Python 3.11.
 _LOOKS_FOR_SIGNALS = ("CALL", "RESUME", "JUMP_BACKWARD")
 
 
 def interrupt_after(
     instructions: int, codes: set[CodeType], act: Callable[[], object], *, as_signals_do: bool = False
 ) -> bool:
-    """Call ``act``; whether the interruption came before the call was over.
+    """Call ``act`` and interrupt it. Returns whether the interruption came before the call had ended.
 
     Args:
-        instructions: so many are executed, of ``codes`` alone; or with ``as_signals_do``, so many at which
-            CPython looks for signals.
+        instructions: number of executed instructions of ``codes`` before the interruption; with
+            ``as_signals_do``, only those are counted at which CPython runs signal handlers.
     """
     left = instructions
-    last: dict[int, str] = {}  # by frame, which is not held
+    last: dict[int, str] = {}  # by the frame's id, without a reference to the frame
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
@@ -49,7 +49,7 @@ def interrupt_after(
         return trace
 
     before = sys.gettrace()
-    sys._getframe().f_trace_opcodes = True  # Python 3.12 heeds it only if it is set by now
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 requires it to be set before tracing starts
     sys.settrace(trace)
     try:
         act()

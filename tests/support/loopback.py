@@ -1,7 +1,7 @@
-"""Sockets of this machine for tests of the network layer: a listener, its accepted peers, frames by hand.
+"""Loopback sockets for tests of the network layer: a listener, its accepted peers, hand-written frames.
 
-Everything runs in the test's own thread: the kernel completes loopback connects and buffers small writes, so
-a test alternates between the two ends and no server thread is needed.
+Everything runs on the test's own thread: the kernel completes loopback connects and buffers small writes, so
+a test alternates between the two ends and needs no server thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kproducer.network.selector import Selector
 
 HOST = "127.0.0.1"
 
-#: Bounds every wait of a test; reached only when something is broken.
+#: Limit of every wait; only a failing test reaches it.
 PATIENCE_S = 60.0
 
 
@@ -75,16 +75,16 @@ def poll_until(selector: Selector, condition: Callable[[], bool], rounds: int = 
 
 @contextlib.contextmanager
 def closed_port() -> Iterator[int]:
-    """A port on which nobody listens, nor can: it is bound to, so that connecting to it is refused."""
+    """A port that refuses connections: it is bound, but nothing listens and no other process can bind it."""
     with socket.socket() as sock:
         sock.bind((HOST, 0))
         yield int(sock.getsockname()[1])
 
 
 def open_descriptors() -> set[tuple[str, str]]:
-    """The file descriptors that this process has open, with what they lead to: sockets by their inode."""
+    """The open file descriptors of this process and what they refer to: sockets by their inode."""
     found = set()
     for descriptor in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # the descriptor of this very listing
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of this directory listing
             found.add((descriptor, os.readlink(f"/proc/self/fd/{descriptor}")))
     return found

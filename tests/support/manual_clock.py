@@ -1,4 +1,4 @@
-"""A clock that moves only when a test moves it."""
+"""A clock that only advances when a test tells it to."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class ManualClock:
         return 1_700_000_000_000 + self.now_ms
 
     def advance(self, ms: int) -> int:
-        """Move on by ``ms`` and return the new time."""
+        """Advance by ``ms`` and return the new time."""
         self.now_ms += ms
         return self.now_ms

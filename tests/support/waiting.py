@@ -1,4 +1,4 @@
-"""Waiting for what other threads and processes do, where they offer no event to wait for."""
+"""Waiting for other threads and processes when there is no event to wait for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproducer import KafkaProducer, MetadataTimeoutError
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Return as soon as ``condition()`` holds; after a minute or more without it: AssertionError."""
+    """Return as soon as ``condition()`` is true; AssertionError after a minute or more."""
     pause = threading.Event()
     for _ in range(60_000):
         if condition():
@@ -19,7 +19,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def learn_topics(producer: KafkaProducer, *topics: str) -> None:
-    """Let a producer fetch the metadata of topics, however often: ``max_block_ms`` may be too short."""
+    """Let a producer fetch the metadata of topics, retrying because ``max_block_ms`` may be short."""
     for topic in topics:
         wait_until(lambda topic=topic: _knows(producer, topic))  # type: ignore[misc]
 

@@ -1,8 +1,8 @@
-"""Apache Kafka, one node or several, on free loopback ports, with its data in a temporary folder.
+"""Apache Kafka with one or several nodes, on free loopback ports, with its data in a temporary folder.
 
-``KafkaCluster`` starts them (storage formatted first where KRaft rules, ZooKeeper beside them where it does
-not), waits for their own word that they are up, and stops them by pid. Single nodes can be stopped, killed
-and started again. Not thread-safe: drive it from the thread that made it.
+``KafkaCluster`` starts the nodes (KRaft versions format their storage first, older ones need ZooKeeper),
+waits for the log lines that report readiness, and stops them by pid. Single nodes can be stopped, killed and
+restarted. Not thread-safe: use it from the thread that created it.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from tests.support.kafka.properties import (
 
 DEFAULT_LIFETIME_SECONDS = 3 * 3600
 START_TIMEOUT_SECONDS = 120
-#: Below the range that the system hands out to outgoing connections: nobody else takes them meanwhile.
+#: Below the range of ephemeral ports, so that outgoing connections never take them.
 PORT_RANGE = (20000, 32000)
-#: Up in less time, slower later: right for tests, wrong for benchmarks.
+#: Faster start, slower later: right for tests, wrong for benchmarks.
 QUICK_START_OPTIONS = ("-XX:TieredStopAtLevel=1",)
 _READY_PATTERN = r"Kafka Server started|\[?KafkaServer id=\d+\]? started"
 
 
 class ReservedPorts:
-    """Ports on 127.0.0.1 that are nobody else's until ``close``, whether their broker is up or down.
+    """Ports on 127.0.0.1, reserved until ``close`` whether their broker is up or down.
 
-    Each is held by a socket that is bound and never listens. Brokers bind to it all the same, since both
-    sides say SO_REUSEADDR; who looks for a free port does not, and connecting is refused while no broker
-    listens.
+    Each port is held by a socket that is bound but never listens. Brokers can still bind to it, because both
+    sides set SO_REUSEADDR; processes that look for a free port skip it, and connections are refused while no
+    broker listens.
     """
 
     def __init__(self, count: int) -> None:
@@ -57,7 +57,7 @@ class ReservedPorts:
             except OSError:
                 reservation.close()
                 continue
-            # After bind: this one has to find the port free, the broker's need not.
+            # Set after bind: this bind must find the port free, the broker's bind need not.
             reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.ports.append(port)
             self._sockets.append(reservation)
@@ -80,7 +80,7 @@ class KafkaNode:
 
     @property
     def log_path(self) -> Path:
-        """What the broker printed, all runs of it."""
+        """The output of all runs of the broker."""
         return self._properties_path.parent / "server.log"
 
     @property
@@ -109,12 +109,12 @@ class KafkaNode:
         self._process.await_ready(START_TIMEOUT_SECONDS)
 
     def start(self) -> None:
-        """Start (again) on the same port with the same data, and wait until it serves."""
+        """Start on the same port with the same data, and wait until the broker is ready."""
         self.launch()
         self.await_ready()
 
     def stop(self) -> None:
-        """A clean shutdown: leadership is handed over first."""
+        """Shut down cleanly: the broker hands over its leaderships first."""
         if self._process is not None:
             self._process.stop()
 
@@ -147,7 +147,9 @@ class KafkaCluster:
         java_options: Iterable[str] = QUICK_START_OPTIONS,
         first_port: int | None = None,
     ) -> None:
-        """Start it; ``first_port`` is where node 1 listens, ``None`` for a free port as the others have."""
+        """Start the cluster; ``first_port`` is the port of node 1, ``None`` for a free one as for the
+        others.
+        """
         self.version = version
         self.heap_mb = heap_mb
         self.lifetime_seconds = lifetime_seconds
@@ -180,8 +182,8 @@ class KafkaCluster:
 
     def close(self) -> None:
         """Stop every process and remove the data."""
-        # All at once: the last controller of a quorum would otherwise wait for its peers. Tests are done with
-        # the data, so nobody gains from waiting for a slow farewell.
+        # All at once: otherwise the last controller of a quorum would wait for its peers. The data is no
+        # longer needed, so there is no reason to wait for a clean shutdown.
         for node in self.nodes.values():
             node.kill()
         if self._zookeeper is not None:
@@ -190,7 +192,7 @@ class KafkaCluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def dump_log(self, *topics: str) -> list[DumpedBatch]:
-        """What Kafka's own dump tool says about every batch of these topics, on every node.
+        """Every batch of these topics on every node, as Kafka's dump tool prints it.
 
         Raises:
             RuntimeError: the tool failed, or there is no log.
@@ -227,7 +229,7 @@ class KafkaCluster:
         self._await_all_in_metadata()
 
     def _format_storage(self) -> None:
-        # One that began with "-" (one of 64 would) is an option to the tool: Kafka draws again, too.
+        # The tool takes an id that begins with "-" (1 of 64) for an option; Kafka avoids such ids, too.
         cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
         errors: list[BaseException] = []
 
@@ -264,7 +266,7 @@ class KafkaCluster:
         self._zookeeper.await_ready(START_TIMEOUT_SECONDS)
 
     def _await_all_in_metadata(self) -> None:
-        # A started broker may still be unknown to the controller for a moment; only asking tells.
+        # A started broker may still be unknown to the controller; only a request shows this.
         from tests.support.kafka.topics import broker_ids
 
         deadline = time.monotonic() + START_TIMEOUT_SECONDS

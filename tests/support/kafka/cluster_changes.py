@@ -1,4 +1,4 @@
-"""What an operator changes on a running cluster, with independent admin clients."""
+"""Changes that an operator makes to a running cluster, with independent admin clients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def set_topic_config(bootstrap_servers: str, topic: str, name: str, value: str) 
 
 
 def set_broker_config(bootstrap_servers: str, node_ids: Iterable[int], name: str, value: str) -> None:
-    """Change a dynamic setting of each of these brokers."""
+    """Change a dynamic setting on each of these brokers."""
     for node_id in node_ids:
         _set_config(bootstrap_servers, ResourceType.BROKER, str(node_id), name, value)
 
@@ -45,10 +45,10 @@ def _set_config(bootstrap_servers: str, kind: ResourceType, whose: str, name: st
 
 
 def move_leader(bootstrap_servers: str, topic: str, partition: int, node_id: int) -> bool:
-    """Make a node the leader of a partition: the first of its replicas, or its only one.
+    """Make a node the leader of a partition, as the preferred or the only replica.
 
     Returns:
-        Whether it leads within 30 s.
+        Whether it became the leader within 30 s.
     """
     replicas = list(describe(bootstrap_servers, topic).partitions[partition].replicas)
     others = [each for each in replicas if each != node_id]
@@ -64,7 +64,7 @@ def move_leader(bootstrap_servers: str, topic: str, partition: int, node_id: int
 def await_topic_id(
     bootstrap_servers: str, topic: str, is_right: Callable[[UUID | None], bool]
 ) -> UUID | None:
-    """Wait until every broker says the same of a topic's id, and that is right. ``None``: there is no topic.
+    """Wait until every broker returns the same, correct id of a topic. ``None``: the topic does not exist.
 
     Raises:
         RuntimeError: not within 30 s.
@@ -75,12 +75,12 @@ def await_topic_id(
         if len(found) == 1 and is_right(topic_id := found.pop()):
             return topic_id
         if time.monotonic() > deadline:
-            raise RuntimeError(f"the brokers do not agree about {topic}: {found}")
+            raise RuntimeError(f"the brokers do not agree on the id of {topic}: {found}")
         time.sleep(0.05)
 
 
 def _topic_id(server: str, topic: str) -> UUID | None:
-    """What this very broker knows, which no admin client can be asked."""
+    """The topic id known to this particular broker, which no admin client can query."""
     host, _, port = server.rpartition(":")
     header = RequestHeader(request_api_key=ApiKey.METADATA, request_api_version=_METADATA_VERSION)
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)

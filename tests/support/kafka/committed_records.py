@@ -1,4 +1,4 @@
-"""What an independent consumer (confluent-kafka's) sees of transactions, once none is open any more."""
+"""What an independent consumer (confluent-kafka) sees of transactions after all of them have ended."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ TIMEOUT_SECONDS = 60.0
 def await_no_open_transaction(
     bootstrap_servers: str, topic: str, partitions: Iterable[int], timeout_seconds: float = TIMEOUT_SECONDS
 ) -> dict[int, int]:
-    """Wait until readers of committed records may read to the end. Returns the ends by partition.
+    """Wait until ``read_committed`` consumers can read to the end. Returns the end offsets by partition.
 
-    The answer to a commit comes before its markers are written: what is read at once may end before it.
+    EndTxn is answered before the markers are written, so a consumer that reads at once may stop earlier.
 
     Raises:
         TimeoutError: a transaction stayed open.
@@ -37,7 +37,9 @@ def await_no_open_transaction(
         if stable == ends:
             return ends
         time.sleep(0.01)
-    raise TimeoutError(f"a transaction stays open in {topic}: readers get to {stable} of {ends}")
+    raise TimeoutError(
+        f"a transaction of {topic} stays open: last stable offsets {stable}, end offsets {ends}"
+    )
 
 
 def _offsets(
@@ -57,7 +59,7 @@ def read_committed(bootstrap_servers: str, topic: str, partition_count: int = 1)
 
 
 def committed_offset(bootstrap_servers: str, group: str, topic: str, partition: int = 0) -> int | None:
-    """Where a group reads on; None: it has no position. Waits for the end of a transaction about it."""
+    """The committed offset of a group, without pending transactions; None: it has none."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "log_level": 0})
     deadline = time.monotonic() + TIMEOUT_SECONDS
     try:
@@ -66,7 +68,7 @@ def committed_offset(bootstrap_servers: str, group: str, topic: str, partition: 
                 (place,) = consumer.committed([TopicPartition(topic, partition)], timeout=TIMEOUT_SECONDS)
                 return place.offset if place.offset >= 0 else None
             except KafkaException:
-                # The group's coordinator may be moving, or not have read the group yet.
+                # The group's coordinator may be moving or still loading the group.
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.05)

@@ -1,7 +1,7 @@
-"""pytest fixtures that start Apache Kafka, and the one line that says why there is none.
+"""pytest fixtures that start Apache Kafka, and the message that says why it is not available.
 
 Without Java or Maven the tests are skipped; ``KPRODUCER_REQUIRE_KAFKA=1`` makes that a failure.
-``KPRODUCER_KAFKA_VERSIONS=4.4.0,2.8.2`` limits the versions that ``each_kafka`` goes through.
+``KPRODUCER_KAFKA_VERSIONS=4.4.0,2.8.2`` limits the versions of ``each_kafka``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _needed_versions() -> list[str]:
 
 
 def resolve_for(session: pytest.Session) -> None:
-    """For ``pytest_collection_finish``: downloads come before the first test and its time limit."""
+    """For ``pytest_collection_finish``: download before the first test and its timeout."""
     needs_kafka = any(item.get_closest_marker("kafka") for item in session.items)
     if not needs_kafka or session.config.option.collectonly:
         return
@@ -55,7 +55,7 @@ def resolve_for(session: pytest.Session) -> None:
 
 
 def skip_or_fail_without_kafka(item: pytest.Item) -> None:
-    """For ``pytest_runtest_setup``: skips reported from there are folded into one line of the summary."""
+    """For ``pytest_runtest_setup``: pytest folds skips from there into one line of the summary."""
     if item.get_closest_marker("kafka") is not None and _what_is_missing() is not None:
         skip_or_fail(str(_what_is_missing()))
 
@@ -69,7 +69,7 @@ def skip_or_fail(reason: str) -> NoReturn:
 def start_or_skip(
     version: str, node_count: int = 1, properties: dict[str, str] | None = None
 ) -> KafkaCluster:
-    """A running cluster, or the end of the test: skipped, or failed where Kafka is required."""
+    """A running cluster. Otherwise the test is skipped, or fails if Kafka is required."""
     try:
         return KafkaCluster(version, node_count, properties=properties)
     except KafkaUnavailableError as error:
@@ -79,7 +79,7 @@ def start_or_skip(
 
 @pytest.fixture(scope="session", params=versions_under_test())
 def each_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """One node of every version in turn: pytest orders the tests so that one version runs at a time."""
+    """One node of each version: pytest orders the tests so that one version runs at a time."""
     with start_or_skip(request.param) as cluster:
         yield cluster
 

@@ -1,7 +1,7 @@
-"""One Java process of a test cluster: started, watched for a line in its output, stopped by its own pid.
+"""One Java process of a test cluster: started, watched for a line in its output, stopped by its pid.
 
-Output goes to a log file and, line by line, past a watcher thread, so that readiness is an event. The process
-ends with the thread that started it and after a maximum time, whatever happens to this one.
+A watcher thread reads the output line by line and writes it to a log file, so readiness is an event. The
+process ends with the thread that started it and after a maximum time, even if this process is killed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BOUNDED_EXEC = Path(__file__).parents[1] / "bounded_exec.py"
 
 
 class JavaProcess:
-    """A Java main class in a process of its own. Start and stop it from one thread, a long-lived one."""
+    """A Java main class in its own process. Start and stop it from one long-lived thread."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class JavaProcess:
         return self._process.poll() is None
 
     def await_ready(self, timeout_seconds: float) -> None:
-        """Wait for the line that says it is up.
+        """Wait for the line that reports readiness.
 
         Raises:
-            RuntimeError: it ended, or said nothing in time; the message has the end of its log.
+            RuntimeError: the process ended or was not ready in time; the message has the end of its log.
         """
         if not self._is_ready.wait(timeout_seconds) or self._has_ended.is_set():
             state = "ended" if self._has_ended.is_set() else f"was not ready after {timeout_seconds} s"
@@ -73,15 +73,15 @@ class JavaProcess:
             raise RuntimeError(f"{self.log_path.name} {state}:\n{tail}")
 
     def stop(self) -> None:
-        """Ask it to shut down, wait, and kill it if it does not."""
+        """Request a shutdown, wait, and kill the process if it does not end."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """Kill the process, as in a crash."""
         self._end(signal.SIGKILL)
 
     def request_stop(self) -> None:
-        """Ask it to shut down without waiting; ``stop`` waits."""
+        """Request a shutdown without waiting; ``stop`` waits."""
         if self.is_alive:
             self._process.terminate()
 
@@ -111,7 +111,7 @@ class JavaProcess:
 def java_arguments(
     version: str, main_class: str, arguments: Sequence[str], heap_mb: int, options: Sequence[str] = ()
 ) -> list[str]:
-    """The command line of a main class out of one Kafka version's artifacts."""
+    """The command line of a main class from one Kafka version's artifacts."""
     return [
         java_command(),
         f"-Xmx{heap_mb}m",
@@ -131,7 +131,7 @@ def run_java(version: str, main_class: str, arguments: Sequence[str], timeout_se
     """Run a main class to its end and return its standard output.
 
     Raises:
-        RuntimeError: it failed; the message has what it printed.
+        RuntimeError: it failed; the message has its output.
     """
     finished = subprocess.run(
         java_arguments(version, main_class, arguments, 256, ["-XX:TieredStopAtLevel=1"]),

@@ -1,4 +1,4 @@
-"""An independent reader (confluent-kafka's) that follows a topic while it is written, in its own thread."""
+"""An independent consumer (confluent-kafka) that follows a topic while it is written, in its own thread."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 
 class LiveReader:
-    """Calls back for every record, and each time it has seen all there is of a partition.
+    """Calls back for every record, and each time it reaches the end of a partition.
 
-    Callbacks come from its thread. Brokers may go and come back: it waits for them.
+    Callbacks run on its thread. It survives broker restarts.
 
     Args:
-        on_record: with partition and value.
-        on_end: with the partition whose end was reached, while no transaction is open in it.
+        on_record: called with partition and value.
+        on_end: called with the partition whose end was reached, if no transaction is open in it.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class LiveReader:
         self._thread.start()
 
     def stop(self) -> None:
-        """Raises what ended it before, if something did."""
+        """Stop the thread. Raises the error that ended it earlier, if any."""
         self._is_over.set()
         self._thread.join()
         if self._error is not None:
@@ -73,7 +73,7 @@ class LiveReader:
         if error is None:
             self._on_record(message.partition(), message.value())
         elif error.code() == KafkaError._PARTITION_EOF:
-            # Else it is the end for readers of committed records alone: a transaction is open.
+            # Otherwise this is only the last stable offset: a transaction is open.
             place = TopicPartition(message.topic(), message.partition())
             if message.offset() == self._consumer.get_watermark_offsets(place, cached=True)[1]:
                 self._on_end(message.partition())

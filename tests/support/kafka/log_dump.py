@@ -1,4 +1,4 @@
-"""Kafka's own log dump tool, and its output as values: the judge of what lies on a broker's disk."""
+"""Kafka's log dump tool and its parsed output: the reference for what is in a broker's log files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PROBLEM_LINE = re.compile(
 
 
 class DumpedBatch(NamedTuple):
-    """One record batch as the tool saw it. ``is_valid``: its checksum holds."""
+    """One record batch as printed by the tool. ``is_valid``: its checksum is correct."""
 
     file: str
     base_offset: int
@@ -32,10 +32,10 @@ class DumpedBatch(NamedTuple):
 
 
 def dump_log_files(paths: Sequence[Path]) -> list[DumpedBatch]:
-    """Run the dump tool, every record decoded, over log segments.
+    """Run the dump tool over log segments, decoding every record.
 
     Raises:
-        RuntimeError: the tool failed or found something wrong that is no matter of one batch.
+        RuntimeError: the tool failed or reported an error that does not belong to one batch.
     """
     if not paths:
         raise RuntimeError("no log files to check")
@@ -46,7 +46,7 @@ def dump_log_files(paths: Sequence[Path]) -> list[DumpedBatch]:
 
 
 def parse_dump(output: str) -> list[DumpedBatch]:
-    """Read the tool's text; see ``dump_log_files``."""
+    """Parse the tool's output; see ``dump_log_files``."""
     batches = []
     file = ""
     for line in output.splitlines():
@@ -65,5 +65,5 @@ def parse_dump(output: str) -> list[DumpedBatch]:
                 )
             )
         elif _PROBLEM_LINE.match(line):
-            raise RuntimeError(f"the log dump tool complains: {line}")
+            raise RuntimeError(f"the log dump tool reported: {line}")
     return batches

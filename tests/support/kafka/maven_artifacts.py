@@ -1,8 +1,8 @@
-"""Apache Kafka's jars, resolved by Maven by name into the cache folder, once for each version.
+"""Apache Kafka's jars, resolved by Maven into the cache folder, once for each version.
 
-The cache is ``.cache/`` of the project (``KPRODUCER_CACHE`` names another place). Several test runs may share
-it: a file lock guards the one that resolves, and a finished folder appears by rename. A cached version needs
-Java only. Knows nothing of brokers; what runs them is ``kafka_cluster``.
+The cache is ``.cache/`` in the project (or ``KPRODUCER_CACHE``). Several test runs may share it: a file lock
+serializes resolution, and a finished folder appears by rename. A cached version needs only Java. Does not
+know brokers; ``tests.support.kafka.cluster`` runs them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: One version of each line that the tests talk to, oldest first.
+#: One version of each supported line, oldest first.
 KAFKA_VERSIONS = ("2.8.2", "3.4.1", "3.9.2", "4.4.0")
 NEWEST_VERSION = KAFKA_VERSIONS[-1]
-#: The log dump tool left the core artifact after this one; it reads the logs of newer brokers as well.
+#: The last version with the log dump tool in the core artifact; it also reads logs of newer brokers.
 DUMP_TOOL_VERSION = "3.9.2"
 
 _SPECS = ("kafka-clients", "kafka-metadata", "kafka-raft")
 _COORDINATORS = ("kafka-storage", "kafka-group-coordinator", "kafka-transaction-coordinator")
 _SPECS_OF_4 = (*_SPECS, *_COORDINATORS, "kafka-share-coordinator")
-#: The artifacts that bring message specs, newest version first. Streams 4.4.0 is not published everywhere.
+#: Artifacts with message specs, newest version first. Streams 4.4.0 is not published everywhere.
 SPEC_ARTIFACTS = {
     "4.4.0": _SPECS_OF_4,
     **dict.fromkeys(("4.3.0", "4.2.0", "4.1.0", "4.0.0"), (*_SPECS_OF_4, "kafka-streams")),
@@ -33,10 +33,10 @@ SPEC_ARTIFACTS = {
     "2.8.2": (*_SPECS, "kafka-streams", "kafka_2.13"),
 }
 
-#: A logging back end that writes to standard error, so that failing start-ups are seen, and the log4j 1
-#: classes that brokers before 4.0 name although their artifact does not bring them.
+#: A logging back end that writes to standard error, so that failed starts are visible, and the log4j 1
+#: classes that brokers before 4.0 use although their artifact does not depend on them.
 _LOGGING = (("org.slf4j", "slf4j-simple", "1.7.36"), ("ch.qos.reload4j", "reload4j", "1.2.25"))
-#: What Kafka's JSON converters need.
+#: Dependencies of Kafka's JSON converters.
 _JSON = ("com.fasterxml.jackson.core", "jackson-databind", "2.16.2")
 _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _RESOLVE_TIMEOUT_SECONDS = 900
@@ -44,21 +44,21 @@ _PROJECT_ROOT = Path(__file__).resolve().parents[3]
 
 
 class KafkaUnavailableError(RuntimeError):
-    """Apache Kafka cannot be run here; the message says what is missing and how to get it."""
+    """Apache Kafka cannot run here; the message says what is missing and how to install it."""
 
 
 def cache_folder() -> Path:
-    """Where artifacts are kept; made if need be."""
+    """The folder of cached artifacts; created if missing."""
     folder = Path(os.environ.get("KPRODUCER_CACHE") or _PROJECT_ROOT / ".cache")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def java_command() -> str:
-    """The ``java`` to run: ``JAVA_HOME``'s, or the one on the path.
+    """The ``java`` to run: from ``JAVA_HOME``, or the first on the path.
 
     Raises:
-        KafkaUnavailableError: there is none.
+        KafkaUnavailableError: Java was not found.
     """
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
@@ -73,12 +73,12 @@ def java_command() -> str:
 
 
 def is_cached(version: str) -> bool:
-    """Whether a version can be run without asking Maven."""
+    """Whether a version can run without Maven."""
     return _jar_folder(version).is_dir()
 
 
 def class_path(version: str) -> str:
-    """Java class path of one Kafka version; resolves it first when it is not in the cache.
+    """Java class path of one Kafka version; resolved first if it is not in the cache.
 
     Blocks while another process resolves. Raises ``KafkaUnavailableError``.
     """
@@ -86,7 +86,7 @@ def class_path(version: str) -> str:
 
 
 def tools_class_path(version: str) -> str:
-    """Java class path of Kafka's command line tools with the clients of that version; as ``class_path``."""
+    """Java class path of Kafka's command line tools with the clients of that version; see ``class_path``."""
     tools = _dependency("org.apache.kafka", "kafka-tools", version)
     pom = _project(tools + "".join(_dependency(*coordinates) for coordinates in _LOGGING))
     folder = cache_folder() / "kafka-tools" / version
@@ -94,9 +94,9 @@ def tools_class_path(version: str) -> str:
 
 
 def spec_jars(version: str) -> Path:
-    """Folder of the jars that bring one version's message specs, and of what their classes need.
+    """Folder of the jars with one version's message specs and the dependencies of their classes.
 
-    Brokers cannot run from it: other dependencies are left out. Raises as ``class_path``.
+    Not sufficient to run brokers. Raises like ``class_path``.
     """
     artifacts = [_dependency("org.apache.kafka", name, version, _ALONE) for name in SPEC_ARTIFACTS[version]]
     pom = _project("".join([*artifacts, _dependency(*_JSON), _dependency(*_LOGGING[0])]))
@@ -128,7 +128,7 @@ def _maven_command() -> str:
 
 
 def _resolve(folder: Path, name: str, wanted: str, pom: str) -> None:
-    """Let Maven copy what a POM names into a folder; ``wanted`` must be among it."""
+    """Let Maven copy the artifacts of a POM into a folder; ``wanted`` must be one of them."""
     maven = _maven_command()
     work = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(work, ignore_errors=True)
@@ -155,7 +155,7 @@ def _resolve(folder: Path, name: str, wanted: str, pom: str) -> None:
 
 
 def _pom(version: str) -> str:
-    # kafka-tools-api: the brokers do not load it, and some releases name it without having published it.
+    # Without kafka-tools-api: brokers do not load it, and some releases name it without having published it.
     core = _dependency(
         "org.apache.kafka",
         "kafka_2.13",

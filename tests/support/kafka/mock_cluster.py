@@ -1,10 +1,11 @@
-"""A mock cluster in a child process: brokers in milliseconds, with faults to order, and no Java.
+"""A mock cluster in a child process: starts in milliseconds without Java, and injects faults on request.
 
 ``MockClusterProcess`` is the child; ``MockCluster`` is one cluster in it. The brokers are librdkafka's, so
-they are an independent peer, but a lenient one: no CRC or sequence check, Produce up to v10, no topic ids in
+they are an independent peer, but a lenient one: no CRC or sequence checks, Produce up to v10, no topic ids in
 Produce. A partition keeps about 5 MiB of batches; older ones are dropped.
-Broker ids are 1..n. -1 means all brokers where a call says so. Errors are Kafka's codes;
-``DISCONNECT`` closes the connection before anything is appended. Not thread-safe beyond one lock a call.
+Broker ids are 1..n; where a call says so, -1 means all brokers. Errors are Kafka's codes;
+``DISCONNECT`` closes the connection before anything is appended. Not thread-safe, except that each call takes
+a lock.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from typing import Any, NamedTuple
 DEFAULT_LIFETIME_SECONDS = 3 * 3600.0
 ALL_BROKERS = -1
 LEADERLESS = -1
-#: An error to push that makes the broker close the connection before it appends anything.
+#: Pushed as an error, makes the broker close the connection before it appends anything.
 DISCONNECT = -195
-#: What a partition holds before the mock drops its oldest batches.
+#: Size of a partition above which the mock drops its oldest batches.
 PARTITION_LIMIT_BYTES = 5 * 1024 * 1024
 
 _CHILD = Path(__file__).with_name("mock_cluster_child.py")
 
 
 class MockClusterDiedError(RuntimeError):
-    """The child process ended: it was stopped, or a request took it down."""
+    """The child process ended: it was stopped, or a request crashed it."""
 
 
 class TrackedRequest(NamedTuple):
-    """A request that a broker received: no body, but when (microseconds of librdkafka's clock)."""
+    """A request that a broker received: no body, but its time (microseconds of librdkafka's clock)."""
 
     broker_id: int
     api_key: int
@@ -62,10 +63,10 @@ class MockClusterProcess:
         return self._process.poll() is None
 
     def command(self, name: str, *arguments: Any) -> Any:
-        """Run one command in the child and wait for its answer.
+        """Run one command in the child and return its result.
 
         Raises:
-            MockClusterDiedError: the child is gone; the message has its exit code (negative: the signal).
+            MockClusterDiedError: the child has ended; the message has its exit code (negative: the signal).
             RuntimeError: the command failed.
         """
         line = json.dumps([name, *arguments]).encode() + b"\n"
@@ -80,7 +81,7 @@ class MockClusterProcess:
             except (BrokenPipeError, ValueError):
                 answer = b""
         if not answer:
-            raise MockClusterDiedError(f"the mock cluster process is gone (exit code {self._exit_code()})")
+            raise MockClusterDiedError(f"the mock cluster process has ended (exit code {self._exit_code()})")
         parsed = json.loads(answer)
         if "error" in parsed:
             raise RuntimeError(parsed["error"])
@@ -94,7 +95,7 @@ class MockClusterProcess:
         """End the process and every cluster in it."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                # What a dead child did not read is still in the buffer, and closing tries to write it.
+                # Data that a dead child did not read is still in the buffer, and close() tries to write it.
                 with suppress(BrokenPipeError):
                     stream.close()
         try:
@@ -123,7 +124,7 @@ class MockCluster:
 
     @classmethod
     def start(cls, broker_count: int = 1, lifetime_seconds: float = DEFAULT_LIFETIME_SECONDS) -> MockCluster:
-        """A cluster in a process of its own, which ends with the cluster."""
+        """A cluster in its own process, which ends with the cluster."""
         process = MockClusterProcess(lifetime_seconds)
         try:
             cluster = cls(process, broker_count)
@@ -151,7 +152,7 @@ class MockCluster:
         return self._process.is_alive
 
     def close(self) -> None:
-        """Destroy the cluster. Fine when the process has died already."""
+        """Destroy the cluster, even if the process has already died."""
         if self._owns_process:
             self._process.close()
             return
@@ -173,11 +174,11 @@ class MockCluster:
         self._do("set_topic_error", topic, code)
 
     def set_leader(self, topic: str, partition: int, broker_id: int) -> None:
-        """Move leadership; ``LEADERLESS`` takes it away (then keep Produce below v10, or the mock dies)."""
+        """Move leadership; ``LEADERLESS`` removes it (use Produce below v10 then, or the mock crashes)."""
         self._do("set_leader", topic, partition, broker_id)
 
     def push_leader_response(self, topic: str, partition: int, leader_id: int, leader_epoch: int) -> None:
-        """Let the next metadata answer name this leader, whatever the truth is."""
+        """Let the next metadata response contain this leader, whatever the real one is."""
         self._do("push_leader_response", topic, partition, leader_id, leader_epoch)
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
@@ -186,21 +187,21 @@ class MockCluster:
     # -- brokers -------------------------------------------------------------------------------
 
     def set_down(self, broker_id: int = ALL_BROKERS) -> None:
-        """Close a broker's connections and refuse new ones; it stays leader of what it led."""
+        """Close a broker's connections and refuse new ones; it keeps its leaderships."""
         self._do("set_down", broker_id)
 
     def set_up(self, broker_id: int = ALL_BROKERS) -> None:
         self._do("set_up", broker_id)
 
     def set_rtt_ms(self, rtt_ms: int, broker_id: int = ALL_BROKERS) -> None:
-        """Delay every answer by this much."""
+        """Delay every response by this time."""
         self._do("set_rtt", broker_id, rtt_ms)
 
     def set_rack(self, broker_id: int, rack: str) -> None:
         self._do("set_rack", broker_id, rack)
 
     def set_host_port(self, broker_id: int, host: str, port: int) -> None:
-        """What metadata says about a broker; it keeps listening where it was."""
+        """Set a broker's address in metadata; its listener does not move."""
         self._do("set_host_port", broker_id, host, port)
 
     def add_broker(self, broker_id: int) -> None:
@@ -220,7 +221,7 @@ class MockCluster:
         self._do("set_coordinator", key_type, key, broker_id)
 
     def current_bootstrap_servers(self) -> str:
-        """As librdkafka reports them (not updated when a broker comes back on another port)."""
+        """As reported by librdkafka (not updated when a broker returns on another port)."""
         return str(self._do("bootstrap_servers"))
 
     # -- versions and errors -------------------------------------------------------------------
@@ -233,18 +234,18 @@ class MockCluster:
         self._do("set_api_versions", api_key, -1, -1)
 
     def push_errors(self, api_key: int, *codes: int) -> None:
-        """Fail the next requests of this kind, one for each code (0: let that one pass)."""
+        """Fail the next requests of this API, one per code (0: let the request succeed)."""
         self._do("push_errors", api_key, list(codes))
 
     def push_error_rtts(self, broker_id: int, api_key: int, *code_and_rtt_ms: tuple[int, int]) -> None:
-        """Like ``push_errors``, on one broker, with a delay for each answer. The append happens at once."""
+        """Like ``push_errors``, on one broker, with a delay for each response. The append happens at once."""
         self._do("push_error_rtts", broker_id, api_key, [list(pair) for pair in code_and_rtt_ms])
 
     def push_partition_errors(self, topic: str, partition: int, api_key: int, *codes: int) -> None:
         self._do("push_partition_errors", topic, partition, api_key, list(codes))
 
     def pending_errors(self, broker_id: int, api_key: int) -> int:
-        """How many of one broker's pushed errors are still to come."""
+        """Number of a broker's pushed errors that are still to be used."""
         return int(self._do("pending_errors", broker_id, api_key))
 
     def clear_errors(self, api_key: int) -> None:
@@ -262,7 +263,7 @@ class MockCluster:
         self._do("clear_requests")
 
     def requests(self, api_key: int | None = None) -> list[TrackedRequest]:
-        """Requests received since tracking started, oldest first; of one kind if asked."""
+        """Requests received since tracking started, oldest first; optionally of one API."""
         tracked = [TrackedRequest(*row) for row in self._do("requests")]
         return [each for each in tracked if api_key is None or each.api_key == api_key]
 

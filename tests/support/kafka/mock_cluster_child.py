@@ -1,10 +1,10 @@
-"""The process in which a mock cluster lives: librdkafka's, out of the confluent-kafka wheel.
+"""The process that hosts mock clusters of librdkafka, from the confluent-kafka wheel.
 
-It is a program of its own because the mock can take its whole process down (a Produce v10 to a partition
-without leader does). It reads one JSON command a line from standard input and answers each with one JSON
-line on standard output; librdkafka serves the brokers on a thread of its own meanwhile. It ends when its
-input closes, when its parent is gone, or after the number of seconds given as its argument.
-Source of the calls: librdkafka's ``rdkafka_mock.h``. It knows nothing of kproducer.
+It is a separate program because the mock can crash its process (a Produce v10 to a partition without a leader
+does). It reads one JSON command per line from standard input and answers each with one JSON line on standard
+output, while librdkafka serves the brokers on its own thread. It ends when its input closes, when its parent
+has ended, or after the number of seconds given as its argument.
+Source of the calls: librdkafka's ``rdkafka_mock.h``. Does not use kproducer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PRODUCER_TYPE = 0
 
 
 def load_librdkafka() -> ctypes.CDLL:
-    """Load the library that the wheel carries (or, for a system build, the one the module is linked to)."""
+    """Load the library of the wheel (or, for a system build, the one that the module is linked to)."""
     import confluent_kafka
 
     package = Path(confluent_kafka.__file__).parent
@@ -56,7 +56,7 @@ def load_librdkafka() -> ctypes.CDLL:
 
 
 class MockClusters:
-    """The clusters of this process and the commands on them. One thread only."""
+    """The clusters of this process and their commands. One thread only."""
 
     def __init__(self) -> None:
         self._library = load_librdkafka()
@@ -64,10 +64,10 @@ class MockClusters:
         self._last_id = 0
 
     def run(self, command: str, arguments: Sequence[Any]) -> Any:
-        """Carry out one command; what it returns goes back as JSON."""
+        """Run one command; its result is returned as JSON."""
         handler: Callable[..., Any] | None = getattr(self, f"do_{command}", None)
         if handler is None:
-            raise ValueError(f"no such command: {command}")
+            raise ValueError(f"unknown command: {command}")
         return handler(*arguments)
 
     # -- life cycle ----------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class MockClusters:
 
 
 def lines_until_the_end(lifetime_seconds: float) -> Any:
-    """Yield input lines; stop at end of input, at the end of the lifetime, or when the parent is gone."""
+    """Yield input lines until the end of input, the end of the lifetime, or the end of the parent."""
     deadline = time.monotonic() + lifetime_seconds
     parent = os.getppid()
     pending = b""
@@ -253,7 +253,7 @@ def main() -> None:
             answer = {"error": f"{type(error).__name__}: {error}"}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
-    # Brokers may still be talking to clients: a plain exit would run library destructors under them.
+    # Brokers may still serve clients: a normal exit would run library destructors at the same time.
     os._exit(0)
 
 

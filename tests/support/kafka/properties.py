@@ -1,7 +1,8 @@
-"""Settings of the brokers that tests run, as plain dictionaries: no process, no file.
+"""Settings of the brokers that tests run, as plain dictionaries: no processes, no files.
 
-KRaft in combined mode (each node broker and controller) where it is fit for production, ZooKeeper before.
-Everything listens on 127.0.0.1. Sizes are small: a test broker holds little and should start at once.
+KRaft in combined mode (each node is broker and controller) where it is ready for production, otherwise
+ZooKeeper. Everything listens on 127.0.0.1. Sizes are small: test brokers hold little data and must start
+fast.
 Source: Kafka's ``KafkaConfig``.
 """
 
@@ -14,7 +15,7 @@ FIRST_KRAFT_VERSION = (3, 3)
 
 
 class NodeAddress(NamedTuple):
-    """Where one node listens. ``controller_port`` is unused with ZooKeeper."""
+    """Addresses of one node. ``controller_port`` is unused with ZooKeeper."""
 
     node_id: int
     port: int
@@ -37,7 +38,7 @@ def broker_properties(
     data_folder: str,
     zookeeper_port: int | None,
 ) -> dict[str, str]:
-    """The properties of one node; three nodes replicate three times and need two in sync."""
+    """The properties of one node; with three nodes, three replicas of which two must be in sync."""
     replicas = min(3, len(nodes))
     in_sync = min(2, replicas)
     properties = {
@@ -76,7 +77,7 @@ def _kraft_properties(node: NodeAddress, nodes: Sequence[NodeAddress]) -> dict[s
         "advertised.listeners": f"PLAINTEXT://{node.bootstrap}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
-        # A killed broker is noticed in seconds: fault tests wait for it.
+        # Detect killed brokers within seconds: fault tests wait for it.
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "3000",
     }

@@ -1,9 +1,9 @@
-"""A proxy in front of Apache Kafka that shows each request and each answer to a test before it passes it on.
+"""A proxy in front of Apache Kafka that passes each request and each response to a test before forwarding it.
 
-Clients that bootstrap through it stay with it: addresses of brokers in answers are replaced by those of the
-proxy. The test may hold a frame (by not returning), swallow it and end the connection, kill whoever waits for
-it, replace an answer, or answer a request in the broker's stead. Threads, loopback, one listening socket for
-each broker.
+Clients that bootstrap through the proxy stay with it: it replaces broker addresses in responses by its own.
+The test may delay a frame (by not returning), drop it and close the connection, kill the process that waits
+for it, replace a response, or answer a request in place of the broker. Uses threads, loopback, and one
+listening socket for each broker.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _NO_CLIENT_ID = b"\xff\xff"
 
 
 class Frame(NamedTuple):
-    """One request or answer on its way.
+    """One request or response.
 
     Attributes:
-        api_key, api_version: of the request; an answer has those of its request.
-        is_answer: else it is a request.
-        data: header and body, without the size in front.
+        api_key, api_version: of the request; a response has those of its request.
+        is_answer: true for a response, false for a request.
+        data: header and body, without the size prefix.
     """
 
     api_key: int
@@ -39,7 +39,7 @@ class Frame(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """A request that is with the broker. ``forged``: what its client gets instead of the broker's answer."""
+    """A request sent to the broker. ``forged``: what the client gets instead of the broker's response."""
 
     api_key: int
     api_version: int
@@ -51,12 +51,12 @@ class KafkaProxy:
 
     Args:
         bootstrap_servers: ``127.0.0.1:port`` of every broker, comma-separated.
-        passes: asked for each frame, on the connection's thread; ``False`` ends the connection instead.
-            Bytes are the answer that the client gets: for an answer in its place; for a request, which the
-            broker then never sees, after the answers to earlier requests.
+        passes: called with each frame, on the connection's thread; ``False`` closes the connection instead.
+            Bytes are the response that the client gets: in place of a response, or for a request, which the
+            broker then never sees, after the responses to earlier requests.
 
-    Attributes:
-        bootstrap_servers: for the clients that are to go through it.
+        Attributes:
+        bootstrap_servers: for the clients that shall use the proxy.
     """
 
     def __init__(self, bootstrap_servers: str, passes: Callable[[Frame], bool | bytes]) -> None:
@@ -86,7 +86,7 @@ class KafkaProxy:
         self.close()
 
     def close(self) -> None:
-        """End every connection. Whoever holds a frame has to let go of it before."""
+        """Close every connection. A callback that still delays a frame must return before."""
         with self._lock:
             self._is_closed = True
             sockets = tuple(self._sockets)
@@ -94,7 +94,7 @@ class KafkaProxy:
             _end(each)
         for thread in self._threads:
             thread.join(60)
-        # Whoever was accepted at the last moment is among them now.
+        # Includes connections that were accepted at the last moment.
         for each in tuple(self._sockets):
             each.close()
 
@@ -129,7 +129,7 @@ class KafkaProxy:
             self._start(self._pass_requests, client, broker, asked)
             self._start(self._pass_answers, client, broker, asked)
             if self._is_closed:
-                # Nobody started to serve these two, and nobody else ends them.
+                # These two are not served yet, so no other thread closes them.
                 self._drop(client, broker)
                 return
 
@@ -143,15 +143,16 @@ class KafkaProxy:
                 forged = verdict if isinstance(verdict, bytes) else None
                 asked[correlation_id] = _Asked(api_key, version, forged)
                 if forged is not None:
-                    # Clients take answers in the order of their requests: the broker is asked something
-                    # harmless, and its answer is replaced.
+                    # Clients expect responses in the order of their requests: the broker gets a harmless
+                    # request, and its response is replaced.
                     frame = _REQUEST_HEADER.pack(_API_VERSIONS, 0, correlation_id) + _NO_CLIENT_ID
                 is_cut = not verdict
                 if not is_cut:
                     broker.sendall(_SIZE.pack(len(frame)) + frame)
         self._drop(client)
         if is_cut or not asked:
-            # Else what the client asked before it left reaches the broker, which ends with its answer.
+            # Otherwise requests that the client sent before it left reach the broker, which ends with its
+            # answer.
             self._drop(broker)
 
     def _pass_answers(self, client: socket.socket, broker: socket.socket, asked: dict[int, _Asked]) -> None:

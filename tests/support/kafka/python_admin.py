@@ -1,7 +1,7 @@
-"""What confluent-kafka's admin client cannot do, by kafka-python's: ``... COMMAND SERVERS ARGUMENTS``.
+"""Admin calls that confluent-kafka lacks, with kafka-python: ``... COMMAND SERVERS ARGUMENTS``.
 
-In a process of its own: importing kafka-python warns, and it leaves sockets to the garbage collector, which
-are errors in tests. ``ARGUMENTS`` is JSON; see the functions.
+In its own process: importing kafka-python warns, and it leaves sockets to the garbage collector; both are
+errors in tests. ``ARGUMENTS`` is JSON; see the functions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PREFERRED = 0
 
 
 def place_replicas(bootstrap_servers: str, topic: str, partition: int, replicas: Sequence[int]) -> None:
-    """Reassign a partition to these nodes and ask for an election: the first one is to be the leader.
+    """Reassign a partition to these nodes and elect the first one as leader.
 
     Raises:
         RuntimeError: the admin client failed.
@@ -32,10 +32,10 @@ def await_no_producers(
     """Wait until no broker remembers a producer id in these topics (name -> number of partitions).
 
     Args:
-        node_ids: for each topic the nodes that have replicas of all partitions; ``None``: leaders are asked.
+        node_ids: for each topic the nodes with replicas of all partitions; ``None``: query the leaders.
 
     Raises:
-        RuntimeError: some are still known after a minute, or the admin client failed.
+        RuntimeError: a producer is still known after a minute, or the admin client failed.
     """
     _run("await_no_producers", bootstrap_servers, partitions=dict(partitions), node_ids=dict(node_ids))
 

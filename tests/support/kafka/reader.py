@@ -1,4 +1,4 @@
-"""Read back what lies in a topic with an independent client: confluent-kafka's consumer, CRC check on."""
+"""Read a topic with an independent client: confluent-kafka's consumer with CRC checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BATCH_RECORDS = 5000
 
 
 class ReadRecord(NamedTuple):
-    """One record as the consumer saw it. ``headers`` is empty when there are none."""
+    """One record as returned by the consumer. ``headers`` is empty if there are none."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ def read_topic(
     next_offsets: Mapping[int, int] | None = None,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
 ) -> list[ReadRecord]:
-    """Everything in a topic, sorted by partition and offset. See ``iterate_topic``."""
+    """All records of a topic, sorted by partition and offset. See ``iterate_topic``."""
     records = iterate_topic(
         bootstrap_servers, topic, next_offsets=next_offsets, timeout_seconds=timeout_seconds
     )
@@ -54,7 +54,7 @@ def iterate_topic(
     """Yield every record from the log start (or ``start_offsets``) to the end of all (or these) partitions.
 
     ``next_offsets`` (partition -> offset) keeps a partition open until its end reaches that offset: after a
-    change of leader the high watermark may trail behind what was acknowledged.
+    leader change, the high watermark may lag behind acknowledged offsets.
     In order within a partition.
 
     Raises:
@@ -87,7 +87,7 @@ def iterate_topic(
 
 def _partitions_of(bootstrap_servers: str, topic: str, deadline: float) -> list[int]:
     while (found := describe(bootstrap_servers, topic)).error is not None:
-        # Of a topic that was made just now not every broker has heard.
+        # Not every broker knows a topic that was just created.
         if time.monotonic() > deadline or not found.error.retriable():
             raise KafkaException(found.error)
         time.sleep(0.05)
@@ -105,7 +105,9 @@ def _records(
     consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in positions.items()])
     while open_partitions:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the end of {topic} was not reached; open: {sorted(open_partitions)}")
+            raise TimeoutError(
+                f"the end of {topic} was not reached in time; unfinished: {sorted(open_partitions)}"
+            )
         for message in consumer.consume(_BATCH_RECORDS, timeout=0.2):
             error = message.error()
             partition = message.partition()

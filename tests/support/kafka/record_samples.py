@@ -1,4 +1,4 @@
-"""Records of every shape that the wire knows: for round trips through any broker and codec."""
+"""Records of every shape that the protocol allows, for round trips through any broker and codec."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 import random
 from typing import NamedTuple
 
-#: A create time long past, so that nobody mistakes the clock's time for it.
+#: A CreateTime far in the past, so that it cannot be mistaken for the current time.
 EXPLICIT_TIMESTAMP_MS = 1_600_000_000_123
 LARGE_BYTES = 900_000
 
@@ -22,7 +22,7 @@ _SIZES = (1, 10, 1_000, 16_000, 16_384, 100_000, LARGE_BYTES)
 
 
 class SampleRecord(NamedTuple):
-    """What is handed to ``send``: a ``None`` partition or timestamp is left to the producer."""
+    """Arguments of ``send``: a ``None`` partition or timestamp is chosen by the producer."""
 
     key: bytes | None
     value: bytes | None
@@ -32,7 +32,7 @@ class SampleRecord(NamedTuple):
 
 
 def sample_records(partition_count: int, seed: int = 1) -> list[SampleRecord]:
-    """Every combination of key, value, headers and timestamp; then 1 byte to 900 kB, random and regular."""
+    """All combinations of key, value, headers and timestamp; then 1 byte to 900 kB, random and repetitive."""
     shapes = itertools.product(_KEYS, _VALUES, _HEADERS, _TIMESTAMPS)
     records = [SampleRecord(*shape, None) for shape in shapes]
     source = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Send records with kproducer, read them back with confluent-kafka, compare all that can be compared."""
+"""Send records with kproducer, read them back with confluent-kafka, and compare every field."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kproducer import KafkaProducer, RecordMetadata
 from tests.support.kafka.reader import ReadRecord, read_topic
 from tests.support.kafka.record_samples import SampleRecord
 
-#: The broker's clock is ours, but the reader sees milliseconds.
+#: Broker and producer share a clock, but the reader gets whole milliseconds.
 CLOCK_SLACK_MS = 1
 _SEND_TIMEOUT_SECONDS = 60
 
 
 def send_all(producer: KafkaProducer, topic: str, records: Sequence[SampleRecord]) -> list[RecordMetadata]:
-    """Send in order, flush, and return what the futures say."""
+    """Send in order, flush, and return the results of the futures."""
     futures = [
         producer.send(
             topic,
@@ -43,9 +43,9 @@ def check_round_trip(
 ) -> list[ReadRecord]:
     """Send, read back and compare byte for byte: contents, order, offsets, timestamps, sizes.
 
-    With ``acks=0`` offsets are unknown to the producer, so order within the partition stands in for them.
-    ``reports_record_time=False`` is for the mock, which answers with an append time that it made up.
-    Returns what was read.
+    With ``acks=0`` the producer does not know offsets, so the order within the partition is compared instead.
+    ``reports_record_time=False`` is for the mock, which returns an invented append time.
+    Returns the records that were read.
     """
     started_ms = time.time_ns() // 1_000_000
     with KafkaProducer(bootstrap_servers=bootstrap_servers, **config) as producer:
@@ -61,7 +61,7 @@ def check_round_trip(
     if has_offsets:
         for sent in expected.values():
             offsets = [answer.offset for _, answer in sent]
-            # A retried batch may be overtaken by the next one in flight; nothing else may change the order.
+            # A retried batch may be reordered with the next one in flight; nothing else may change the order.
             assert was_retried or offsets == sorted(offsets)
             sent.sort(key=lambda pair: pair[1].offset)
 
@@ -99,7 +99,7 @@ def _check_stored(record: SampleRecord, stored: ReadRecord) -> None:
 
 
 def versions_in_use(producer: KafkaProducer) -> dict[str, set[int]]:
-    """API name -> the versions that the producer speaks, over all nodes."""
+    """API name -> the versions that the producer uses, over all nodes."""
     spoken: dict[str, set[int]] = defaultdict(set)
     for versions in producer.metrics()["negotiated_versions"].values():
         for name, version in versions.items():

@@ -1,6 +1,6 @@
 """Run Apache Kafka until Ctrl-C: ``make broker``.
 
-Prints the bootstrap address. Data lies in a temporary folder and goes when the broker does.
+Prints the bootstrap address. The data is in a temporary folder that is deleted at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main() -> None:
     known = ", ".join(KAFKA_VERSIONS)
     parser.add_argument("version", nargs="?", default=NEWEST_VERSION, help=f"tested: {known}")
     parser.add_argument("--nodes", type=int, default=1)
-    parser.add_argument("--port", type=int, help="where the first node listens; default: a free port")
+    parser.add_argument("--port", type=int, help="port of the first node; default: a free port")
     arguments = parser.parse_args()
 
     stop = threading.Event()

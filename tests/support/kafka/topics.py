@@ -1,4 +1,4 @@
-"""Topics on a real cluster, by an independent admin client (confluent-kafka)."""
+"""Topics on a real cluster, with an independent admin client (confluent-kafka)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _admin(bootstrap_servers: str) -> AdminClient:
 
 
 def broker_ids(bootstrap_servers: str) -> set[int]:
-    """The nodes that the cluster's metadata lists; empty when nobody answers."""
+    """The nodes in the cluster's metadata; empty if no broker answers."""
     try:
         return set(_admin(bootstrap_servers).list_topics(timeout=5).brokers)
     except KafkaException:
@@ -30,7 +30,7 @@ def create_topic(
     replication_factor: int = -1,
     config: dict[str, str] | None = None,
 ) -> None:
-    """Create a topic and wait until each leader serves it. -1: the cluster's replication factor."""
+    """Create a topic and wait until each leader serves it. -1: the cluster's default replication factor."""
     new_topic = NewTopic(topic, partitions, replication_factor, config=config or {})
     deadline = time.monotonic() + TIMEOUT_SECONDS
     may_exist = False
@@ -43,7 +43,8 @@ def create_topic(
             code = error.args[0].code()
             if code == KafkaError.TOPIC_ALREADY_EXISTS and may_exist:
                 break
-            # While a cluster starts, the client may let go of the broker that it asked, and that did it.
+            # While a cluster starts, the client may lose the connection to a broker that has created the
+            # topic.
             if code != KafkaError._DESTROY_BROKER or time.monotonic() > deadline:
                 raise
             may_exist = True
@@ -53,8 +54,8 @@ def create_topic(
 def await_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
     """Wait until every partition of a topic has a leader that serves it.
 
-    Metadata is not enough: it may name a leader that has not heard of it yet, and a record sent there with
-    ``acks=0`` would be lost.
+    Metadata is not sufficient: it may name a leader that does not know its role yet, and a record sent there
+    with ``acks=0`` would be lost.
     """
     admin = _admin(bootstrap_servers)
     deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -76,10 +77,10 @@ def delete_topic(bootstrap_servers: str, topic: str) -> None:
 
 
 def describe(bootstrap_servers: str, topic: str) -> TopicMetadata:
-    """What some broker says of a topic, the error of one that does not know it (yet) included.
+    """A broker's metadata of a topic, including the error of a broker that does not know it (yet).
 
     Raises:
-        KafkaException: nobody answered in time. A broker that goes away with the question is no answer.
+        KafkaException: no broker answered in time, for instance because the broker stopped meanwhile.
     """
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
@@ -92,7 +93,7 @@ def describe(bootstrap_servers: str, topic: str) -> TopicMetadata:
 
 
 def partition_leader(bootstrap_servers: str, topic: str, partition: int) -> int:
-    """Node id of a partition's leader, which is waited for; -1: there is none for long."""
+    """Node id of a partition's leader, waiting for an election; -1: there is still no leader."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         found = describe(bootstrap_servers, topic).partitions.get(partition)
@@ -104,19 +105,19 @@ def partition_leader(bootstrap_servers: str, topic: str, partition: int) -> int:
 
 
 def in_sync_count(bootstrap_servers: str, topic: str) -> int:
-    """The smallest number of in-sync replicas over a topic's partitions; 0: whoever was asked knows none."""
+    """The smallest number of in-sync replicas over a topic's partitions; 0: the broker does not know them."""
     partitions = describe(bootstrap_servers, topic).partitions
     return min((len(each.isrs) for each in partitions.values()), default=0)
 
 
 def await_in_sync(are_in_sync: Callable[[], bool], timeout_seconds: float) -> None:
-    """Wait until all replicas are in sync, which ``are_in_sync`` looks at.
+    """Wait until ``are_in_sync`` reports that all replicas are in sync.
 
     Raises:
-        RuntimeError: they are not within ``timeout_seconds``.
+        RuntimeError: they are not in sync within ``timeout_seconds``.
     """
     deadline = time.monotonic() + timeout_seconds
     while not are_in_sync():
         if time.monotonic() > deadline:
-            raise RuntimeError("the brokers do not come into sync")
+            raise RuntimeError("the replicas did not get in sync in time")
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""A cluster on paper and an accumulator with a clock that stands still, for the accumulator's tests."""
+"""A fixed metadata snapshot and an accumulator with a manual clock, for the accumulator's tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START_MS = 1_000_000
 
 
 def make_snapshot(leaders: list[int], *, nodes: int = 2, epochs: list[int] | None = None) -> MetadataSnapshot:
-    """One topic whose partition i is led by ``leaders[i]`` (-1: nobody); nodes 1 to ``nodes``."""
+    """One topic whose partition i has leader ``leaders[i]`` (-1: none); nodes 1 to ``nodes``."""
     members = {i: Node(i, f"host{i}", 9092) for i in range(1, nodes + 1)}
     partitions = tuple(
         PartitionMetadata(i, leader, epochs[i] if epochs else 1) for i, leader in enumerate(leaders)
@@ -35,7 +35,7 @@ def make_snapshot(leaders: list[int], *, nodes: int = 2, epochs: list[int] | Non
 
 
 class Kit:
-    """An accumulator with everything around it. Times are the clock's unless given."""
+    """An accumulator with its dependencies. Times are the clock's unless given."""
 
     def __init__(self, snapshot: MetadataSnapshot | None = None, **settings: Any) -> None:
         settings.setdefault("batch_size", 1024)
@@ -80,7 +80,7 @@ class Kit:
         )
 
     def fill(self, partition: int = 0, batches: int = 1) -> list[FutureRecordMetadata]:
-        """Append until ``batches`` batches are full, that is, one more has been begun."""
+        """Append until ``batches`` batches are full, that is, until one more is open."""
         futures = []
         made = 0
         while made <= batches:

@@ -84,7 +84,7 @@ def api_versions_response(ranges: dict[int, tuple[int, int]], **fields: Any) -> 
 
 
 class Harness:
-    """The client under test and what is around it."""
+    """The client under test and its dependencies."""
 
     def __init__(
         self,
@@ -117,14 +117,14 @@ class Harness:
         return self.client.poll(timeout_ms, self.clock.now_ms)
 
     def connect(self, node: Node = NODES[0]) -> None:
-        """Up to the point where the version question is on its way."""
+        """Connect, up to the point where the ApiVersions request is in flight."""
         assert not self.client.ready(node, self.clock.now_ms)
         self.poll()
 
     def make_ready(
         self, node: Node = NODES[0], ranges: dict[int, tuple[int, int]] | None = None, **fields: Any
     ) -> None:
-        """A connection whose version check has ended well."""
+        """Connect, and answer the ApiVersions request."""
         self.connect(node)
         question = self.selector.last_request(str(node.id))
         assert question.api_key == 18

@@ -1,4 +1,4 @@
-"""Record code of other clients, to judge ours by. Importing kafka-python warns, which is an error here."""
+"""Record code of other clients as a reference. Importing kafka-python warns, which is an error in tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lookups of host names for tests that step the client: ended as soon as begun, or ended by the test."""
+"""Host name lookups for tests that step the client: finished at once, or by the test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproducer.network.host_resolver import BeginLookup, Lookup, ResolvedAddress
 
 
 def at_once(resolve: Callable[[str, int], Sequence[ResolvedAddress]]) -> BeginLookup:
-    """Every lookup has ended when it is handed out, with what ``resolve`` returns or raises."""
+    """Every lookup is already finished, with the result or error of ``resolve``."""
 
     def begin(host: str, port: int) -> Lookup:
         lookup: Lookup = Future()
@@ -24,7 +24,7 @@ def at_once(resolve: Callable[[str, int], Sequence[ResolvedAddress]]) -> BeginLo
 
 
 class OpenLookups:
-    """Lookups that the test ends itself; ``by_host`` has the newest of each host."""
+    """Lookups that the test finishes; ``by_host`` has the newest one of each host."""
 
     def __init__(self) -> None:
         self.by_host: dict[str, Lookup] = {}
@@ -36,9 +36,9 @@ class OpenLookups:
         return lookup
 
     def find(self, host: str, *addresses: str) -> None:
-        """The lookup of the host ends well."""
+        """Finish the lookup of the host with these addresses."""
         self.by_host[host].set_result([ResolvedAddress(2, (address, 9092)) for address in addresses])
 
     def fail(self, host: str) -> None:
-        """The lookup of the host fails."""
+        """Fail the lookup of the host."""
         self.by_host[host].set_exception(NetworkError(f"could not resolve the host name {host!r}"))

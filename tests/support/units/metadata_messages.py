@@ -1,4 +1,4 @@
-"""Metadata responses in a line, for tests of what they add up to."""
+"""Metadata responses in one line, for tests of metadata handling."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def response(
     errors: Mapping[str, int] | None = None,
     ids: Mapping[str, int] | None = None,
 ) -> MetadataResponse:
-    """Topics with their partitions' leaders, topics with an error code, and brokers ``host1:9092``..."""
+    """A response with the partitions' leaders or an error code by topic, and brokers ``host1:9092``..."""
     entries = [topic(name, leaders, (ids or {}).get(name, 0)) for name, leaders in (topics or {}).items()]
     entries += [MetadataResponseTopic(name=n, error_code=c, partitions=[]) for n, c in (errors or {}).items()]
     return MetadataResponse(

@@ -1,7 +1,7 @@
-"""A selector without sockets: a test decides what connects, what is answered and what breaks.
+"""A selector without sockets: the test controls connections, responses and failures.
 
-Stands in for ``kproducer.network.selector.Selector``. Requests are decoded back into messages, so a test sees
-what a broker would see.
+Replaces ``kproducer.network.selector.Selector``. Requests are decoded into messages, so a test sees what a
+broker would see.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kproducer.protocol.registry import request_header_version, response_header_
 
 
 class SentRequest(NamedTuple):
-    """A request as the broker reads it."""
+    """A request as a broker would read it."""
 
     node_id: str
     api_key: int
@@ -30,14 +30,14 @@ class SentRequest(NamedTuple):
 
 
 class MockSelector:
-    """Connections succeed at the next poll unless told otherwise. Not thread-safe."""
+    """Connections succeed at the next poll by default. Not thread-safe."""
 
     def __init__(self) -> None:
         self.connected: list[str] = []
         self.disconnected: dict[str, KafkaError] = {}
         self.completed_sends: list[NetworkSend] = []
         self.completed_receives: list[NetworkReceive] = []
-        #: (id, address, family) of every attempt.
+        #: (id, address, family) of every connection attempt.
         self.attempts: list[tuple[str, SocketAddress, int]] = []
         self.requests: list[SentRequest] = []
         self.poll_timeouts_ms: list[int] = []
@@ -47,7 +47,7 @@ class MockSelector:
         self.fail_at_once: set[str] = set()
         self.hang: set[str] = set()
         self.never_ready: set[str] = set()
-        #: Ids whose sockets are full: a send stays incomplete until ``finish_sends``.
+        #: Ids with full sockets: sends stay incomplete until ``finish_sends``.
         self.full: set[str] = set()
         self._up: set[str] = set()
         self._connecting: list[str] = []
@@ -107,7 +107,7 @@ class MockSelector:
     # -- the test's side -------------------------------------------------------------------------------
 
     def finish_sends(self) -> None:
-        """The full sockets take everything; reported by the next poll."""
+        """Let the full sockets accept everything; reported by the next poll."""
         unfinished, self._unfinished = self._unfinished, []
         for send in unfinished:
             self._write(send)
@@ -120,16 +120,16 @@ class MockSelector:
         self.respond_raw(request.node_id, header + body.encode(request.version))
 
     def respond_raw(self, node_id: str, payload: bytes) -> None:
-        """Any frame at all; delivered by the next poll."""
+        """Send an arbitrary frame; delivered by the next poll."""
         self._next_receives.append(NetworkReceive(node_id, payload))
 
     def break_connection(self, node_id: str, error: KafkaError | None = None) -> None:
-        """The connection ends; reported by the next poll."""
+        """Close the connection; reported by the next poll."""
         self._forget(node_id)
         self._next_disconnected[node_id] = error or DisconnectedError("the peer closed the connection")
 
     def last_request(self, node_id: str | None = None) -> SentRequest:
-        """The newest request, of one node or of all."""
+        """The newest request, of one node or of all nodes."""
         return [r for r in self.requests if node_id in (None, r.node_id)][-1]
 
     def _forget(self, node_id: str) -> None:

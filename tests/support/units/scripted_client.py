@@ -1,4 +1,4 @@
-"""A network client without a network: requests pile up until the test answers them."""
+"""A network client without a network: requests are collected until the test answers them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kproducer.types import Node
 
 
 class SentRequest:
-    """A Produce request as it went out."""
+    """A Produce request as it was sent."""
 
     def __init__(self, request: ClientRequest, message: ProduceRequest) -> None:
         self.request = request
@@ -37,7 +37,7 @@ class SentRequest:
 
 
 class ScriptedClient:
-    """Stands in for ``NetworkClient``. ``poll`` runs what the test has queued, and notes its timeouts."""
+    """Replaces ``NetworkClient``. ``poll`` delivers what the test has queued, and records its timeouts."""
 
     def __init__(self, version: int = 12) -> None:
         self.version = version
@@ -155,7 +155,7 @@ def result(
     leader: tuple[int, int] = (-1, -1),
     log_append_time_ms: int = -1,
 ) -> PartitionProduceResponse:
-    """One partition's part of a Produce response."""
+    """One partition's result in a Produce response."""
     return PartitionProduceResponse(
         index=index,
         error_code=error_code,

@@ -1,4 +1,4 @@
-"""A Sender on the bench: everything below it is real except the network and the time."""
+"""A Sender for unit tests: everything below it is real except the network and the clock."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.units.scripted_client import ScriptedClient, SentRequest
 
 
 class Bench:
-    """A Sender with everything below it real except the network."""
+    """A Sender in which everything except the network and the clock is real."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Bench:
         self.learn()
 
     def learn(self, *, leaders: dict[int, int] | None = None, epoch: int = 1) -> None:
-        """A metadata answer: node p modulo the number of nodes leads partition p, unless told otherwise."""
+        """Process a metadata response: by default, node p modulo the number of nodes leads partition p."""
         leaders = leaders or {}
         brokers = [MetadataResponseBroker(node_id=n, host=f"b{n}", port=9092) for n in range(self.node_count)]
         partitions = [
@@ -94,30 +94,30 @@ class Bench:
         return future
 
     def step(self, advance_ms: int = 0) -> list[SentRequest]:
-        """One round; returns the requests it sent."""
+        """Run the sender once; returns the requests it sent."""
         before = len(self.client.sent)
         self.clock.advance(advance_ms)
         self.sender.run_once(self.clock.now_ms)
         return self.client.sent[before:]
 
     def step_one(self, advance_ms: int = 0) -> SentRequest:
-        """One round that has to send exactly one request."""
+        """Run the sender once; it must send exactly one request."""
         (sent,) = self.step(advance_ms)
         return sent
 
     def retry_delay(self) -> int:
-        """More than any backoff of these settings."""
+        """Longer than any backoff with these settings."""
         return 1300
 
     def assert_clean(self) -> None:
-        """Nothing is incomplete, nothing is in flight, all memory is back."""
+        """Nothing is incomplete, nothing is in flight, and all memory is free."""
         assert self.accumulator.incomplete_count == 0
         assert len(self.sender.in_flight) == 0
         assert self.pool.available_bytes == self.config.buffer_memory
 
 
 def initialized_manager(transactional_id: str | None = None) -> TransactionManager:
-    """A manager that has its producer id; with a transactional id, in a transaction of version 2."""
+    """A manager with a producer id; with a transactional id, in a transaction of protocol 2."""
     manager = TransactionManager(transactional_id, transaction_version=lambda: 2)
     life = manager.lifecycle
     life.move_to(TransactionState.INITIALIZING)

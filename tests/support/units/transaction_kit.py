@@ -1,7 +1,8 @@
-"""A producer's I/O thread and its brokers in a few lines, to drive a TransactionManager step by step.
+"""A minimal model of a producer's I/O thread and its brokers, to drive a TransactionManager step by step.
 
-The brokers are the strict models of ``tests.fakebroker``; requests to coordinators are built and read as on
-the wire. The test decides about each answer: true, lost before or after it had its effect, or an error.
+The brokers are the strict models of ``tests.fakebroker``; coordinator requests are encoded and decoded as in
+the protocol. The test decides about each response: correct, lost before or after the request had its effect,
+or an error.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _HANDLERS: dict[int, Any] = {
 
 @attrs.define(eq=False)
 class Batch:
-    """A batch whose records have its number as value, and their own numbers as keys."""
+    """A batch whose records have its number as value and their own numbers as keys."""
 
     topic_partition: TopicPartition
     record_count: int
@@ -69,12 +70,12 @@ class Batch:
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
     ) -> None:
-        assert not self.in_flight, "its bytes may be half written to a socket"
+        assert not self.in_flight, "its bytes may be partly written to a socket"
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.base_sequence, self.is_transactional = base_sequence, is_transactional
 
     def end(self, error: KafkaError | None, outcome: Outcome | None) -> None:
-        """The application is told."""
+        """Resolve the batch's futures."""
         self.endings.append(error)
         self.outcomes.append(outcome)
 
@@ -90,7 +91,7 @@ class Batch:
 
 @attrs.frozen
 class Sent:
-    """What a request carried when it went out."""
+    """A sent request."""
 
     batch: Batch
     transactional_id: str | None
@@ -163,7 +164,7 @@ class Kit:
         return any(not batch.is_done for batch in self.batches)
 
     def pump(self) -> None:
-        """One round of the sender: give up, resolve, drain."""
+        """Run the sender once: expire, resolve, drain."""
         given_up = self.manager.lifecycle.give_up()
         if given_up is not None:
             for queue in self.queues.values():
@@ -204,7 +205,7 @@ class Kit:
         queue.insert(place, batch)
 
     def _split(self, batch: Batch) -> None:
-        """Into its first record and the others, which may be split again."""
+        """Split a batch into its first record and the others, which may be split again."""
         parts = [attrs.evolve(batch, record_count=1, attempts=0)]
         rest = batch.record_count - 1
         parts.append(attrs.evolve(batch, record_count=rest, attempts=0, first_record=batch.first_record + 1))
@@ -244,7 +245,7 @@ class Kit:
             self._fail(batch, error)
 
     def expire(self, batch: Batch) -> None:
-        """``delivery_timeout_ms`` is over."""
+        """Let ``delivery_timeout_ms`` pass."""
         if batch.is_done:
             return
         queue = self.queues[batch.topic_partition.partition]
@@ -261,7 +262,7 @@ class Kit:
         return self.topics["t"].partitions[index]
 
     def apply(self, sent: Sent) -> tuple[int, int]:
-        """Let the leader deal with a batch: (error code, offset)."""
+        """Let the leader process a batch: (error code, offset)."""
         batch = sent.batch
         partition = self.partition(batch.topic_partition.partition)
         found: int | KeptBatch = 0
@@ -299,8 +300,8 @@ class Kit:
         return 0, offset
 
     def answer(self, partition: int, code: int | None = None, applied: bool = False, place: int = 0) -> None:
-        """Answer a Produce request, usually the oldest: truly, or with an error, before which it may have
-        been applied."""
+        """Answer a Produce request, by default the oldest: correctly, or with an error, before which it may
+        have been applied."""
         sent = self.on_the_wire[partition].pop(place)
         batch = sent.batch
         if code is None or applied:
@@ -313,7 +314,7 @@ class Kit:
         self._failed_attempt(batch, error_for_code(code))
 
     def disconnect(self, partition: int, applied: int, late: int = 0) -> None:
-        """The connection ends: the first requests had their effect, the next will have it later."""
+        """Close the connection: the first requests are applied now, the next ``late`` ones later."""
         lost, self.on_the_wire[partition] = self.on_the_wire[partition], []
         for sent in lost[:applied]:
             self.apply(sent)
@@ -322,15 +323,15 @@ class Kit:
             self._failed_attempt(sent.batch, DisconnectedError("gone"))
 
     def not_transmitted(self, partition: int, place: int) -> None:
-        """A request does not leave the process."""
+        """Fail a request before it leaves the process."""
         sent = self.on_the_wire[partition].pop(place)
         self._failed_attempt(sent.batch, KafkaError("not sent").with_outcome(Outcome.NOT_SENT))
 
     def late_arrival(self) -> None:
-        """What was under way on a connection that we gave up arrives after all.
+        """Deliver requests of a connection that the producer has given up.
 
-        Not once the partition has batches of another producer id, which fences nothing: docs/transactions.md
-        names that limit.
+        Not if the partition already has batches of another producer id, which do not fence the old one:
+        docs/transactions.md names that limit.
         """
         if self.late:
             sent = self.late.pop(0)
@@ -342,7 +343,7 @@ class Kit:
     # -- coordinators ----------------------------------------------------------------------------------
 
     def ask(self) -> CoordinatorRequest | None:
-        """Take the request that is due, if there is one and none is on its way."""
+        """Take the next request if one is due and none is in flight."""
         if self.request is None:
             for addressed in self.manager.protocol.next_requests(self.now_ms):
                 self.request = addressed.request
@@ -351,8 +352,8 @@ class Kit:
     def reply(
         self, code: int | None = None, lost: bool = False, applied: bool = True, late: bool = False
     ) -> None:
-        """Answer it: truly; with an error code; or not at all: after it had its effect, before it has it
-        (``late``), or without any."""
+        """Answer it: correctly; with an error code; or not at all, with the request applied, applied later
+        (``late``), or lost."""
         request = self.request
         assert request is not None
         self.request = None
@@ -386,13 +387,13 @@ class Kit:
         self.manager.protocol.handle(request, response, self.now_ms)
 
     def late_request_arrives(self) -> int:
-        """The oldest request whose connection ended before it arrived arrives now. Returns its API."""
+        """Deliver the oldest request whose connection ended before it arrived. Returns its API key."""
         api_key, version, message = self.late_requests.pop(0)
         self.handle(api_key, version, message)
         return api_key
 
     def handle(self, api_key: int, version: int, message: Any) -> Any:
-        """The cluster's own answer."""
+        """The response of the fake cluster."""
         context = SimpleNamespace(
             message=message, api_version=version, cluster=self, broker=self.brokers[1], logged="request"
         )
@@ -401,7 +402,7 @@ class Kit:
     # -- all is well again -----------------------------------------------------------------------------
 
     def settle(self, rounds: int = 200) -> None:
-        """Let everything take its course without faults, until nothing happens any more."""
+        """Answer everything without faults until nothing happens any more."""
         for _ in range(rounds):
             self.now_ms += 2000
             before = self._progress()
@@ -414,7 +415,7 @@ class Kit:
             elif self._progress() == before and not any(self.queues.values()):
                 return
         raise AssertionError(
-            f"no end in sight: {self.manager.lifecycle.state}, queues {self.queues}, {self.request}"
+            f"did not settle: {self.manager.lifecycle.state}, queues {self.queues}, {self.request}"
         )
 
     def _progress(self) -> Any:
@@ -431,7 +432,7 @@ class Kit:
         return [int(record.key or b"-1") for batch in batches for record in batch.records]
 
     def committed(self, partition: int = 0) -> list[int]:
-        """Numbers of the batches a read_committed consumer sees, each once for each time it is there."""
+        """Numbers of the batches that a read_committed consumer sees, with duplicates."""
         seen: list[int] = []
         for record in self.partition(partition).committed_records:
             number = int(record.value or b"-1")
@@ -441,7 +442,7 @@ class Kit:
 
 
 def error_body(request: CoordinatorRequest, message: Any, code: int) -> Any:
-    """An answer with this error and nothing else."""
+    """A response with this error and nothing else."""
     from kproducer_messages import RESPONSES
     from kproducer_messages.add_partitions_to_txn_response import (
         AddPartitionsToTxnPartitionResult,
