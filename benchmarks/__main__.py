@@ -39,7 +39,7 @@ from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailable
 
 RESULTS = Path(__file__).parent / "results"
 DEFAULT_SECONDS = 600
-#: Shares of the time; the rest is for low rates, import times and the profile.
+#: Shares of the total time; the rest is for low rates, import times and the profile.
 _EMBEDDED_SHARE, _KAFKA_SHARE = 0.62, 0.2
 _RUN_SECONDS = 0.6
 _CEILING_BATCHES = (16_384, 1_000_000)
@@ -54,11 +54,11 @@ _LOW_RATE_SECONDS = 1.5
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=DEFAULT_SECONDS, help="total time, approximately")
-    parser.add_argument("--kafka", metavar="VERSION", default=NEWEST_VERSION, help="Apache Kafka beside it")
-    parser.add_argument("--no-kafka", action="store_true", help="the embedded cluster alone")
+    parser.add_argument("--kafka", metavar="VERSION", default=NEWEST_VERSION, help="version of Apache Kafka")
+    parser.add_argument("--no-kafka", action="store_true", help="measure only on the embedded cluster")
     parser.add_argument("--clients", help="semicolon-separated names, as in the tables")
     parser.add_argument("--rows", help="semicolon-separated names of rows, as in the tables")
-    parser.add_argument("--count", type=int, help="records per run instead of a time; for trials")
+    parser.add_argument("--count", type=int, help="records per run instead of a time, for short test runs")
     parser.add_argument("--throughput-only", action="store_true", help="only throughput")
     parser.add_argument("--document", action="store_true", help="write docs/performance.md")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
@@ -199,7 +199,7 @@ def _measure_busy(results: dict[str, Any]) -> None:
     try:
         results["busy"] = latency.rows(clients, _BUSY_RATES, lingers_ms=(0,), seconds=_BUSY_SECONDS)
     except (RuntimeError, subprocess.TimeoutExpired) as error:
-        results["failures"].append(f"beside a busy thread: {error}")
+        results["failures"].append(f"latency with a busy thread: {error}")
 
 
 def _measure_growth(results: dict[str, Any]) -> None:

@@ -1,9 +1,9 @@
-"""The maximum rate of the cluster: batches that were encoded in advance, sent again and again.
+"""The maximum rate of the cluster: batches encoded in advance are sent repeatedly.
 
-This client only writes and reads sockets. If a real client comes near to its rate, the limit is the cluster
-(or the loopback), and its CPU per record says more than its records per second. Run in its own process:
-``python -m benchmarks.ceiling JSON``. Produce v7, written by hand; the batches come from aiokafka's
-encoder.
+This client only writes and reads sockets. If the rate of a real client comes close to it, the limit is the
+cluster (or the loopback), and the client's CPU per record is more informative than its records per second.
+Run in its own process: ``python -m benchmarks.ceiling JSON``. Produce v7, written by hand; aiokafka's encoder
+creates the batches.
 """
 
 from __future__ import annotations

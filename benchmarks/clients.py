@@ -1,4 +1,4 @@
-"""The clients and the methods of sending to measure, and which of them are installed."""
+"""The clients and sending methods to measure, and which of them are installed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """CPU samples of kproducer from ``perf``, by thread and by kind of code.
 
 ``perf record`` covers only the timed part: the sending process switches it on and off. Without ``perf``
-there is no profile. A sample names the function that ran, not its caller.
+there is no profile. Each sample belongs to the function that ran, not to its caller.
 """
 
 from __future__ import annotations

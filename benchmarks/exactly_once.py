@@ -4,10 +4,10 @@ One Spark session (``local[2]``), one Apache Kafka, streaming queries over files
 second; at least once and exactly once in turn, with the same settings otherwise.
 
 Throughput: micro-batches of several sizes. Their duration is Spark's own figure (``triggerExecution``), and
-the sustainable rows per second are the size that would take a second (by a line through the medians). A run
-counts only if a consumer of committed records finds every row. Latency: small files at a steady rate, from
-the moment a file is in its folder until a consumer of committed records has each of its rows. CPU is that
-of the process tree (driver, JVM and Python workers) without the broker.
+the sustainable rows per second are the size that would take one second (by a line through the medians). A run
+counts only if a ``read_committed`` consumer finds every row. Latency: small files at a steady rate, from the
+moment a file is in its folder until a ``read_committed`` consumer has each of its rows. CPU is that of the
+process tree (driver, JVM and Python workers) without the broker.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class Bench:
         self._content.write_text("".join(f"{line}\n" for line in lines))
 
     def throughput(self, mode: str, files: int, batches: int) -> dict[str, Any]:
-        """Micro-batches of so many files. Seconds of each, and CPU seconds of one."""
+        """Write micro-batches of this many files. Returns the seconds of each, and the CPU seconds per
+        batch.
+        """
         topic, source = self._new_place()
         for number in range(files * batches):
             # The same content under many names, so it is read from memory.
@@ -159,15 +161,15 @@ class Bench:
 
 
 def quantile(values: list[float], share: float) -> float:
-    """Of sorted values."""
+    """Quantile of sorted values."""
     return values[min(len(values) - 1, int(len(values) * share))]
 
 
 def kept_up_with(seconds: dict[int, float], target: float = 1.0) -> float:
-    """Rows per second: the size of the micro-batch that would take a second, by a line through the points.
+    """Rows per second: the micro-batch size that would take one second, by a line through the points.
 
     Args:
-        seconds: of a micro-batch, by its rows.
+        seconds: duration of a micro-batch, by its rows.
     """
     line = statistics.linear_regression(list(seconds), list(seconds.values()))
     return max(0.0, target - line.intercept) / line.slope
@@ -198,7 +200,7 @@ def run(bench: Bench, rounds: int, batches: int, latency_seconds: float, say: An
 
 
 def summary_of(results: dict[str, Any]) -> dict[str, Any]:
-    """For each mode the figures of the table."""
+    """The figures of the table, by mode."""
     figures: dict[str, Any] = {}
     for mode in MODES:
         by_size = results["throughput"][mode]

@@ -102,7 +102,7 @@ class _ConfluentCase:
             raise RuntimeError(f"{left} records were not acknowledged")
 
     def totals(self) -> tuple[float, float]:
-        """Available only in statistics, which take CPU themselves."""
+        """Only from its statistics, which cost CPU themselves."""
         return 0.0, 0.0
 
     def end(self) -> None:
@@ -116,7 +116,7 @@ _CLIENTS: dict[str, type[_KproducerCase] | type[_ConfluentCase]] = {
 
 
 def run_case(task: dict[str, Any]) -> dict[str, Any]:
-    """One case, in this process: the best of several rounds, because the machine may do other work."""
+    """Run one case in this process: the best of several rounds, because the machine may do other work."""
     partitions, count = task["partitions"], task["records"]
     client = _CLIENTS[task["client"]](task["bootstrap"])
     # One record per partition opens all connections and creates all queues.
@@ -169,7 +169,7 @@ def _run_in_child(cluster_process: MockClusterProcess, case: dict[str, Any]) -> 
 def cases(
     partitions: tuple[int, ...] = PARTITIONS, brokers: tuple[int, ...] = BROKERS, records: int = RECORDS
 ) -> list[dict[str, Any]]:
-    """All cases in series, by what grows, without or with keys. The first of a series is its reference.
+    """All cases in series: what grows, without or with keys. The first of a series is its reference.
 
     With keys the clients take turns at each count, because the speed of the machine may change.
     """

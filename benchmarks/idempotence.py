@@ -1,9 +1,9 @@
 """The cost of idempotence: ``python -m benchmarks.idempotence``.
 
 Two producers in one process, one with ``enable_idempotence`` and one without, send the same records in
-turn. The result is the CPU time of the process per record, as the median of the ratios of neighbouring
-rounds: other work on the machine affects both alike, except for some hundredths. Idempotence costs CPU per
-batch, so one case has small batches.
+turn. The result is the CPU time of the process per record, as the median of the ratios of adjacent rounds, so
+that other work on the machine affects both almost equally. Idempotence costs CPU per batch, so one case has
+small batches.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FLUSH_SECONDS = 120.0
 
 
 class Case(NamedTuple):
-    """What is sent, and how.
+    """The records of a case and how they are sent.
 
     Attributes:
         name: in the table.
@@ -70,7 +70,7 @@ def _round(producer: Any, method: str, count: int) -> float:
 
 
 def run_case(task: dict[str, Any]) -> dict[str, Any]:
-    """One case, in this process."""
+    """Run one case in this process."""
     from kproducer import KafkaProducer
 
     case = Case(*task["case"])
@@ -126,7 +126,7 @@ def _run_in_child(case: Case, records: int, rounds: int) -> dict[str, Any]:
 
 
 def rows(records: int = RECORDS, rounds: int = ROUNDS) -> list[dict[str, Any]]:
-    """A row per case."""
+    """One row per case."""
     return [_run_in_child(case, records, rounds) for case in CASES]
 
 

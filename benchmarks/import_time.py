@@ -1,8 +1,7 @@
 """The import time of each client: wall time and CPU of ``python -c``, minus those of starting Python.
 
-Bytecode is cached, as after an installation with pip, in a folder of the benchmark; a first start that does
-not count fills it. The result is the minimum of several runs, because other work on the machine can only
-add time.
+Bytecode is cached, as after an installation with pip, in a folder of the benchmark; an uncounted first start
+fills it. The result is the minimum of several runs, because other work on the machine can only add time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Java's producer, measured with its own tool, ``org.apache.kafka.tools.ProducerPerformance``.
 
-The newest published version of the tool, with its client. The tool supports no keys and uses a callback per
-record. It runs only against Apache Kafka, because Java's client cannot use the metadata of librdkafka's
-mock cluster. The tool runs twice, once only for the warm-up; the difference is the CPU of the timed part,
-without the start of the JVM.
+Uses the newest published version of the tool, with its client. The tool does not support keys and uses a
+callback per record. It runs only against Apache Kafka, because Java's client cannot read the metadata of
+librdkafka's mock cluster. The tool runs twice, once only for the warm-up; the difference is the CPU of the
+timed part, without the start of the JVM.
 """
 
 from __future__ import annotations

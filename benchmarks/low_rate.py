@@ -1,9 +1,9 @@
 """Latency at low rates: the time from ``send()`` until the application knows that the record is acknowledged.
 
 Linger 0, acks=all, 100-byte values, a fixed number of records per second from one thread, a callback per
-record; the time ends in the callback. confluent-kafka calls its callbacks in ``poll``, in which the
-application waits between two records here, so none is late. The clients run in turn, each in its own
-process; the times of all rounds are one sample.
+record; the time ends in the callback. confluent-kafka calls its callbacks in ``poll``, and the application
+waits in ``poll`` between two records, so no callback is late. The clients run in turn, each in its own
+process; the times of all rounds form one sample.
 """
 
 from __future__ import annotations

@@ -127,7 +127,8 @@ class KafkaPythonSession:
         if family.batch_bytes is not None:
             settings["batch_size"] = family.batch_bytes
         if target.is_mock:
-            # It cannot read the mock's response to its version of ApiVersions; pinned, it sends another.
+            # kafka-python cannot read the mock's response to its ApiVersions version; pinned, it sends
+            # another.
             settings["api_version"] = (2, 3)
         codec = target.workload.codec
         self.topic = target.topic

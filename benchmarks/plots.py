@@ -19,7 +19,7 @@ def write_plots(folder: Path, results: dict[str, Any]) -> list[Path]:
     import matplotlib
 
     matplotlib.use("Agg")
-    # Text stays text, which takes a tenth of the size. The salt gives the same file for the same results.
+    # Text stays text, which reduces the size by 90%. The salt makes the output reproducible.
     matplotlib.rcParams["svg.fonttype"] = "none"
     matplotlib.rcParams["svg.hashsalt"] = "kproducer"
     folder.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,8 @@ FEWEST_RECORDS, MOST_RECORDS = 5_000, 3_000_000
 
 
 def _warm_up(session: Session, pool: list[Record], count: int, seconds: float) -> tuple[int, float]:
-    """Send until the client has reached its speed. Returns (records sent, minimum CPU seconds per record).
+    """Send until the client has reached its full speed. Returns (records sent, minimum CPU seconds per
+    record).
 
     The first portion does not count: it connects, and some clients import many modules. Portions double until
     one takes so long that its flush is a small part of it.

@@ -3,9 +3,9 @@
 One Spark session, one Apache Kafka, one cached frame for each workload; kproducer, Spark's own connector
 (``spark-sql-kafka-0-10``) and a sink that only counts its rows write it in turn, with the same settings. A
 run counts only if the topic's end offsets confirm every row. CPU is that of the whole process tree: the JVM
-(which plans, and for one of the sinks also writes) and its Python workers. The broker's CPU is shown
-separately, because it uses the same cores: ``possible`` is the rate on this machine of a sink without any
-cost of its own, from the CPU of the counting sink and of the broker.
+(which plans, and with Spark's connector also writes) and its Python workers. The broker's CPU is shown
+separately, because it uses the same cores. ``possible`` is the rate that a sink without any cost of its own
+would reach on this machine, computed from the CPU of the counting sink and of the broker.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ TASKS = 4
 PARTITIONS = 4
 WARM_UP_ROWS = 20_000
 
-#: Rows of a write that is so small that it shows the fixed cost.
+#: Rows of a small write that shows the fixed cost.
 SMALL_ROWS = 4
 SMALL_WRITES = 5
 
 #: Each sink with its own defaults.
 OWN_DEFAULTS = "own defaults"
 
-#: Deleted topics free their memory immediately; otherwise each write would pay for fresh memory.
+#: Deleted topics release their memory immediately; otherwise each write would need new memory.
 BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "500"}
 
 #: The same settings for both sinks; both are idempotent by default.

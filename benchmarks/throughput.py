@@ -1,7 +1,7 @@
 """Records per second and CPU per record: every client on every row, in rounds, each in its own process.
 
-The order within a round rotates, and rounds continue until the time is over. A run counts only if each of its
-records was acknowledged and the log end offsets confirm it.
+The order rotates in each round, and rounds continue until the time is over. A run counts only if all its
+records were acknowledged and the log end offsets confirm this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks.workload import OWN_DEFAULTS, Workload
 MOST_ROUNDS = 5
 RUN_TIMEOUT_SECONDS = 120
 
-#: Failures are reported, so that they are not mistaken for runs that were skipped.
+#: Failures are reported, so that they are not mistaken for skipped runs.
 _FAILURES = (RuntimeError, subprocess.TimeoutExpired)
 
 
@@ -124,7 +124,7 @@ def run_rounds(
     run_seconds: float,
     count: int | None = None,
 ) -> Measurements:
-    """Rounds over all rows while there is time for another one; at least one."""
+    """Repeat rounds over all rows while there is time for another one; at least one round."""
     deadline = time.monotonic() + seconds
     found = Measurements()
     longest_round = 0.0

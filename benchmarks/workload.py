@@ -25,8 +25,8 @@ class Settings:
 
     Attributes:
         name: in tables.
-        batch_bytes: for every client with such a setting; ``None`` keeps each client's default.
-        buffer_bytes: likewise, the limit for unacknowledged records.
+        batch_bytes: for every client with such a setting; ``None``: each client's default.
+        buffer_bytes: the limit for unacknowledged records, in the same way.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A million records to a broker and back, each one checked. Run it with ``make demo``.
+"""Send a million records to a broker, read them back and check each one: ``make demo``.
 
 By default the broker is a mock cluster, started in a child process: no Java, no network. ``--kafka VERSION``
 runs Apache Kafka, ``--bootstrap HOST:PORT`` uses an existing cluster. Another client (confluent-kafka)
@@ -32,7 +32,7 @@ from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.kafka.topics import create_topic
 
 DEFAULT_COUNT = 1_000_000
-#: The mock keeps 5 MiB per partition; a portion of the demo must fit even if it is spread unevenly.
+#: The mock keeps 5 MiB per partition; a portion of the demo must fit even if partitions are uneven.
 MOCK_PARTITIONS = 32
 KAFKA_PARTITIONS = 6
 

@@ -15,7 +15,7 @@ _ACTIONS = ("view", "click", "cart", "order", "refund")
 
 
 class Source(Protocol):
-    """A source of values. ``count`` is exact."""
+    """A source of values. ``count`` is the exact number."""
 
     count: int
     description: str
@@ -48,7 +48,7 @@ class JsonEvents:
 
 
 class FileLines:
-    """The lines of a file without their line ends; empty lines count."""
+    """The lines of a file without line endings; empty lines count."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -63,7 +63,7 @@ class FileLines:
 
 
 def portions(source: Source) -> Iterator[list[bytes]]:
-    """Cut a source into lists that are bounded in number and bytes."""
+    """Split a source into lists that are limited in number and bytes."""
     values = iter(source)
     portion: list[bytes] = []
     size_bytes = 0

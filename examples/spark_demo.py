@@ -29,7 +29,7 @@ DEFAULT_COUNT = 100_000
 PARTITIONS = 8
 _FOLDER = Path(__file__).resolve().parent
 _JOB_TIMEOUT_SECONDS = 600
-#: The end of a failed job's standard error; what comes before is Spark's start.
+#: Length of the output shown for a failed job; Spark's start-up messages come before it.
 _SHOWN_ERROR_CHARACTERS = 3000
 
 
@@ -92,7 +92,7 @@ def show_in_demo(bootstrap_servers: str, console: Console, *, is_mock: bool) -> 
 
 
 def why_not() -> str | None:
-    """What Spark needs and does not have here, or ``None``."""
+    """What is missing to run Spark, or ``None``."""
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         return "Spark needs Java 17 (Debian: apt-get install openjdk-17-jdk-headless)"
     return None

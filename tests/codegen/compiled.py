@@ -1,7 +1,7 @@
-"""Packages that are compiled for the tests, once a process: upstream's specs, and our own language specs.
+"""Packages compiled for the tests, once per process: upstream's specs, and our own language specs.
 
-Upstream's are the ones that the kafka-python wheel brings. Compiling and importing them takes seconds, so it
-happens when a test first asks for a class, not when tests are collected.
+Upstream's specs come with the kafka-python wheel. Compiling and importing them takes seconds, so it happens
+when a test first needs a class, not when tests are collected.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from codegen.model import MessageSpec
 from codegen.naming import class_name, module_name
 from tests.codegen.message_strategies import ALL_VERSIONS
 
-#: Specs written for what upstream's do not use.
+#: Specs for language features that upstream's specs do not use.
 LANGUAGE_DIR = Path(__file__).parent / "specs"
 
 
 def corpus_dir() -> Path:
     """The folder of upstream's specs."""
-    # Found without importing kafka, which reads its specs with functions that are deprecated.
+    # Located without importing kafka, which reads its specs with deprecated functions.
     found = importlib.util.find_spec("kafka")
     assert found is not None
     assert found.origin is not None
@@ -52,10 +52,10 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
 
 @functools.cache
 def package_of(spec_dir: Path, name: str) -> Any:
-    """The package that a folder of specs compiles to, imported."""
+    """Compile a folder of specs to a package and import it."""
     folder = Path(_scratch().name) / name
     write_package(compile_folder(spec_dir), folder)
-    # The compiled decoders know no package, so the ones that were built for ours serve here, too.
+    # The compiled decoders do not depend on the package, so those built for ours work here, too.
     for built in Path(kproducer_messages.__file__).parent.glob("_native.*.so"):
         shutil.copy(built, folder)
     return importlib.import_module(name)
@@ -63,7 +63,7 @@ def package_of(spec_dir: Path, name: str) -> Any:
 
 @attrs.frozen
 class Case:
-    """One message in one version, and how to get at its classes."""
+    """One message in one version, with access to its classes."""
 
     spec: MessageSpec
     version: int
@@ -86,16 +86,16 @@ class Case:
         return getattr(self.module, class_name(self.spec.name))
 
     def decoder(self) -> Any:
-        """The compiled decoder; ``None`` where the package uses none."""
+        """The compiled decoder; ``None`` if the package uses none."""
         return getattr(self.module._DECODE[self.version], "__self__", None)
 
     def readable(self, data: bytes) -> bytes | memoryview:
-        """The bytes as ``decode`` hands them to decoders."""
+        """The bytes in the form in which ``decode`` passes them to decoders."""
         return memoryview(data) if hasattr(self.module, "_ZERO_COPY_SIZE") else data
 
     @property
     def decode_error(self) -> type[Exception]:
-        """What the package's decoders raise."""
+        """The exception of the package's decoders."""
         error: type[Exception] = self.load().DecodeError
         return error
 
@@ -118,5 +118,5 @@ def _ours() -> list[Case]:
 CORPUS = cases_of(corpus_dir(), "corpus_messages")
 LANGUAGE = cases_of(LANGUAGE_DIR, "language_messages")
 
-#: What the project ships.
+#: The specs that the project ships.
 OURS = _ours()

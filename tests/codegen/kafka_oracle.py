@@ -1,7 +1,7 @@
-"""Apache Kafka's generated classes as a peer: one Java process for a test module, and values as Kafka's JSON.
+"""Apache Kafka's generated classes as a reference: one Java process per test module, values as Kafka's JSON.
 
-The program is ``KafkaOracle.java`` beside this file; Java runs it from source. The jars are those of the
-broker tests.
+The program is ``KafkaOracle.java`` in this folder; Java runs it from source. The jars are those of the broker
+tests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from codegen.naming import attribute_name
 from codegen.versions import Versions
 from tests.support.kafka.maven_artifacts import KafkaUnavailableError, java_command, spec_jars
 
-#: The first that knows a version is asked; 4.x removed old versions that 3.9 still has.
+#: The first one that has a version is used; 4.x removed old versions that 3.9 still has.
 KAFKAS = ("4.4.0", "3.9.2")
 
 _HERE = Path(__file__).parent
@@ -35,12 +35,12 @@ _LIFETIME_SECONDS = 3600
 
 
 class OracleError(Exception):
-    """Kafka refused the message; the text is its exception."""
+    """Kafka refused the message; the text is from its exception."""
 
 
 @attrs.frozen
 class Answer:
-    """What Kafka made of the values, and of our bytes."""
+    """Kafka's encoding of the values, and its reading of our bytes."""
 
     from_values: bytes
     written_again: bytes
@@ -48,13 +48,13 @@ class Answer:
 
 
 class KafkaOracle:
-    """The Java process. Close it when done; it ends by itself after some minutes.
+    """The Java process. Close it when done; it also ends by itself after some minutes.
 
     Args:
-        folders: the jars of each Kafka version that is asked.
+        folders: the jars of each Kafka version to use.
 
     Raises:
-        KafkaUnavailableError: there is no Java, no Maven, or a Java that cannot compile.
+        KafkaUnavailableError: Java or Maven is missing, or this Java cannot compile.
     """
 
     def __init__(self, folders: Mapping[str, Path] | None = None) -> None:
@@ -80,21 +80,21 @@ class KafkaOracle:
         except (EOFError, BrokenPipeError):
             self.close()
             raise KafkaUnavailableError(
-                "Kafka's own classes are asked by a small Java program, and this Java cannot compile it "
+                "Kafka's own classes are called by a small Java program, which this Java cannot compile "
                 "(Debian: apt-get install openjdk-17-jdk-headless)"
             ) from None
 
     def knows(self, spec: MessageSpec, version: int) -> str | None:
-        """The Kafka version that is asked about this message, if any knows it."""
+        """The Kafka version to use for this message, if any has it."""
         ranges = self._supported(_java_class(spec))
         return next(
             (kafka for kafka, known in zip(self._kafkas, ranges, strict=True) if version in known), None
         )
 
     def ask(self, spec: MessageSpec, version: int, values: dict[str, Any], data: bytes) -> Answer:
-        """Let Kafka encode the values, and decode and encode our bytes. Raises OracleError.
+        """Let Kafka encode the values, and decode and re-encode our bytes. Raises OracleError.
 
-        Of classes without JSON converters (those of Kafka Streams) only ``written_again`` is told.
+        Classes without JSON converters (those of Kafka Streams) only return ``written_again``.
         """
         kafka = self.knows(spec, version)
         assert kafka is not None
@@ -154,7 +154,7 @@ def _sized(data: bytes) -> bytes:
 
 
 def kafka_json(message: Any, spec: MessageSpec, version: int, *, for_reading: bool) -> dict[str, Any]:
-    """A message as Kafka's JSON converters say it.
+    """A message in the form of Kafka's JSON converters.
 
     Written JSON (``for_reading=False``) has the size of records instead of their bytes.
     """
@@ -197,7 +197,7 @@ def kafka_json(message: Any, spec: MessageSpec, version: int, *, for_reading: bo
 
 
 def extract_specs(jars: Path, folder: Path) -> list[Path]:
-    """The specs that the jars of a folder bring: one folder below ``folder`` for each jar and kind."""
+    """Extract the specs from the jars of a folder into one folder below ``folder`` per jar and kind."""
     found: set[Path] = set()
     for jar in sorted(jars.glob("kafka*.jar")):
         with zipfile.ZipFile(jar) as archive:

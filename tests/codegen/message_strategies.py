@@ -1,7 +1,7 @@
 """Hypothesis strategies for generated messages, built from the specs themselves.
 
-A strategy fills every field that the version has with extremes as well as ordinary values, and leaves the
-others at their defaults. ``limits`` replaces the values of fields by name, for oracles that accept less.
+A strategy fills every field of the version with extreme as well as ordinary values, and leaves the others at
+their defaults. ``limits`` replaces the values of fields by name, for references that accept less.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codegen.naming import attribute_name, class_name, module_name
 SPEC_DIR = Path(__file__).parents[2] / "specs"
 SPECS = load_folder(SPEC_DIR)
 
-#: (spec, version) for each message and version of ours.
+#: (spec, version) for each version of our messages.
 ALL_VERSIONS = [(spec, version) for spec in SPECS for version in spec.valid_versions]
 
 
@@ -47,7 +47,7 @@ def messages(
     unknown_tags: bool = True,
     module: Any = None,
 ) -> st.SearchStrategy[Any]:
-    """Messages of one version; ``module`` holds their classes (ours, if it is left out)."""
+    """Messages of one version; ``module`` has their classes (default: ours)."""
     root = StructSpec(spec.name, spec.valid_versions, spec.fields, spec.line)
     builder = _Builder(spec, version, limits or {}, unknown_tags, module or module_of(spec))
     return builder.struct(root)
@@ -121,7 +121,7 @@ def without_unknown_tags(message: Any) -> Any:
 
 
 def fields_below(spec: MessageSpec) -> Iterator[FieldSpec]:
-    """All fields of a message, those of its structs included."""
+    """All fields of a message, including those of its structs."""
     yield from spec.fields
     for struct in spec.structs().values():
         yield from struct.fields

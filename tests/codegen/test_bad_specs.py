@@ -1,4 +1,4 @@
-"""The catalogue of wrong specs: each is refused with file, line, field and what would be right."""
+"""A catalogue of invalid specs: each error names file, line, field and remedy."""
 
 from __future__ import annotations
 
@@ -418,7 +418,7 @@ CATALOGUE = {
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_the_problem_is_named_with_its_place_and_remedy(name):
+def test_the_error_names_place_and_remedy(name):
     text, expected = CATALOGUE[name]
     found = problems(text)
     assert found == [
@@ -431,7 +431,7 @@ def test_a_file_that_is_not_utf8_is_refused():
         parse("Demo.json", b"{\n\xff}")
 
 
-def test_the_base_of_the_catalogue_is_right():
+def test_the_unchanged_spec_is_valid():
     assert problems(spec()) == []
     assert problems(spec([STRUCT])) == []
 

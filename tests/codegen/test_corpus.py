@@ -1,4 +1,4 @@
-"""Upstream's whole set of specs, as the kafka-python wheel brings it, goes through the compiler."""
+"""Upstream's complete set of specs, from the kafka-python wheel, goes through the compiler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codegen.naming import module_name
 from tests.codegen.compiled import CORPUS, Case, corpus_dir, package_of, specs_of
 from tests.codegen.message_strategies import SPEC_DIR, SPECS
 
-#: kafka-python 3.0.12 brings this many; newer ones bring more.
+#: kafka-python 3.0.12 has this many; newer versions have more.
 _AT_LEAST = 108
 
 
@@ -33,18 +33,18 @@ def test_requests_and_responses_are_listed_in_pairs():
     assert package.API_NAMES[1] == "Fetch"
 
 
-def test_the_corpus_has_many_versions_of_every_kind_of_message_but_records_of_the_cluster():
+def test_the_corpus_has_many_versions_of_every_kind_of_message_except_metadata_records():
     kinds = {case.spec.type for case in CORPUS}
     assert kinds == {MessageType.REQUEST, MessageType.RESPONSE, MessageType.HEADER, MessageType.DATA}
     assert len(CORPUS) >= 490
 
 
-def test_the_modules_we_ship_are_those_that_upstreams_specs_compile_to():
-    """Same facts, same code: texts and digests apart, so the tests of the corpus are tests of ours."""
+def test_our_modules_equal_those_compiled_from_upstreams_specs():
+    """Same facts, same code except for texts and digests: so the corpus tests also cover our modules."""
 
     ours, theirs = compile_folder(SPEC_DIR), compile_folder(corpus_dir())
     upstream = {spec.name: spec for spec in specs_of(corpus_dir())}
-    # Where Kafka has versions that the wheel does not know yet, the functions cannot be the same.
+    # For versions that the wheel does not have yet, the functions differ.
     same = [spec for spec in SPECS if spec.valid_versions == upstream[spec.name].valid_versions]
     assert len(same) >= 8
     for spec in same:
@@ -53,7 +53,7 @@ def test_the_modules_we_ship_are_those_that_upstreams_specs_compile_to():
 
 
 def _functions(text):
-    """The module from its first function on, less the first lines, which hold texts."""
+    """The module from its first function on, without the first lines, which contain texts."""
     return text[re.search(r"^def _", text, re.M).start() :]
 
 

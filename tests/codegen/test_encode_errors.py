@@ -1,4 +1,4 @@
-"""Messages that a version cannot express are refused, with the field named, before a byte is used."""
+"""Messages that a version cannot express are refused before any byte is used; the error names the field."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from kproducer_messages.produce_response import (
 
 
 def refusal(message, version):
-    """The error of encoding; the size is asked as well, since callers ask it first."""
+    """The error of encoding; the size is computed first, as callers do."""
     with pytest.raises(EncodeError) as caught:
         message.encode(version)
     return caught.value
 
 
-def test_a_set_field_that_the_version_lacks_is_refused():
+def test_a_field_with_a_value_that_the_version_lacks_is_refused():
     error = refusal(MetadataRequest(allow_auto_topic_creation=False), 3)
     assert error.field_path == "allow_auto_topic_creation"
     assert "set to False" in error.reason
@@ -94,7 +94,7 @@ def test_a_field_at_its_default_may_be_missing_in_the_version():
         ),
     ],
 )
-def test_null_where_the_version_has_none_is_refused(message, version, field):
+def test_null_in_a_version_without_null_is_refused(message, version, field):
     error = refusal(message, version)
     assert error.field_path == field
     assert "null" in error.reason
@@ -156,7 +156,7 @@ def test_a_null_client_id_is_legal():
     assert RequestHeader(client_id=None).encode(1) == bytes(8) + b"\xff\xff"
 
 
-def test_the_uuid_zero_is_a_uuid_like_any_other():
+def test_the_uuid_zero_is_an_ordinary_uuid():
     topic = MetadataRequestTopic(topic_id=uuid.UUID(int=0), name=None)
     assert MetadataRequest(topics=[topic]).encode(12)[1:17] == bytes(16)
 

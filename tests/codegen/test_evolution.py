@@ -1,4 +1,4 @@
-"""Changes of specs: what breaks a released version is reported, what does not is let through."""
+"""Changes of specs: those that break a released version are reported, others are accepted."""
 
 from __future__ import annotations
 
@@ -238,12 +238,12 @@ def test_a_breaking_change_is_reported(name):
 
 
 @pytest.mark.parametrize("name", COMPATIBLE)
-def test_a_compatible_change_is_let_through(name):
+def test_a_compatible_change_is_accepted(name):
     old, new = COMPATIBLE[name]
     assert changes(old, new) == []
 
 
-def test_a_message_that_is_gone_is_reported_and_a_new_one_is_not():
+def test_a_removed_message_is_reported_and_a_new_one_is_not():
     old, new = read(spec(A)), read({**spec(A), "name": "OtherRequest"})
     (change,) = incompatible_changes([old], [new])
     assert str(change) == (
@@ -307,7 +307,7 @@ def test_the_command_exits_with_1_on_a_wrong_spec_and_2_on_wrong_usage(folders, 
 
 
 @pytest.mark.parametrize("words", [["--help"], ["check", "--help"]])
-def test_help_explains_itself(words, capsys):
+def test_help_describes_the_commands(words, capsys):
     with pytest.raises(SystemExit) as caught:
         main(words)
     assert caught.value.code == 0

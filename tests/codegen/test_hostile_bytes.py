@@ -1,6 +1,6 @@
-"""Invariant: whatever bytes a decoder gets, it returns a message or raises DecodeError.
+"""Invariant: for any bytes, a decoder returns a message or raises DecodeError.
 
-How much memory it takes is in test_memory_bound.
+test_memory_bound checks how much memory it uses.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _SETTINGS = settings(
 )
 
 
-#: Every decoder there is: upstream's messages, our language specs, and what we ship.
+#: All decoders: upstream's messages, our language specs, and the messages that we ship.
 _CASES = CORPUS + LANGUAGE + OURS
 
 
-# Every version of upstream's messages gets such bytes in test_native_decoders, from both decoders.
+# test_native_decoders passes such bytes to both decoders of each version of upstream's messages.
 @pytest.mark.parametrize("case", LANGUAGE + OURS, ids=str)
-def test_any_bytes_give_a_message_or_a_decode_error(case):
+def test_any_bytes_yield_a_message_or_a_decode_error(case):
     @settings(_SETTINGS, max_examples=8)
     @given(
         messages(case.spec, case.version, module=case.module),
@@ -58,7 +58,7 @@ def test_truncation_anywhere_is_a_decode_error(case):
     @given(messages(case.spec, case.version, module=case.module))
     def check(message):
         data = message.encode(case.version)
-        # Every position of short messages, and the edges and a sample of long ones.
+        # Every position of short messages; the edges and a sample of positions of long ones.
         step = 1 if len(data) < 100 else len(data) // 30
         for length in {*range(0, len(data), step), *range(max(len(data) - 20, 0), len(data))}:
             with pytest.raises(case.decode_error) as caught:
@@ -112,7 +112,7 @@ def test_hostile_lengths_are_refused_before_anything_is_allocated(message_class,
 
 
 def test_an_array_may_not_claim_more_elements_than_bytes_can_hold():
-    """30 bytes are left; a partition takes 18 at least, so two cannot be there."""
+    """30 bytes are left, and a partition takes at least 18: two do not fit."""
     topic = MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition()])
     data = bytearray(MetadataResponse(topics=[topic]).encode(9))
     position = data.index(b"\x02t\x00") + 3
@@ -145,14 +145,14 @@ def test_the_error_names_message_version_field_and_offset():
     )
 
 
-def test_inside_a_group_of_fixed_fields_the_very_field_is_named():
+def test_errors_in_a_group_of_fixed_fields_name_the_exact_field():
     data = MetadataResponse(topics=[MetadataResponseTopic(partitions=[MetadataResponsePartition()])]).encode(
         0
     )
     partition = len(data) - 18
     for cut, field in ((1, "error_code"), (3, "partition_index"), (9, "leader_id"), (12, "replica_nodes")):
         with pytest.raises(DecodeError) as caught:
-            # The whole element has to fit before any of it is read; damage the length to get past that.
+            # The whole element must fit before any of it is read; damage the length to get past this check.
             MetadataResponse.decode(data[: partition + cut], 0)
         assert caught.value.field_path in (
             f"topics[0].partitions[0].{field}",

@@ -1,8 +1,8 @@
-"""Our bytes against Apache Kafka's own generated classes, for every version that both sides know.
+"""Our bytes against Apache Kafka's own generated classes, for every version that both have.
 
-Kafka makes the same bytes from the same values, reads our bytes to the same values, and writes them back
-unchanged, unknown tagged fields included. Versions that Kafka 4 has removed are asked of Kafka 3.9. What
-Kafka does is right by definition.
+Kafka encodes the same values to the same bytes, decodes our bytes to the same values, and writes them back
+unchanged, including unknown tagged fields. Versions that Kafka 4 has removed are compared with Kafka 3.9.
+Kafka's behaviour is correct by definition.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _SETTINGS = settings(
 
 #: Kafka Streams generates no JSON converters.
 _WITHOUT_JSON = {"SubscriptionInfoData"}
-#: Fields that Kafka has renamed since the wheel's specs were written; their bytes have stayed the same.
+#: Fields that Kafka has renamed since the wheel's specs were written; their bytes are unchanged.
 _RENAMED = {"TxnOffsetCommitRequest": {"generationId": "generationIdOrMemberEpoch"}}
 
 
 @contextlib.contextmanager
 def available():
-    """Skips the test, or fails it where Kafka is required, if there is no Kafka to ask."""
+    """Skip the test, or fail it if Kafka is required, when Kafka is not available."""
     try:
         yield
     except KafkaUnavailableError as error:
@@ -65,8 +65,8 @@ def test_kafka_reads_and_writes_the_same(oracle, case):
     assert_kafka_agrees(oracle, case, _RENAMED.get(case.spec.name, {}))
 
 
-def test_kafka_agrees_on_all_specs_that_its_jars_bring(oracle, tmp_path):
-    """Records of coordinators and of the cluster's metadata among them, which the wheel does not have."""
+def test_kafka_agrees_on_all_specs_in_its_jars(oracle, tmp_path):
+    """Including records of coordinators and of the cluster metadata, which the wheel does not have."""
     wheel = set(map(str, CORPUS))
     specs, compared, kinds = 0, 0, set()
     for number, folder in enumerate(extract_specs(spec_jars(KAFKAS[0]), tmp_path)):
@@ -101,9 +101,9 @@ def test_kafka_3_9_agrees_on_the_versions_that_kafka_4_has_removed(oracle, tmp_p
     assert compared > 50
 
 
-#: Their JSON converters cannot read empty bytes, so their classes cannot be asked.
+#: Their JSON converters cannot read empty bytes, so their classes cannot be used.
 _UNABLE = {"3.4.1", "2.8.2"}
-#: What only the generator of Kafka 2.8 lets pass. Later ones refuse it, and so do we.
+#: Errors that only the generator of Kafka 2.8 accepts. Later generators refuse them, and so do we.
 _REFUSED = {
     "DescribeProducersRequest": "the file continues after the closing brace",
     "any other": '"flexibleVersions" is missing',
@@ -112,7 +112,7 @@ _REFUSED = {
 
 @pytest.mark.parametrize("kafka", list(SPEC_ARTIFACTS)[1:])
 def test_all_specs_of_a_kafka_compile_and_its_classes_agree(kafka, tmp_path):
-    """Only specs that no newer Kafka brings as they are, and of their versions the first and the last."""
+    """Only specs that no newer Kafka has unchanged, and only their first and last versions."""
     with available():
         jars = {version: spec_jars(version) for version in SPEC_ARTIFACTS}
     newer = list(jars)[: list(jars).index(kafka)]
@@ -169,8 +169,8 @@ def assert_kafka_agrees(oracle, case, renamed):
     check()
 
 
-def test_the_oracle_notices_what_is_wrong(oracle):
-    """The comparison itself: other values, a cut message and bytes left over are all noticed."""
+def test_the_comparison_with_kafka_notices_differences(oracle):
+    """The comparison itself: other values, a truncated message and trailing bytes are all noticed."""
     case = next(case for case in CORPUS if str(case) == "MetadataRequest-v9")
     message = case.message_class(allow_auto_topic_creation=False)
     data = message.encode(9)
@@ -189,7 +189,7 @@ def test_the_oracle_notices_what_is_wrong(oracle):
     [("FetchResponse", 14, {0: b""}), ("HeartbeatRequest", 4, {2**31 - 1: b""})],
 )
 def test_kafka_refuses_the_tags_that_we_refuse(oracle, name, version, tags):
-    """The tag of a field that is not tagged in the version, and the highest number of all."""
+    """The tag of a field that is not tagged in the version, and the highest possible tag."""
     case = next(case for case in CORPUS if str(case) == f"{name}-v{version}")
     values = kafka_json(case.message_class(), case.spec, version, for_reading=True)
     with pytest.raises(case.load().EncodeError):

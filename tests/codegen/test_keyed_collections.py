@@ -1,4 +1,4 @@
-"""Collections with map keys are lists in every way, and their look-up follows every change."""
+"""Collections with map keys behave like lists, and their look-up reflects every change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_order_is_kept_and_equal_keys_are_allowed():
     assert found.find_all(9) == []
 
 
-def test_decoding_gives_collections_and_a_list_that_is_passed_in_becomes_one():
+def test_decoding_and_the_constructor_create_collections():
     message = MetadataResponse(topics=[MetadataResponseTopic(name="a"), MetadataResponseTopic(name="b")])
     assert type(message.topics) is MetadataResponseTopicCollection
     assert message.topics.find("b") is message.topics[1]
@@ -44,7 +44,7 @@ def test_decoding_gives_collections_and_a_list_that_is_passed_in_becomes_one():
     assert decoded.topics == [*message.topics]
 
 
-def test_a_list_that_is_assigned_later_is_encoded_as_it_is():
+def test_a_list_assigned_later_is_encoded_unchanged():
     message = MetadataResponse()
     message.brokers = [MetadataResponseBroker(node_id=1)]
     assert MetadataResponse.decode(message.encode(12), 12)[0].brokers.find(1) == message.brokers[0]
@@ -68,7 +68,7 @@ def test_a_key_of_several_fields():
         record.brokers.find(1)
 
 
-def test_a_look_up_does_not_walk_the_list():
+def test_a_look_up_does_not_scan_the_list():
     class Counted(MetadataResponseBrokerCollection):
         reads = 0
 
@@ -85,7 +85,7 @@ def test_a_look_up_does_not_walk_the_list():
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
-def test_copies_have_an_index_of_their_own(copied):
+def test_copies_have_their_own_index(copied):
     found = brokers(1, 2)
     assert found.find(2) is not None
     other = copied(found)
@@ -97,7 +97,7 @@ def test_copies_have_an_index_of_their_own(copied):
 
 
 class CollectionMachine(RuleBasedStateMachine):
-    """Whatever is done to the list, a look-up finds what a walk finds."""
+    """After any change of the list, a look-up finds the same element as a linear search."""
 
     keys = st.integers(0, 3)
     places = st.integers(-4, 4)

@@ -1,4 +1,4 @@
-"""Parts of the schema language that our own specs do not use, compiled from a spec written for this test."""
+"""Parts of the schema language that our specs do not use, compiled from a spec in this file."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def package(tmp_path_factory):
     assert main([str(folder / "specs"), str(folder / "everything_messages")]) == 0
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
-        # Nobody has compiled an extension module for this package.
+        # There is no extension module for this package.
         patch.setenv("KPRODUCER_KERNEL", "auto")
         importlib.import_module("everything_messages")
         yield load_folder(folder / "specs")[0]
@@ -112,7 +112,7 @@ def test_every_truncation_is_a_decode_error(package, version):
             message_class.decode(data[:length], version)
 
 
-def test_defaults_of_every_kind_and_names_that_python_keeps(package):
+def test_defaults_of_every_kind_and_names_that_are_python_keywords(package):
     message = class_of(package, "everything_messages")()
     assert message.class_ is True
     assert message.size_ == -16
@@ -129,7 +129,7 @@ def test_defaults_of_every_kind_and_names_that_python_keeps(package):
     assert type(message.always).MAP_KEYS == ("type_",)
 
 
-def test_a_nullable_struct_has_a_marker_and_its_default_comes_back_where_the_version_lacks_it(package):
+def test_a_nullable_struct_has_a_marker_and_a_default_in_versions_without_it(package):
     message_class = class_of(package, "everything_messages")
     message = message_class(maybe=None)
     assert message_class.decode(message.encode(2), 2)[0].maybe is None

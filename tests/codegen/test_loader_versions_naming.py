@@ -1,4 +1,4 @@
-"""The small parts of the compiler: JSON with comments, version ranges, names."""
+"""Small parts of the compiler: JSON with comments, version ranges, names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def plain(node):
     return [plain(child) for child in node.value] if isinstance(node.value, list) else node.value
 
 
-def test_comments_go_and_strings_stay_whole():
+def test_comments_are_removed_and_strings_kept():
     text = '// head\n{ "url": "http://a//b", /* in\nside */ "n": [1, -2.5, true, null], // tail\n'
     text += ' "q": "\\"//\\"" }'
     assert plain(load("f", text)) == {"url": "http://a//b", "n": [1, -2.5, True, None], "q": '"//"'}
@@ -39,7 +39,7 @@ def test_ranges_read_and_print(text, lowest, highest):
 
 
 @pytest.mark.parametrize("text", ["", "+", "-1", "1-", "a", "1,2", "3-1", "40000", "1 - 2"])
-def test_what_is_no_range_is_refused(text):
+def test_invalid_ranges_are_refused(text):
     with pytest.raises(ValueError, match=r"range|exceeds"):
         Versions.parse(text)
 
@@ -77,7 +77,7 @@ def test_names_become_snake_case(name, snake):
     assert snake_case(name) == snake
 
 
-def test_names_that_are_taken_get_an_underscore():
+def test_reserved_names_get_an_underscore():
     assert attribute_name("From") == "from_"
     assert attribute_name("Size") == "size_"
     assert attribute_name("Type") == "type_"

@@ -1,7 +1,7 @@
-"""JSON that Kafka's generator accepts although the grammar says otherwise means the same as the strict form.
+"""JSON that Kafka's generator accepts although its grammar is stricter means the same as the strict form.
 
-What is accepted was found by asking Jackson, configured as in Kafka's generator; test_bad_specs has what is
-not.
+The accepted forms were determined with Jackson, configured as in Kafka's generator; test_bad_specs has the
+refused ones.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("name", ALIKE)
-def test_both_forms_mean_the_same(name):
+def test_both_forms_are_equivalent(name):
     loose, strict = ALIKE[name]
     assert meaning(loose) == meaning(strict)
 
 
 def test_a_key_that_occurs_twice_with_different_values_is_refused():
-    """Kafka's generator would take the second; whatever was meant, one of them is wrong."""
+    """Kafka's generator would take the second value; one of the two must be an error."""
     for other in ("0-3", 0, None, ["0+"]):
         text = with_field().replace('"versions": "0+"', f'"versions": "0+", "versions": {json.dumps(other)}')
         with pytest.raises(SpecError, match=r"Demo.json:11: column \d+: \"versions\" occurs twice"):

@@ -1,10 +1,10 @@
-"""Memory follows the bytes that were read, never what they claim.
+"""Memory depends on the bytes that were read, never on the lengths that they claim.
 
-Two figures, measured with CPython 3.11 and held here. A byte that was read becomes at most 82 bytes of
-objects in upstream's messages and ours, and 94 in specs written for extremes: elements of four or five
-bytes, each with an unknown tagged field, which is a dict. A byte that was not read costs at most 3: of a
-text that turns out not to be UTF-8, Python has the bytes, the beginning of the text, and the copy in the
-error. Other versions of Python have objects of slightly different sizes.
+Two limits, measured with CPython 3.11. A byte that was read becomes at most 82 bytes of objects in upstream's
+messages and ours, and 94 in specs written as extreme cases: elements of four or five bytes, each with an
+unknown tagged field, which is a dict. A byte that was not read costs at most 3: for text that is not UTF-8,
+Python holds the bytes, the beginning of the text, and the copy in the error. Object sizes differ slightly in
+other versions of Python.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import pytest
 from tests.codegen.compiled import CORPUS, LANGUAGE, OURS
 from tests.codegen.worst_messages import distinct, lies, worst_messages
 
-#: Bytes of objects for a byte that was read: real messages, and our language specs.
+#: Bytes of objects per byte read: real messages, and our language specs.
 _REAL, _EXTREME = 85, 97
-#: For a byte of input that was not read.
+#: Per byte of input that was not read.
 _UNREAD = 3.1
-#: The message itself, the error, varying leftovers.
+#: The message itself, the error, varying remainders.
 _CONSTANT = 3000
 
 _LATEST = [case for case in CORPUS if case.version == case.spec.valid_versions.highest]
 _CASES = _LATEST + distinct(LANGUAGE + OURS)
 
-#: Bytes that claim much, or little, in as many places as possible.
+#: Bytes that claim large or small lengths in as many places as possible.
 _PATTERNS = [
     *(bytes([byte]) * 3000 for byte in (0, 1, 2, 3, 0x7F, 0x80, 0xFF)),
     b"\x7f\xff\xff\xff" * 750,
@@ -41,11 +41,11 @@ _PATTERNS = [
 
 
 def decoders_of(case):
-    """The decoder in use and, if that is compiled code, the generated function as well."""
+    """The decoder in use and, if that is compiled, also the generated function."""
     used = case.module._DECODE[case.version]
     found = (used,) if case.decoder() is None else (used, case.decoder().generated)
     for decode in found:
-        # What the first use sets up is not the message's.
+        # Memory allocated on first use does not belong to the message.
         with contextlib.suppress(case.decode_error):
             decode(case.readable(bytes(100)), 0, 100)
     return found
@@ -56,7 +56,7 @@ def factor(case):
 
 
 def peak_and_end(case, decode, data):
-    """Most memory that decoding had at a time, and how far it read."""
+    """Peak memory of decoding, and the position at which it ended."""
     readable = case.readable(data)
     tracemalloc.start()
     try:
@@ -86,7 +86,7 @@ def test_the_worst_valid_messages(case):
 
 
 @pytest.mark.parametrize("case", _CASES, ids=str)
-def test_lengths_that_lie(case):
+def test_false_lengths(case):
     messages = [message for _, message in worst_messages(case, 1)]
     longest = max((message.encode(case.version) for message in messages), key=len, default=b"")
     decoders = decoders_of(case)
@@ -96,12 +96,12 @@ def test_lengths_that_lie(case):
 
 
 @pytest.mark.parametrize("case", _CASES, ids=str)
-def test_cut_off_messages(case):
+def test_truncated_messages(case):
     decoders = decoders_of(case)
     for _, message in worst_messages(case, 400):
         data = message.encode(case.version)
         for length, decode in itertools.product(range(0, len(data), 97), decoders):
-            # All of it may have been read: errors in tagged fields tell where these begin.
+            # All bytes may have been read: errors in tagged fields report where the fields begin.
             peak, _ = peak_and_end(case, decode, data[:length])
             assert peak <= _CONSTANT + factor(case) * length
 
@@ -113,8 +113,8 @@ def test_patterns(case):
         assert_bounded(case, decoders, data)
 
 
-def test_the_figures_are_no_larger_than_they_have_to_be():
-    """What the head of this file says: some message comes near."""
+def test_the_limits_are_tight():
+    """The limits at the top of this file are tight: some message comes close to each."""
 
     def most(cases):
         found = 0.0

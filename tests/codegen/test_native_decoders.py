@@ -1,7 +1,7 @@
-"""The compiled decoders do what the generated functions do: same values, same types, same errors.
+"""The compiled decoders agree with the generated functions: same values, same types, same errors.
 
-They are compared by what ``attempt`` says, so a compiled decoder that gives up where the generated function
-reads on is found, too. Run for every version of upstream's messages, of our language specs, and of ours.
+They are compared through ``attempt``, so a compiled decoder that gives up where the generated function
+succeeds is noticed, too. Runs for every version of upstream's messages, of our language specs, and of ours.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _SETTINGS = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 _CASES = CORPUS + LANGUAGE + OURS
-#: Bytes that mean something in many places.
+#: Bytes with a meaning in many places.
 _TELLING = st.sampled_from([0, 1, 2, 3, 4, 0x7F, 0x80, 0x81, 0xFE, 0xFF])
 
 
 def assert_same(found, expected):
-    """Equal, and of equal types all the way down."""
+    """Equal, with equal types at every level."""
     kind = getattr(found, "__attrs_attrs__", None)
     assert type(found) is type(expected)
     if kind is not None:
@@ -52,12 +52,12 @@ def assert_same(found, expected):
         for one, other in zip(found, expected, strict=True):
             assert_same(one, other)
     else:
-        # The text as well: there are floats that differ from themselves, and two zeros.
+        # Compares the text as well, because NaN differs from itself and 0.0 equals -0.0.
         assert found == expected or repr(found) == repr(expected)
 
 
 def check_bytes(case, data, position=0):
-    """Let both read the bytes; return whether they are a message."""
+    """Let both decoders read the bytes; return whether they form a message."""
     decoder, readable = case.decoder(), case.readable(data)
     found = decoder.attempt(readable, position, len(data))
     expected = outcome(case, decoder.generated, readable, position)
@@ -72,7 +72,7 @@ def check_bytes(case, data, position=0):
 
 
 def outcome(case, decode, readable, position):
-    """What is returned, or the text of the error."""
+    """The returned message, or the text of the error."""
     try:
         return decode(readable, position, len(readable))
     except case.decode_error as error:
@@ -80,7 +80,7 @@ def outcome(case, decode, readable, position):
 
 
 @pytest.mark.parametrize("case", _CASES, ids=str)
-def test_messages_whole_cut_and_damaged(case):
+def test_complete_truncated_and_damaged_messages(case):
     @settings(_SETTINGS, max_examples=5)
     @given(
         messages(case.spec, case.version, module=case.module),
@@ -145,7 +145,7 @@ def test_uuids_are_complete():
     )
 
 
-def test_records_are_views_of_what_was_given():
+def test_records_are_views_of_the_input():
     request = ProduceRequest.from_dict(
         {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": "AAEC"}]}]}
     )
@@ -158,7 +158,7 @@ def test_records_are_views_of_what_was_given():
 
 
 @pytest.mark.parametrize(("position", "end"), [(-1, 4), (3, 2), (0, 5), (5, 5)])
-def test_positions_outside_are_not_read(position, end):
+def test_positions_outside_the_buffer_are_not_read(position, end):
     decoder = sys.modules[MetadataResponse.__module__]._DECODE[0].__self__
     assert decoder.attempt(bytes(4), position, end) is None
 
@@ -167,7 +167,7 @@ def test_positions_outside_are_not_read(position, end):
     "case", [case for case in OURS + LANGUAGE if case.version == case.spec.valid_versions.highest], ids=str
 )
 def test_nothing_leaks(case):
-    """Neither objects nor references, whether decoding ends well or not."""
+    """Neither objects nor references leak, whether decoding succeeds or fails."""
     examples = []
 
     @settings(_SETTINGS, max_examples=4, database=None, derandomize=True)
@@ -195,19 +195,19 @@ def test_nothing_leaks(case):
     before = counts()
     for _ in range(100):
         work()
-    # One lost in each round would be a hundred.
+    # A leak of one object per round would be a hundred.
     changes = [new - old for new, old in zip(counts(), before, strict=True)]
     assert all(-50 < change < 50 for change in changes)
 
 
-def test_the_collector_sees_what_was_decoded():
-    """Objects are tracked, and a cycle through them goes away."""
+def test_the_garbage_collector_tracks_decoded_objects():
+    """Objects are tracked by the garbage collector, and cycles through them are collected."""
     message, _ = MetadataResponse.decode(large_metadata().encode(12), 12)
     topic = message.topics[0]
     assert gc.is_tracked(topic)
     assert gc.is_tracked(topic.partitions)
     assert topic.partitions[0] in gc.get_referents(topic.partitions)
-    # Except lists of numbers, which refer to nothing.
+    # Except lists of numbers, which contain no references.
     assert not gc.is_tracked(topic.partitions[0].replica_nodes)
 
     class Witness(list):
@@ -222,8 +222,8 @@ def test_the_collector_sees_what_was_decoded():
     assert Witness.gone
 
 
-def test_collecting_while_decoding_does_no_harm():
-    """The collector runs between any two allocations and looks at what is half made."""
+def test_garbage_collection_during_decoding_is_harmless():
+    """The garbage collector may run between any two allocations and sees partly built objects."""
     data = large_metadata().encode(12)
     seen = []
 
@@ -254,11 +254,11 @@ def run_with(kernel):
 
 
 @pytest.mark.parametrize(("kernel", "expected"), [("pure", "pure"), ("auto", "native"), ("native", "native")])
-def test_the_environment_decides(kernel, expected):
+def test_the_environment_variable_selects_the_decoders(kernel, expected):
     assert run_with(kernel).stdout.strip() == expected
 
 
-def test_what_does_not_fit_is_left_to_the_generated_function():
+def test_unsupported_classes_use_the_generated_function():
     decoder_class = type(OURS[0].decoder())
 
     def generated(buffer, position, end):

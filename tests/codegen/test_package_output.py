@@ -1,4 +1,4 @@
-"""The generated package as a whole: deterministic, self-contained, importable under any name, checkable."""
+"""The generated package as a whole: deterministic, self-contained, importable under any name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 GENERATED = ROOT / "generated" / "kproducer_messages"
 
 
-def test_what_is_committed_is_what_the_specs_say():
+def test_the_committed_output_matches_the_specs():
     assert main(["--check", str(SPEC_DIR), str(GENERATED)]) == 0
 
 
@@ -55,7 +55,7 @@ def test_a_package_of_any_name_works_beside_ours(tmp_path, monkeypatch):
     out = tmp_path / "other_name"
     assert main([str(SPEC_DIR), str(out)]) == 0
     monkeypatch.syspath_prepend(str(tmp_path))
-    # Nobody has compiled an extension module for this package.
+    # There is no extension module for this package.
     monkeypatch.setenv("KPRODUCER_KERNEL", "auto")
     other = importlib.import_module("other_name")
     assert other.ProduceRequest.__module__ == "other_name.produce_request"
@@ -124,7 +124,7 @@ def test_generated_code_imports_attrs_and_the_standard_library_only():
             assert match[1].startswith(".") or match[1].split(".")[0] in allowed, (path.name, match[0])
 
 
-def test_a_message_is_imported_when_it_is_asked_for(tmp_path):
+def test_messages_are_imported_on_first_use(tmp_path):
     out = tmp_path / "lazy_name"
     assert main([str(SPEC_DIR), str(out)]) == 0
     code = """
@@ -148,6 +148,6 @@ namespace = {}
 exec("from lazy_name import *", namespace)
 assert set(lazy_name.__all__) <= set(namespace)
 """
-    # Nobody has compiled an extension module for this package.
+    # There is no extension module for this package.
     environment = os.environ | {"KPRODUCER_KERNEL": "auto"}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)

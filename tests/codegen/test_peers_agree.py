@@ -1,8 +1,8 @@
-"""Our bytes against two independent implementations in Python, for every version that both sides know.
+"""Our bytes against two independent implementations in Python, for every version that both have.
 
-Each decodes our bytes to equal values and writes them back unchanged, and what it writes decodes to our
-message. What a peer refuses on principle, or says in types of its own, stands in tables here with the reason;
-where a peer is wrong, what Apache Kafka does decides (see ``test_kafka_agrees``).
+Each peer decodes our bytes to equal values and writes them back unchanged, and its output decodes to our
+message. Tables in this file list, with reasons, what a peer refuses on principle or represents with its own
+types; where a peer is wrong, Apache Kafka's behaviour decides (see ``test_kafka_agrees``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from codegen.naming import attribute_name, snake_case
 from tests.codegen.compiled import CORPUS
 from tests.codegen.message_strategies import fields_below, messages, without_unknown_tags
 
-#: While it is imported, kafka-python reads its specs with functions the standard library has deprecated.
+#: While being imported, kafka-python reads its specs with deprecated functions of the standard library.
 pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 _SETTINGS = settings(
@@ -36,7 +36,7 @@ _SETTINGS = settings(
 )
 _BODIES = [case for case in CORPUS if case.spec.type is not MessageType.HEADER]
 
-#: Bit fields, which kafka-python renames and turns into sets of bit numbers, or None where nobody asked.
+#: Bit fields, which kafka-python renames and represents as sets of bit numbers, or None if not requested.
 _BIT_FIELDS = {
     "cluster_authorized_operations": st.just(-(2**31)) | st.integers(0, 2**12 - 1),
     "topic_authorized_operations": st.just(-(2**31)) | st.integers(0, 2**12 - 1),
@@ -71,10 +71,10 @@ def assert_equal_values(ours, theirs, fields, structs, version):
             continue
         other = getattr(theirs, name)
         if field.type.name == "uuid" and not field.type.is_array:
-            # kafka-python says None for the uuid of zeros.
+            # kafka-python represents the uuid of zeros as None.
             assert mine == (uuid.UUID(int=0) if other is None else other), name
         elif other is None and field.tag is not None:
-            # kafka-python has no default for a tagged field that was not there.
+            # kafka-python has no default for an absent tagged field.
             assert mine == getattr(type(ours)(), name), name
         elif mine is None or other is None:
             assert mine is None, name
@@ -95,7 +95,7 @@ def assert_equal_values(ours, theirs, fields, structs, version):
 def test_kafka_python_reads_and_writes_the_same(case):
     spec, version = case.spec, case.version
     peer = kafka_python_classes()[spec.name]
-    # An ApiVersions response with an error is read as version 0 there, whatever version was asked for.
+    # kafka-python reads an ApiVersions response with an error as version 0, whatever version was requested.
     limits = {"error_code": st.just(0)} if spec.name == "ApiVersionsResponse" else _BIT_FIELDS
     options = {"header": False} if spec.type is MessageType.DATA else {}
 
@@ -106,14 +106,12 @@ def test_kafka_python_reads_and_writes_the_same(case):
     @given(messages(spec, version, limits=limits, unknown_tags=unknown_tags, module=case.module))
     def check(message):
         decoded = peer.decode(message.encode(version), version=version, **options)
-        # kafka-python reads past unknown tagged fields and does not write them back.
+        # kafka-python skips unknown tagged fields and does not write them back.
         message = without_unknown_tags(message)
         data = message.encode(version)
         assert_equal_values(message, decoded, spec.fields, spec.structs(), version)
         if not options:
-            decoded._header = (
-                None  # kafka-python leaves it unset on what it decodes, and encoding asks for it
-            )
+            decoded._header = None  # kafka-python does not set it when decoding, but requires it for encoding
         written = bytes(decoded.encode(version=version, **options))
         assert written == data
         assert case.message_class.decode(written, version)[0] == message
@@ -122,7 +120,8 @@ def test_kafka_python_reads_and_writes_the_same(case):
 
 
 _KIO_ERRORS = st.integers(-1, 100)
-#: kio turns error codes into an enum and times into dates or durations, and refuses what these cannot hold.
+#: kio converts error codes to an enum and times to dates or durations, and refuses values outside these
+#: types.
 _KIO_LIMITS = {
     "error_code": _KIO_ERRORS,
     "partition_error_code": _KIO_ERRORS,
@@ -136,7 +135,7 @@ _MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
 def kio_value(name, value):
-    """A value of kio's in our terms."""
+    """Convert a value of kio to our types."""
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, datetime.timedelta):
@@ -149,7 +148,7 @@ def kio_value(name, value):
 
 
 def assert_equal_to_kio(ours, theirs, fields, structs, version):
-    """Compare by attribute names, which kio derives from the same specs, less the unit of times."""
+    """Compare by attribute names, which kio derives from the same specs, without the time unit."""
     for field in fields:
         if version not in field.versions:
             continue
@@ -167,7 +166,7 @@ def assert_equal_to_kio(ours, theirs, fields, structs, version):
             if field.type.is_struct:
                 assert_equal_to_kio(a, b, structs[field.type.name].fields, structs, version)
             else:
-                # kio says None for the uuid of zeros.
+                # kio represents the uuid of zeros as None.
                 assert a == (uuid.UUID(int=0) if b is None and field.type.name == "uuid" else b), name
 
 
@@ -199,7 +198,7 @@ def test_kio_reads_and_writes_the_same(case):
 
 @pytest.mark.parametrize("name", ["MetadataResponse", "ProduceRequest", "FetchResponse", "JoinGroupRequest"])
 def test_kio_is_wrong_to_refuse_unknown_tagged_fields(name):
-    """KIP-482 wants readers to skip them, Apache Kafka does; so kio only sees messages without any."""
+    """KIP-482 requires readers to skip them, as Apache Kafka does; so kio only gets messages without any."""
     case = [case for case in _BODIES if case.spec.name == name][-1]
     side = case.spec.type.value
     api = snake_case(case.spec.name).removesuffix(f"_{side}")

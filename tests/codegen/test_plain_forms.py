@@ -1,4 +1,4 @@
-"""Messages as dicts and JSON, there and back, and as short text."""
+"""Messages converted to and from dicts and JSON, and their short ``repr``."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ def test_bytes_of_every_kind_come_back_as_bytes(records):
     assert back.topic_data[0].partition_data[0].records == (None if records is None else b"\0\1")
 
 
-def test_json_is_one_line_that_any_reader_takes():
+def test_json_is_one_line_that_any_parser_accepts():
     text = produce().to_json()
     assert "\n" not in text
     assert json.loads(text)["topic_data"][0]["partition_data"] == [{"index": 3, "records": "AAEC"}]
     assert ProduceRequest.from_json(text.encode()) == produce()
 
 
-def test_what_is_left_out_gets_its_default():
+def test_missing_fields_get_their_defaults():
     assert MetadataRequest.from_dict({}) == MetadataRequest()
     (topic,) = MetadataResponse.from_dict({"topics": [{"name": "a"}]}).topics
     assert topic == MetadataResponseTopic(name="a")
     assert topic.topic_id is ZERO_UUID
 
 
-def test_ready_made_values_are_taken_as_they_are():
+def test_values_of_the_right_type_are_used_unchanged():
     made = MetadataRequest.from_dict({"topics": [{"topic_id": TOPIC_ID}, MetadataRequestTopic(name="b")]})
     assert made.topics[0].topic_id is TOPIC_ID
     assert made.topics[1].name == "b"
@@ -83,7 +83,7 @@ def test_the_dict_does_not_share_lists_with_the_message():
 
 
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, 1e300, 0.1])
-def test_floats_that_json_has_no_form_for_come_back(number):
+def test_floats_without_a_json_form_round_trip(number):
     case = next(case for case in LANGUAGE if case.spec.name == "LedgerValue")
     text = case.message_class(weights=[number]).to_json()
     assert "NaN" not in text
@@ -131,7 +131,7 @@ def test_wrong_base64_is_refused_with_its_field():
         ProduceRequest.from_dict({"topic_data": [{"partition_data": [{"records": "%%%"}]}]})
 
 
-def test_repr_shows_what_differs_from_the_defaults_and_never_bytes():
+def test_repr_shows_differences_from_the_defaults_but_no_bytes():
     assert repr(MetadataRequest()) == "MetadataRequest()"
     assert repr(produce(b"secret" * 1000)) == (
         "ProduceRequest(acks=-1, topic_data=[TopicProduceData(name='orders', "
@@ -151,6 +151,6 @@ def test_repr_is_short_however_large_the_message():
     assert f"topic_id={TOPIC_ID}" in text
 
 
-def test_repr_tells_true_from_one_and_null_from_empty():
+def test_repr_distinguishes_true_from_one_and_null_from_empty():
     assert repr(RequestHeader(client_id=None)) == "RequestHeader(client_id=None)"
     assert "allow_auto_topic_creation=1" in repr(MetadataRequest(allow_auto_topic_creation=1))

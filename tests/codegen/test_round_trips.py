@@ -1,4 +1,4 @@
-"""What is encoded decodes to the same, at its exact size, from any kind of buffer and any position.
+"""Encoded messages decode to the same values, with exact sizes, from any kind of buffer and any position.
 
 Run for every version of upstream's messages, of our language specs, and of the messages we ship.
 """
@@ -19,7 +19,7 @@ _SETTINGS = settings(
     phases=set(Phase) - {Phase.explain},
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-#: (case, examples): upstream's messages are many, the others few.
+#: (case, examples): there are many of upstream's messages and few others, so these get more examples.
 _CASES = [(case, 4) for case in CORPUS] + [(case, 10) for case in LANGUAGE + OURS]
 
 
@@ -42,7 +42,7 @@ def test_any_message_round_trips(case, examples):
         assert decoded == message
         assert decoded.encode(version) == data
 
-        # Somewhere inside another kind of buffer.
+        # In the middle of another kind of buffer.
         buffer = _kinds_of_buffer()[kind](around + data + around)
         assert type(message).decode(buffer, version, len(around)) == (message, len(around) + len(data))
 
@@ -54,7 +54,7 @@ def test_any_message_round_trips(case, examples):
 
 
 def _joined(message, version, start):
-    """The pieces that ``encode_into`` writes and gathers, put together."""
+    """Join the pieces that ``encode_into`` writes and gathers."""
     small = bytearray(start + message.size(version) - message.zero_copy_size(version))
     gather = []
     end = message.encode_into(small, start, version, gather)

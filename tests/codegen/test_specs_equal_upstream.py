@@ -1,8 +1,8 @@
-"""Our specs say what upstream's say: field by field, against the definitions in the kafka-python wheel and,
-where Java and Maven are found, against those in the newest Kafka's own jars.
+"""Our specs agree with upstream's field by field: with the definitions in the kafka-python wheel and,
+where Java and Maven are available, with those in the newest Kafka's jars.
 
-``about`` texts and comments are our own and are not compared. A difference that is meant stands in a table
-here, with its reason.
+``about`` texts and comments are our own and are not compared. A table in this file lists intended differences
+with their reasons.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from tests.codegen.kafka_oracle import KAFKAS, extract_specs
 from tests.codegen.message_strategies import SPECS, version_id
 from tests.support.kafka.maven_artifacts import KafkaUnavailableError, spec_jars
 
-#: While it is imported, kafka-python reads its specs with functions the standard library has deprecated.
+#: While being imported, kafka-python reads its specs with deprecated functions of the standard library.
 pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
 
-#: (message, key) -> (ours, upstream's): differences on purpose. None at present: upstream's own specs begin
-#: Produce at version 3 and RequestHeader at version 1, as ours do.
+#: (message, key) -> (ours, upstream's): intended differences. None at present: upstream's own specs begin
+#: with Produce version 3 and RequestHeader version 1, as ours do.
 MEANT_DIFFERENCES: dict[tuple[str, str], tuple[Versions, Versions]] = {}
 
-#: Messages of which Kafka knows a newer version than the wheel does: compared with Kafka's jars only.
+#: Messages with a newer version in Kafka than in the wheel: compared with Kafka's jars only.
 NEWER_THAN_THE_WHEEL = {"TxnOffsetCommitRequest", "TxnOffsetCommitResponse"}
-#: Kafka has a newer version that we do not speak (5: a broker checks whether it is the one meant, KIP-1242).
+#: Kafka has a newer version that we do not use (5: brokers check whether they are the intended one,
+#: KIP-1242).
 BEHIND_KAFKA = {"ApiVersionsRequest", "ApiVersionsResponse"}
 _IN_THE_WHEEL = [spec for spec in SPECS if spec.name not in NEWER_THAN_THE_WHEEL]
 
@@ -40,7 +41,7 @@ def upstream(name: str) -> MessageSpec:
 
 
 def facts(node):
-    """Everything a spec says, without texts and places."""
+    """All facts of a spec, without texts and positions."""
     if isinstance(node, tuple):
         return [facts(child) for child in node]
     if attrs.has(type(node)) and not isinstance(node, Versions):
@@ -88,7 +89,7 @@ def test_every_fact_equals_kafkas(spec, kafkas):
 
 
 @pytest.mark.parametrize("name", sorted(NEWER_THAN_THE_WHEEL))
-def test_the_wheel_is_older_where_we_say_so(name):
+def test_the_listed_messages_are_older_in_the_wheel(name):
     ours = next(spec for spec in SPECS if spec.name == name)
     assert upstream(name).valid_versions.highest < ours.valid_versions.highest
 
@@ -102,7 +103,7 @@ def compare(spec, other_spec):
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=version_id)
-def test_every_field_is_described_in_other_words_than_upstreams(spec):
+def test_every_field_has_a_description_different_from_upstreams(spec):
     def texts(fields):
         for field in fields:
             yield field.about
@@ -113,8 +114,8 @@ def test_every_field_is_described_in_other_words_than_upstreams(spec):
     assert not [text for text in ours if text in set(texts(upstream(spec.name).fields)) and len(text) > 40]
 
 
-def test_a_changed_fact_would_be_noticed():
-    """The comparison itself: one nullable version more is found."""
+def test_a_changed_fact_is_noticed():
+    """The comparison itself: one additional nullable version is noticed."""
     spec = next(spec for spec in SPECS if spec.name == "MetadataResponse")
     fields = list(spec.fields)
     fields[2] = attrs.evolve(fields[2], nullable_versions=Versions.parse("1+"))
@@ -123,7 +124,7 @@ def test_a_changed_fact_would_be_noticed():
     assert "ClusterId.nullable_versions" in found[0]
 
 
-def test_the_versions_are_the_promised_ones():
+def test_the_specs_have_the_promised_versions():
     apis = {
         "AddOffsetsToTxn": "0-4",
         "AddPartitionsToTxn": "0-5",

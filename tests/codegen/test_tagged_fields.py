@@ -1,4 +1,4 @@
-"""Tagged fields: known ones are typed, unknown ones are kept and written back, disorder is refused."""
+"""Tagged fields: known ones are typed, unknown ones are kept and written back, wrong order is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.codegen.compiled import LANGUAGE
 EMPTY_V3 = b"\0\0" + b"\1" + bytes(4)
 
 
-def test_unknown_tags_are_kept_compared_and_written_back():
+def test_unknown_tags_are_stored_compared_and_written_back():
     data = EMPTY_V3 + b"\x02" + b"\x04\x02ab" + b"\x81\x01\x00"
     message, end = ApiVersionsResponse.decode(data, 3)
     assert end == len(data)
@@ -27,7 +27,7 @@ def test_unknown_tags_are_kept_compared_and_written_back():
     assert message.encode(3) == data
 
 
-def test_known_and_unknown_tags_are_written_in_one_rising_order():
+def test_known_and_unknown_tags_are_written_in_increasing_order():
     message = ApiVersionsResponse(
         finalized_features_epoch=5, zk_migration_ready=True, unknown_tagged_fields={9: b"x"}
     )
@@ -76,7 +76,7 @@ def test_a_value_longer_than_its_tag_says_is_refused():
 @pytest.mark.parametrize(
     "tags", [b"\x02\x07\x00\x05\x00", b"\x02\x05\x00\x05\x00", b"\x02\x03\x01\x01\x03\x01\x01"]
 )
-def test_tags_that_do_not_rise_are_refused_when_read(tags):
+def test_tags_that_do_not_increase_are_refused_when_decoding(tags):
     with pytest.raises(DecodeError, match="tags must increase"):
         ApiVersionsResponse.decode(EMPTY_V3 + tags, 3)
     if tags[1] > 3:
@@ -84,7 +84,7 @@ def test_tags_that_do_not_rise_are_refused_when_read(tags):
             ResponseHeader.decode(bytes(4) + tags, 1)
 
 
-def test_tags_that_do_not_rise_are_refused_when_written():
+def test_tags_that_do_not_increase_are_refused_when_encoding():
     with pytest.raises(EncodeError, match="tag 7; tags must increase"):
         ApiVersionsResponse(unknown_tagged_fields={7: b"", 5: b""}).encode(3)
 
@@ -102,7 +102,7 @@ def test_an_unknown_tag_outside_the_range_is_refused(tag):
 
 
 def test_the_tag_of_a_field_that_is_tagged_in_later_versions_only_is_refused():
-    """node_endpoints has tag 0 from version 10 on; Kafka refuses the tag in version 9, both ways."""
+    """node_endpoints has tag 0 since version 10; Kafka refuses the tag in version 9, reading and writing."""
     with pytest.raises(EncodeError, match="unknown tagged field 0 clashes"):
         ProduceResponse(unknown_tagged_fields={0: b""}).encode(9)
     data = ProduceResponse().encode(9)
@@ -129,7 +129,7 @@ def test_many_unknown_tags_need_a_long_count():
 
 
 def test_a_tagged_struct_that_is_null_is_written_as_kafka_does():
-    """0 and not the -1 of structs that are not tagged: ConsumerGroupMemberMetadataValue has shown it."""
+    """0, unlike the -1 of structs that are not tagged, as in ConsumerGroupMemberMetadataValue."""
     case = next(case for case in LANGUAGE if case.spec.name == "LenientRecord")
     message = case.message_class(struct=None)
     assert message.encode(0) == b"\x01\x01\x01\x00"
@@ -137,7 +137,7 @@ def test_a_tagged_struct_that_is_null_is_written_as_kafka_does():
     assert case.message_class(struct=case.module.Part(number=5)).encode(0) == b"\x01\x01\x03\x01\x05\x00"
 
 
-def test_a_default_of_json_null_is_no_default_as_kafka_reads_it():
+def test_a_default_of_json_null_counts_as_no_default_as_in_kafka():
     case = next(case for case in LANGUAGE if case.spec.name == "LenientRecord")
     assert case.message_class().tagged == []
     assert case.message_class().struct == case.module.Part()

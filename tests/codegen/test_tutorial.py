@@ -1,4 +1,4 @@
-"""docs/codegen.md: its specs compile, its Python is Python, and what it promises of the message is so."""
+"""docs/codegen.md: its specs compile, its Python code is valid, and its statements about the message hold."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tutorial(tmp_path_factory):
     return folder
 
 
-def test_the_specs_of_the_tutorial_compile_and_their_messages_travel(tutorial):
+def test_the_specs_of_the_tutorial_compile_and_their_messages_round_trip(tutorial):
     package = package_of(tutorial, "tutorial_messages")
     sent = {"controller_id": 2, "brokers": [{"broker_id": 2, "host": "h", "port": 9092}]}
     data = package.DescribeClusterResponse.from_dict(sent).encode(0)
@@ -37,7 +37,7 @@ def test_the_specs_of_the_tutorial_compile_and_their_messages_travel(tutorial):
     exec(blocks("python")[1], namespace)
 
 
-def test_the_snippets_are_python():
+def test_the_snippets_are_valid_python():
     for number, text in enumerate(blocks("python")):
         compile(text, f"docs/codegen.md, block {number}", "exec")
 

@@ -1,9 +1,9 @@
-"""Messages that make a decoder take memory: valid ones that become much of it, and ones that lie about it.
+"""Messages that make a decoder use memory: valid ones with large objects, and ones with false lengths.
 
-A valid message here fills one array with elements that take few bytes and many objects: numbers and uuids
-that Python keeps no object ready for, and an unknown tagged field (a dict for two bytes) in every struct
-that can have one. Whether texts of two characters and elements in inner arrays make it worse depends on the
-struct, so both are tried.
+Each valid message fills one array with elements that take few bytes but many objects: numbers and uuids that
+Python does not cache, and an unknown tagged field (a dict for two bytes) in every struct that can have one.
+Whether strings of two characters and elements in inner arrays increase the memory depends on the struct, so
+both are tried.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tests.codegen.compiled import Case
 class Way:
     """How values are chosen."""
 
-    #: Texts and bytes of two characters, the shortest that are objects of their own.
+    #: Strings and bytes of two characters, the shortest that Python does not cache.
     own_texts: bool
-    #: Arrays inside the elements hold an element.
+    #: Arrays inside the elements have one element.
     nested: bool
 
 
@@ -46,7 +46,7 @@ def distinct(cases: list[Case]) -> list[Case]:
 
 
 def worst_messages(case: Case, size: int) -> Iterator[tuple[str, Any]]:
-    """(path of the array, message) for each array of the message; encoded it takes about ``size`` bytes."""
+    """(path of the array, message) for each array of the message; about ``size`` bytes when encoded."""
     root = StructSpec(case.spec.name, case.spec.valid_versions, case.spec.fields, case.spec.line)
     for way in _WAYS:
         builder = _Builder(case, way, size)
@@ -59,9 +59,11 @@ def worst_messages(case: Case, size: int) -> Iterator[tuple[str, Any]]:
 
 
 def lies(data: bytes, padding: bytes) -> Iterator[bytes]:
-    """The message with a length at every place that claims what the padding behind it could hold."""
+    """The message with one length at a time replaced by the largest that the padding behind it could
+    satisfy.
+    """
     for position in range(min(len(data), 40)):
-        # Arrays of elements that take a byte at least, or more.
+        # Arrays of elements that take at least one byte, or more.
         for width in (1, 4, 20):
             count = len(padding) // width
             varint = bytes([count + 1 & 0x7F | 0x80, count + 1 >> 7 & 0x7F | 0x80, count + 1 >> 14])
@@ -89,7 +91,7 @@ class _Builder:
         return [field for field in struct.fields if self.case.version in field.versions]
 
     def struct(self, struct: StructSpec, path: tuple[str, ...] = ()) -> Any:
-        """An object; the path, if any, leads to the array that is filled."""
+        """Create an object; the path, if any, leads to the array to fill."""
         values = {}
         for field in self.present(struct):
             name = attribute_name(field.name)
@@ -122,7 +124,7 @@ class _Builder:
         return [self.single(kind, ()) for _ in range(self.size // width)]
 
     def width(self, item: Any) -> int:
-        """Roughly what an object takes on the wire: enough to choose a count by."""
+        """Approximate encoded size of an object, to choose the number of elements."""
         total = 1
         for attribute in attrs.fields(type(item)):
             value = getattr(item, attribute.name)

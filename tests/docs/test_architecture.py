@@ -65,7 +65,7 @@ def test_every_class_and_method_on_the_page_exists() -> None:
     named = set(re.findall(r"`([A-Z][a-z]\w*(?:\.\w+)?)`", TEXT))
     assert "ReadyQueues" in named
     unknown = {name for name in named - all_names() if not hasattr(builtins, name)}
-    assert not unknown, f"docs/architecture.md names what no module of kproducer defines: {sorted(unknown)}"
+    assert not unknown, f"docs/architecture.md names undefined functions or classes: {sorted(unknown)}"
 
 
 def test_every_directory_and_linked_file_exists() -> None:

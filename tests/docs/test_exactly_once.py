@@ -1,4 +1,4 @@
-"""docs/exactly-once.md names steps and tests that there are."""
+"""docs/exactly-once.md names existing steps and tests."""
 
 from __future__ import annotations
 

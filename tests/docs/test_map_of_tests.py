@@ -7,7 +7,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 MAP = (TESTS / "README.md").read_text(encoding="utf-8")
-#: The map ends where removed tests begin.
+#: The map ends where the list of removed tests begins.
 NAMED = set(re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", MAP[: MAP.index("## Removed tests")]))
 
 

@@ -1,4 +1,4 @@
-"""The README says what is true: its links exist, its Python runs when pasted."""
+"""The README is correct: its links exist, and its Python examples run."""
 
 from __future__ import annotations
 

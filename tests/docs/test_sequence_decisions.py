@@ -1,4 +1,4 @@
-"""The tables of docs/transactions.md about batches say what the code's tables say."""
+"""The tables about batches in docs/transactions.md agree with the code's tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/transactions.md has the code's table of transitions, every state, and tests that exist."""
+"""docs/transactions.md has the code's transition table, every state, and names existing tests."""
 
 from __future__ import annotations
 

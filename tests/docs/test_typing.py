@@ -11,7 +11,7 @@ from pathlib import Path
 
 PROGRAM = Path(__file__).with_name("typed_program.py")
 ROOT = PROGRAM.parents[2]
-#: Each line with a mistake, and mypy's code for it.
+#: Each line with an error, and mypy's code for it.
 MISTAKES = {
     (number, code)
     for number, line in enumerate(PROGRAM.read_text().splitlines(), 1)
@@ -27,7 +27,7 @@ def run(*command: str) -> str:
         timeout=150,
         check=False,
         cwd=ROOT,
-        # Pyright's Python wrapper would ask a registry for newer versions.
+        # Pyright's Python wrapper would query a registry for newer versions.
         env={**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
     )
     return done.stdout + done.stderr

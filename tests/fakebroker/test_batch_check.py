@@ -45,7 +45,7 @@ def test_reads_a_compressed_payload() -> None:
         (make_batch(b"x", payload=b"\x7f\x00"), 87, "claims"),
     ],
 )
-def test_refuses_what_breaks_the_format(batch: bytes, code: int, reason: str) -> None:
+def test_violations_of_the_format_are_refused(batch: bytes, code: int, reason: str) -> None:
     with pytest.raises(BatchRefusedError, match=reason) as caught:
         read_batch(batch, 9)
     assert caught.value.code == code

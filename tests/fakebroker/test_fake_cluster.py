@@ -97,7 +97,9 @@ def test_metadata_creates_topics_only_when_both_sides_agree(cluster: FakeCluster
     assert len(cluster.topics["new"].partitions) == 3
 
 
-def test_metadata_drops_a_dead_leader_unless_told_to_lie(cluster: FakeCluster, client: RawClient) -> None:
+def test_metadata_drops_a_dead_leader_unless_listed_when_down(
+    cluster: FakeCluster, client: RawClient
+) -> None:
     def leader() -> tuple[int, int]:
         wanted = [MetadataRequestTopic(name="t")]
         partition = client.ask(METADATA, 9, messages.MetadataRequest(topics=wanted)).topics[0].partitions[1]
@@ -140,7 +142,7 @@ def test_produce_to_the_wrong_leader_names_the_right_one(cluster: FakeCluster, c
     assert [(e.node_id, e.port) for e in answer.node_endpoints] == [(2, cluster.brokers[2].port)]
 
 
-def test_produce_refuses_by_the_topics_options(cluster: FakeCluster, client: RawClient) -> None:
+def test_produce_applies_the_topics_limits(cluster: FakeCluster, client: RawClient) -> None:
     options = cluster.topics["t"].options
     options.max_message_bytes = 100
     assert _produce(client, make_batch(b"a" * 100)).error_code == 10
@@ -181,7 +183,7 @@ def test_a_corrupt_batch_is_refused_and_noted(cluster: FakeCluster, client: RawC
 @pytest.mark.parametrize(
     "frame", [b"\x00\x00", b"\x00\x63\x00\x00\x00\x00\x00\x01\xff\xff", b"\x00\x00\x00\x09" * 9]
 )
-def test_a_frame_that_is_no_request_closes_the_connection(
+def test_an_invalid_frame_closes_the_connection(
     cluster: FakeCluster, client: RawClient, frame: bytes
 ) -> None:
     client.send_frame(frame)
@@ -196,7 +198,7 @@ def test_a_version_that_is_not_offered_closes_the_connection(cluster: FakeCluste
     assert "API 0 v9" in cluster.violations.pop()
 
 
-def test_one_shot_scripts_are_used_in_order_and_then_the_truth(
+def test_one_shot_scripts_are_used_in_order_before_correct_responses(
     cluster: FakeCluster, client: RawClient
 ) -> None:
     cluster.control(PRODUCE, faults.refuse_produce(6))
@@ -216,7 +218,7 @@ def test_a_script_may_refuse_one_partition_only(cluster: FakeCluster, client: Ra
     assert [p.error_code for p in topic.partition_responses] == [0, 19]
 
 
-def test_a_held_answer_holds_back_the_later_ones(cluster: FakeCluster, client: RawClient) -> None:
+def test_a_held_response_delays_the_later_ones(cluster: FakeCluster, client: RawClient) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_after(gate))
     first = client.send(PRODUCE, 9, produce_request("t", make_batch(b"a")))
@@ -251,7 +253,9 @@ def test_wrong_correlation_id_fragments_and_raw_bytes(cluster: FakeCluster, clie
     assert client.socket.recv(12) == b"HTTP/1.1 400"
 
 
-def test_a_handler_may_change_the_true_answer_or_stand_aside(cluster: FakeCluster, client: RawClient) -> None:
+def test_a_handler_may_change_the_response_or_pass_the_request_on(
+    cluster: FakeCluster, client: RawClient
+) -> None:
     def lie(context: RequestContext) -> Reply | None:
         if not context.message.topics:
             return None
@@ -290,14 +294,16 @@ def test_a_broker_that_does_not_read_answers_when_it_reads_again(
     assert client.receive(PRODUCE, 9)[1].responses[0].partition_responses[0].base_offset == 1
 
 
-def test_connections_can_be_refused_at_the_door(cluster: FakeCluster) -> None:
+def test_connections_can_be_refused_on_accept(cluster: FakeCluster) -> None:
     cluster.control_accept(lambda connection: Close() if connection.broker.node_id == 2 else None)
     with RawClient(cluster.brokers[2].port) as refused:
         assert refused.is_closed_by_peer()
     assert cluster.brokers[2].accepted_count == 1
 
 
-def test_waiting_in_vain_says_what_for_and_what_came_instead(cluster: FakeCluster, client: RawClient) -> None:
+def test_a_wait_that_times_out_names_the_condition_and_the_requests(
+    cluster: FakeCluster, client: RawClient
+) -> None:
     _produce(client, make_batch(b"a"))
     with pytest.raises(AssertionError, match=r"2 requests of API 3(.|\n)*#0 Produce v9"):
         cluster.wait_for_requests(METADATA, 2, timeout_s=0.01)

@@ -39,7 +39,7 @@ def test_librdkafka_delivers_every_codec(codec: str) -> None:
         assert cluster.violations == []
 
 
-def test_librdkafka_is_idempotent_when_answers_are_lost() -> None:
+def test_librdkafka_is_idempotent_when_responses_are_lost() -> None:
     with FakeCluster(2) as cluster:
         cluster.create_topic("t", 1)
         cluster.control(PRODUCE, faults.close_after(), times=2)

@@ -103,7 +103,7 @@ def test_the_last_five_batches_are_recognised_and_no_more() -> None:
         assert append(states, 3, sequence) == KeptBatch(sequence, sequence, 100 + sequence)
 
 
-def test_a_duplicate_has_the_very_range(states: ProducerStates) -> None:
+def test_a_duplicate_has_exactly_the_same_range(states: ProducerStates) -> None:
     assert append(states, 3, 0, 9) == OUT_OF_ORDER
     assert append(states, 3, 0, 11) == OUT_OF_ORDER
     assert append(states, 3, 1, 9) == OUT_OF_ORDER
@@ -125,7 +125,7 @@ def test_a_clean_restart_keeps_the_last_batch_only() -> None:
     assert append(states, 3, 4) == 0
 
 
-def test_producers_expire_by_the_time_of_their_records() -> None:
+def test_producers_expire_by_their_record_timestamps() -> None:
     states = ProducerStates()
     states.appended(PID, 3, 0, 1, 0, False, timestamp_ms=1000)
     states.expire(now_ms=2999, expiration_ms=2000)
@@ -385,7 +385,7 @@ def test_append_and_answer_with_an_error(cluster: FakeCluster, client: RawClient
     assert produce(client, 0).base_offset == 0
 
 
-def test_append_and_drop_the_answer(cluster: FakeCluster, client: RawClient) -> None:
+def test_append_and_drop_the_response(cluster: FakeCluster, client: RawClient) -> None:
     cluster.control(PRODUCE, faults.close_after())
     with pytest.raises(ConnectionError):
         produce(client, 0)
@@ -402,7 +402,7 @@ def test_a_script_gives_each_request_its_fault(cluster: FakeCluster, client: Raw
     assert values(cluster) == [b"0", b"1", b"2"]
 
 
-def test_one_partition_may_be_answered_falsely(cluster: FakeCluster, client: RawClient) -> None:
+def test_one_partition_may_get_a_false_response(cluster: FakeCluster, client: RawClient) -> None:
     cluster.create_topic("u", 2)
     forged = {("u", 0): faults.Forgery(6), ("u", 1): faults.Forgery(7, appended=True)}
     seen: list[tuple[str, int]] = []

@@ -1,4 +1,4 @@
-"""The benchmark counts only what arrived, gives everybody the same records, and leaves its figures behind."""
+"""The benchmark counts only delivered records, gives all clients the same records, and writes its results."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def some_results() -> dict[str, Any]:
 
 
 @pytest.mark.mock_cluster
-def test_a_short_run_of_every_client_leaves_figures(tmp_path):
+def test_a_short_run_of_every_client_writes_results(tmp_path):
     arguments = ["--seconds", "1", "--count", "400", "--no-kafka", "--rows", "100 B, lz4"]
     finished = subprocess.run(
         [sys.executable, "-m", "benchmarks", *arguments, "--throughput-only", "--results", str(tmp_path)],
@@ -141,21 +141,21 @@ def test_a_short_run_of_every_client_leaves_figures(tmp_path):
 
 
 @pytest.mark.mock_cluster
-def test_records_that_do_not_arrive_are_no_result(cluster, monkeypatch):
+def test_missing_records_invalidate_a_run(cluster, monkeypatch):
     monkeypatch.setattr("benchmarks.throughput.record_count", lambda bootstrap, topic: 399)
     with pytest.raises(RuntimeError, match=r"399 of [0-9]+ stored"):
         run_once(cluster, "kproducer send, pure Python", MANY_KEYS, 1, count=400)
 
 
 @pytest.mark.mock_cluster
-def test_a_client_that_fails_says_why(cluster):
+def test_a_failing_client_reports_the_reason(cluster):
     with pytest.raises(RuntimeError, match="no_such_client"):
         run_python("benchmarks.run_client", {"client": "no_such_client"}, {})
 
 
 @pytest.mark.mock_cluster
 @pytest.mark.parametrize("client", list(low_rate.DRIVERS))
-def test_the_time_of_each_record_at_a_low_rate_is_taken(cluster, client):
+def test_the_latency_of_each_record_at_a_low_rate_is_measured(cluster, client):
     with cluster.topic() as (bootstrap, topic):
         task = {
             "client": client,
@@ -171,7 +171,7 @@ def test_the_time_of_each_record_at_a_low_rate_is_taken(cluster, client):
 
 
 @pytest.mark.mock_cluster
-def test_the_ceiling_is_counted_by_answers(cluster):
+def test_the_ceiling_counts_acknowledged_records(cluster):
     with cluster.topic() as (bootstrap, topic):
         task = {
             "bootstrap": bootstrap,
@@ -213,7 +213,7 @@ def test_the_profile_names_functions_of_the_io_thread(cluster):
     assert any("." in each["function"] and each["calls"] > 0 for each in found["functions"])
 
 
-def test_import_times_are_those_above_a_bare_start():
+def test_import_times_exclude_the_start_of_python():
     found = import_time.measure(repeats=1)
     assert [each["client"] for each in found] == list(import_time.IMPORTS)
     assert all(each["cpu_ms"] > 0 for each in found)
@@ -222,7 +222,7 @@ def test_import_times_are_those_above_a_bare_start():
 # -- rows and clients ----------------------------------------------------------------------------------------
 
 
-def test_records_have_the_size_that_is_named_and_are_the_same_each_time():
+def test_records_have_the_named_size_and_are_reproducible():
     for workload in all_workloads():
         made = distinct_records(workload)
         assert {len(value) for _, value in made} == {workload.value_bytes}
@@ -243,7 +243,7 @@ def test_records_with_keys_have_as_many_as_the_row_says():
     assert MANY_KEYS.name == "100 B, 10,000 keys"
 
 
-def test_rows_cover_each_family_and_survive_the_way_to_the_client():
+def test_rows_cover_each_family_and_can_be_serialized():
     workloads = all_workloads()
     assert len(set(workloads)) == len(workloads)
     assert {workload.settings for workload in workloads} == {OWN_DEFAULTS, SMALL_BATCHES, LARGE_BATCHES}
@@ -251,7 +251,7 @@ def test_rows_cover_each_family_and_survive_the_way_to_the_client():
         assert Workload.from_dict(json.loads(json.dumps(workload.as_dict()))) == workload
 
 
-def test_with_the_same_batch_size_for_all_the_variants_of_send_stay_out():
+def test_variants_of_send_are_not_measured_with_equal_batch_sizes():
     names = [client.name for client in CLIENTS]
     mock = type("Mock", (), {"is_mock": True})
     assert clients_of_row(names, MANY_KEYS, mock) == names
@@ -294,14 +294,14 @@ def test_percentiles_are_of_the_nearest_rank(percent, expected):
         ("/a/lz4/block/_block.cpython-311-x86_64-linux-gnu.so", "_block"),
     ],
 )
-def test_samples_are_told_apart_by_the_file_they_fell_in(path, kind):
+def test_samples_are_classified_by_file(path, kind):
     assert cpu_samples.kind_of(path) == kind
 
 
 # -- tables and the document ---------------------------------------------------------------------------------
 
 
-def test_tables_have_medians_ratios_and_no_gaps():
+def test_tables_have_medians_and_ratios_without_gaps():
     results = some_results()
     summary = as_markdown(summary_table(results, "embedded", "own defaults"))
     assert f"| **{MAIN}** | **3,000 · 0.50** |" in summary
@@ -316,7 +316,7 @@ def test_every_marker_of_the_documents_has_results_and_every_result_a_marker():
     assert [name for name in found if f"NEW {name}" not in written] == []
 
 
-def test_the_readme_gets_the_ratios_in_words():
+def test_the_readme_states_the_ratios():
     text = report.sections(some_results())["comparison"]
     assert "2.0 to 2.0 times as many records per second, for 0.25 to 0.25 of the CPU" in text
 

@@ -1,4 +1,4 @@
-"""The demo says `verified` only when it is true."""
+"""The demo prints `verified` only for correct records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_event_is_verified():
     assert "verified 5,000 of 5,000" in finished.stdout
 
 
-def test_lines_of_a_file_are_verified_whatever_they_hold(tmp_path):
+def test_lines_of_a_file_are_verified_whatever_they_contain(tmp_path):
     path = tmp_path / "lines.txt"
     path.write_bytes(b"first\n\n\xff\xfe not text\r\n\xe2\x9c\x93 last without an end")
     finished = _demo("--input", str(path))
@@ -52,7 +52,7 @@ def test_a_value_that_differs_is_not_verified(mock_cluster):
     assert journey.verify(mock_cluster.bootstrap_servers, "journey", _ignore) == (99, 2)
 
 
-def test_portions_lose_no_value_and_stay_small():
+def test_portions_contain_every_value_and_stay_small():
     events = list(JsonEvents(2500))
     assert [value for portion in portions(JsonEvents(2500)) for value in portion] == events
     assert len(set(events)) == 2500

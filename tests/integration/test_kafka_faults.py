@@ -1,4 +1,4 @@
-"""Three nodes of Apache Kafka under load while they crash and restart: no record is lost or repeated."""
+"""Three nodes of Apache Kafka crash and restart under load: no record is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 NODE_COUNT = PARTITION_COUNT = 3
 WAIT_SECONDS = 60
-#: Enough to have batches in flight at every moment, few enough to read back quickly.
+#: Enough to have batches in flight at all times, few enough to read them back quickly.
 PAUSE_SECONDS = 0.001
 
 
@@ -39,7 +39,7 @@ class Load:
                 number += 1
 
     def await_acknowledged(self, count: int) -> None:
-        """Wait until ``count`` more records than now are acknowledged: the cluster serves again."""
+        """Wait until ``count`` more records are acknowledged, which shows that the cluster serves again."""
         start = len(self.futures)
         while len(self.futures) <= start + count:
             threading.Event().wait(0.01)
@@ -72,7 +72,7 @@ def _check_each_is_there_once_and_in_order(cluster, topic, futures):
 
 @pytest.mark.parametrize("outage", ["kill", "stop"])
 def test_killed_leaders_and_rolling_restarts_lose_repeat_and_reorder_nothing(kafka_three_nodes, outage):
-    """No send fails either. The leader of a partition is killed twice, or each broker restarts in turn."""
+    """No send fails. The leader of a partition is killed twice, or each broker restarts in turn."""
     cluster, topic = kafka_three_nodes, f"outage-{outage}"
     servers = cluster.bootstrap_servers
     create_topic(servers, topic, PARTITION_COUNT)
@@ -91,7 +91,7 @@ def test_killed_leaders_and_rolling_restarts_lose_repeat_and_reorder_nothing(kaf
     _check_each_is_there_once_and_in_order(cluster, topic, load.futures)
 
 
-def test_too_few_replicas_are_waited_for_and_named_when_they_stay_away(kafka_three_nodes):
+def test_too_few_replicas_are_retried_and_named_in_the_error(kafka_three_nodes):
     cluster = kafka_three_nodes
     create_topic(cluster.bootstrap_servers, "few", 1, config={"min.insync.replicas": "3"})
     leader = partition_leader(cluster.bootstrap_servers, "few", 0)

@@ -1,4 +1,4 @@
-"""The Apache Kafka harness itself, with a producer that is not ours: what the judge says must be true."""
+"""The Apache Kafka harness itself, tested with another producer: its checks must be correct."""
 
 from __future__ import annotations
 

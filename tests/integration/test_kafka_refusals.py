@@ -1,4 +1,4 @@
-"""What Apache Kafka refuses, and what the sender is told: sizes, times, topics that go away."""
+"""Errors of Apache Kafka and how the caller sees them: sizes, timestamps, deleted topics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_batch_too_large_for_the_topic_is_split_and_delivered_in_order(kafka):
     assert splits >= 1
 
 
-def test_a_record_too_large_for_the_topic_is_refused_and_its_neighbours_are_not(kafka):
+def test_a_record_too_large_for_the_topic_fails_alone(kafka):
     create_topic(kafka.bootstrap_servers, "large", 1, config={"max.message.bytes": "2000"})
     with KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=200) as producer:
         small = producer.send("large", b"small")
@@ -56,7 +56,7 @@ def test_a_timestamp_outside_the_topics_bounds_is_refused(kafka):
     assert [each.value for each in read_topic(kafka.bootstrap_servers, "bounded")] == [b"good"]
 
 
-def test_a_topic_deleted_and_made_anew_is_written_again(kafka):
+def test_a_recreated_topic_is_written_again(kafka):
     create_topic(kafka.bootstrap_servers, "reborn", 1)
     with KafkaProducer(
         bootstrap_servers=kafka.bootstrap_servers,

@@ -36,7 +36,9 @@ def transactional(cluster, transactional_id, **settings):
 
 
 def committed(cluster, topic):
-    """What readers of committed records get once no transaction is open: a commit is answered before."""
+    """Values seen by ``read_committed`` consumers after all transactions have ended (EndTxn is answered
+    earlier).
+    """
     (values,) = read_committed(cluster.bootstrap_servers, topic)
     return values
 
@@ -87,14 +89,14 @@ def test_the_older_producer_is_fenced(each_kafka):
     assert committed(each_kafka, "fenced") == [b"new"]
 
 
-def test_a_transaction_is_handed_over(each_kafka):
+def test_a_prepared_transaction_is_committed_by_another_producer(each_kafka):
     create_topic(each_kafka.bootstrap_servers, "handed", 1)
     with transactional(each_kafka, "hand") as writer:
         writer.init_transactions()
         writer.begin_transaction()
         writer.send("handed", b"prepared")
         handed = pickle.loads(pickle.dumps(writer.prepare()))
-    # It is open still: librdkafka's consumer reads committed records only, unless it is told otherwise.
+    # The transaction is still open: librdkafka's consumer uses read_committed by default.
     assert read_topic(each_kafka.bootstrap_servers, "handed") == []
     for _ in range(2):
         with transactional(each_kafka, "hand") as finisher:
@@ -131,7 +133,7 @@ def test_an_abort_after_a_failed_record_leaves_a_usable_producer(each_kafka):
 
 
 def test_a_transaction_that_timed_out_cannot_be_committed(kafka):
-    """The broker looks for such transactions every ten seconds."""
+    """The broker checks for timed-out transactions every ten seconds."""
     create_topic(kafka.bootstrap_servers, "late", 1)
     with transactional(kafka, "late", transaction_timeout_ms=4000) as producer:
         producer.init_transactions()
@@ -140,7 +142,7 @@ def test_a_transaction_that_timed_out_cannot_be_committed(kafka):
         handed = producer.prepare()
         with KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as plain:
             plain.send("late", b"behind").result(60)
-        # Readers of committed records get to the end once the transaction is aborted.
+        # Read_committed consumers reach the end only after the transaction is aborted.
         seen = read_topic(kafka.bootstrap_servers, "late", next_offsets={0: 3})
         assert [each.value for each in seen] == [b"behind"]
         with transactional(kafka, "late") as finisher, pytest.raises(TransactionAbortedError):

@@ -1,4 +1,4 @@
-"""The mock cluster harness itself: what the tests rest on must hold."""
+"""The mock cluster harness itself: the behaviour that other tests rely on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ pytestmark = pytest.mark.mock_cluster
 
 
 def _connect(port: int) -> None:
-    """Connect and leave. From another address: nobody connects to himself where nobody listens."""
+    """Connect and disconnect, from another address: otherwise a port without a listener may connect to
+    itself.
+    """
     socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)).close()
 
 
@@ -45,7 +47,7 @@ def test_a_failed_command_names_librdkafkas_reason(mock_cluster):
         mock_cluster.set_leader("t", 0, 77)
 
 
-def test_the_brokers_are_gone_when_the_cluster_is_closed():
+def test_closing_the_cluster_ends_its_brokers():
     with MockCluster.start() as cluster:
         port = _port_of(cluster.bootstrap_servers)
         _connect(port)

@@ -1,4 +1,4 @@
-"""The producer against the mock cluster: the same round trips as against Kafka, and faults, without Java."""
+"""The producer against the mock cluster: round trips as with Apache Kafka, and faults, without Java."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_record_shape_reads_back_as_it_was_sent(mock_cluster, codec, acks)
     )
 
 
-def test_versions_are_lowered_where_the_brokers_are_older(mock_cluster):
+def test_older_brokers_get_lower_versions(mock_cluster):
     mock_cluster.create_topic("old", 1)
     mock_cluster.set_api_versions(PRODUCE, 0, 7)
     mock_cluster.set_api_versions(METADATA, 0, 4)
@@ -72,7 +72,7 @@ def test_records_follow_a_leader_that_moves(mock_cluster):
     assert [stored[answer.offset] for answer in answers] == values
 
 
-def test_a_cluster_that_was_down_is_found_again(mock_cluster):
+def test_the_producer_reconnects_to_a_cluster_that_was_down(mock_cluster):
     mock_cluster.create_topic("back", 1)
     with KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers, linger_ms=0) as producer:
         producer.send("back", b"before").get(timeout=30)
@@ -85,7 +85,7 @@ def test_a_cluster_that_was_down_is_found_again(mock_cluster):
     assert (stored[0], stored[-1]) == (b"before", b"after")
 
 
-def test_a_second_record_costs_one_produce_request_and_nothing_else(mock_cluster):
+def test_a_second_record_needs_only_one_produce_request(mock_cluster):
     mock_cluster.create_topic("quiet", 1)
     with KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
         producer.send("quiet", b"value").get(timeout=30)

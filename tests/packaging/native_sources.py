@@ -1,4 +1,4 @@
-"""Which compiled modules this checkout has sources for, and whether what is compiled is of these sources."""
+"""The compiled modules for which this checkout has sources, and whether they are up to date."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def native_sources(root: Path = ROOT) -> dict[str, Path]:
 
 
 def stale_modules(root: Path = ROOT) -> list[str]:
-    """Return the names of modules compiled before their sources changed (``make native`` compiles them)."""
+    """Return the names of modules that are older than their sources (``make native`` compiles them)."""
     stale = []
     for name, source in native_sources(root).items():
         compiled = source.with_name(source.stem + EXTENSION_SUFFIXES[0])

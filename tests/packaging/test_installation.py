@@ -1,4 +1,4 @@
-"""What ``build_info()`` says, and which interpreters are refused."""
+"""The results of ``build_info()``, and which interpreters are refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_build_info_is_what_is_installed() -> None:
+def test_build_info_describes_the_installation() -> None:
     info = kproducer.build_info()
     assert info.version == version("kproducer")
     assert info.kernel == kernel.IMPLEMENTATION
@@ -35,13 +35,13 @@ def test_build_info_is_what_is_installed() -> None:
     assert list(info.native_modules) == sorted(info.native_modules)
 
 
-def test_the_checksum_uses_the_processor_here() -> None:
+def test_the_checksum_uses_processor_instructions() -> None:
     crc32c = pytest.importorskip("crc32c")
     assert kproducer.build_info().crc32c_is_hardware == bool(crc32c.hardware_based)
 
 
-def test_build_info_works_where_nothing_is_installed() -> None:
-    # As when run from a checkout: there are modules and no metadata.
+def test_build_info_works_without_an_installation() -> None:
+    # As when run from a checkout without installation: modules, but no metadata.
     code = (
         "import importlib.metadata as m; m.Distribution.discover = classmethod(lambda *a, **k: iter(()))\n"
         "import kproducer; print(kproducer.build_info().version)"
@@ -49,12 +49,12 @@ def test_build_info_works_where_nothing_is_installed() -> None:
     assert run_python(code).stdout.strip() == "not installed"
 
 
-def test_build_info_names_the_variable_that_chose() -> None:
+def test_build_info_names_the_variable_that_chose_the_kernel() -> None:
     done = run_python("import kproducer; print(kproducer.build_info().reason)", KPRODUCER_KERNEL="pure")
     assert done.stdout.strip() == "KPRODUCER_KERNEL=pure", done.stderr
 
 
-def test_build_info_says_which_module_is_missing_and_why() -> None:
+def test_build_info_names_a_missing_module_and_the_reason() -> None:
     # A module that cannot be imported, as after an installation without a compiler.
     code = (
         "import sys; sys.modules['kproducer.kernel.native._batch'] = None\n"
@@ -72,7 +72,7 @@ def test_an_interpreter_without_gil_is_refused(monkeypatch: pytest.MonkeyPatch) 
         threads.refuse_without_gil()
 
 
-def test_an_interpreter_with_gil_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interpreter_with_gil_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
     threads.refuse_without_gil()
     monkeypatch.delattr(sys, "_is_gil_enabled")
@@ -80,7 +80,7 @@ def test_an_interpreter_with_gil_is_taken(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("module", ["kproducer", "kproducer.kernel", "kproducer.spark"])
-def test_the_refusal_comes_before_anything_else_is_imported(module: str) -> None:
+def test_the_refusal_precedes_all_other_imports(module: str) -> None:
     code = (
         "import sys; sys._is_gil_enabled = lambda: False\n"
         f"try: import {module}\n"
@@ -94,7 +94,7 @@ def test_the_refusal_comes_before_anything_else_is_imported(module: str) -> None
 
 
 @pytest.mark.parametrize("missing", ["kproducer.kernel.native._batch", "kproducer_messages._native"])
-def test_a_test_run_with_the_native_core_fails_where_a_part_of_it_is_missing(missing: str) -> None:
+def test_a_test_run_with_an_incomplete_native_core_fails(missing: str) -> None:
     code = (
         f"import sys, pytest; sys.modules['{missing}'] = None; "
         "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'tests/unit/kernel/test_varint.py']))"

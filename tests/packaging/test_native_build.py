@@ -1,4 +1,4 @@
-"""The build of the native core: what it lists, what it does without a compiler, what a wheel must hold."""
+"""The build of the native core: its sources, its behaviour without a compiler, the contents of a wheel."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def answer(project: Path) -> str:
 
 
 def make_newer(source: Path) -> None:
-    """Date the file behind everything that was built from it, however coarse the file system's clock is."""
+    """Make the file newer than everything built from it, whatever the file system's time resolution is."""
     later = time.time() + 5
     os.utime(source, (later, later))
 
@@ -86,7 +86,7 @@ def test_a_changed_declaration_compiles_again_what_uses_it(project: Path) -> Non
     assert answer(project) == "8"
 
 
-def test_without_a_compiler_the_build_goes_on(project: Path) -> None:
+def test_without_a_compiler_the_build_continues(project: Path) -> None:
     command = ["-c", "import setuptools; setuptools.setup()", "build_ext", "--inplace"]
     done = build(project, *command, CC="false", KPRODUCER_REQUIRE_NATIVE="0")
     assert done.returncode == 0, done.stderr
@@ -94,7 +94,7 @@ def test_without_a_compiler_the_build_goes_on(project: Path) -> None:
     assert answer(project) == ""
 
 
-def test_nothing_is_compiled_where_somebody_else_will(project: Path) -> None:
+def test_nothing_is_compiled_if_the_caller_does_it(project: Path) -> None:
     assert build(project, "native_build.py", KPRODUCER_NATIVE="0").returncode == 0
     assert answer(project) == ""
 
@@ -105,7 +105,7 @@ def test_without_a_compiler_the_build_fails_where_the_core_is_required(project: 
     assert "not compiled: kproducer.inner._answer" in done.stdout + done.stderr
 
 
-def test_a_module_that_does_not_compile_stops_no_other(project: Path) -> None:
+def test_a_module_that_does_not_compile_does_not_stop_others(project: Path) -> None:
     (project / "kproducer" / "inner" / "_a_broken.pyx").write_text("def broken(:\n")
     done = build(project, "native_build.py")
     assert done.returncode != 0
@@ -113,7 +113,7 @@ def test_a_module_that_does_not_compile_stops_no_other(project: Path) -> None:
     assert answer(project) == "42"
 
 
-def test_what_was_compiled_from_older_sources_is_named(project: Path) -> None:
+def test_modules_compiled_from_older_sources_are_named(project: Path) -> None:
     assert build(project, "native_build.py").returncode == 0
     assert stale_modules(project) == []
     make_newer(project / "kproducer" / "inner" / "_answer.pyx")
@@ -121,7 +121,7 @@ def test_what_was_compiled_from_older_sources_is_named(project: Path) -> None:
 
 
 def test_every_source_has_a_stub_and_every_stub_a_source() -> None:
-    # The stub types the module, and tells build_info() that the module ought to be there.
+    # The stub has the module's types, and lets build_info() report a missing module.
     for folder in ("kproducer", "generated"):
         sources = {path.with_suffix("") for path in (ROOT / folder).rglob("*.pyx")}
         stubs = {path.with_suffix("") for path in (ROOT / folder).rglob("_*.pyi")}
@@ -145,11 +145,11 @@ def test_a_wheel_without_the_core_is_refused(tmp_path: Path) -> None:
 def test_a_wheel_with_sources_is_refused(tmp_path: Path) -> None:
     module = "kproducer/kernel/native/_batch"
     wheel = wheel_of(tmp_path, module + EXTENSION_SUFFIXES[0], module + ".pyx")
-    with pytest.raises(WheelError, match="builders only"):
+    with pytest.raises(WheelError, match="files that only builds need"):
         check_contents(wheel, ["kproducer.kernel.native._batch"])
 
 
-def test_a_wheel_with_the_core_is_taken(tmp_path: Path) -> None:
+def test_a_wheel_with_the_core_is_accepted(tmp_path: Path) -> None:
     module = "kproducer/kernel/native/_batch"
     check_contents(wheel_of(tmp_path, module + EXTENSION_SUFFIXES[0]), [module.replace("/", ".")])
 

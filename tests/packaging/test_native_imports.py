@@ -1,4 +1,4 @@
-"""Compiled modules are leaves: they import nothing of kproducer but compiled modules of their own folder.
+"""Compiled modules are leaves: they import only compiled modules of their own folder.
 
 import-linter sees Python sources only; this test reads the ``import`` and ``cimport`` lines of Cython.
 """

@@ -1,7 +1,7 @@
-"""Checks a wheel as a user meets it: an empty environment, no checkout, no compiler. For ``make wheel``.
+"""Checks a wheel like a user's installation: new environment, no checkout, no compiler. For ``make wheel``.
 
-The wheel must hold a compiled module for each source of the checkout; installed alone into a new virtual
-environment it must use them; and the demo must run from it.
+The wheel must contain a compiled module for each source of the checkout; when installed alone into a new
+virtual environment, it must use them, and the demo must run from it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from pathlib import Path
 
 from tests.packaging.native_sources import ROOT, native_sources
 
-#: What the demo needs beside the producer: a broker and an independent reader, and a console.
+#: Packages that the demo needs besides the producer: a broker, an independent reader, and a console.
 DEMO_NEEDS = ("confluent-kafka", "rich")
 
 
 class WheelError(Exception):
-    """The wheel is not good enough to be given to anybody."""
+    """The wheel is not fit for release."""
 
 
 def check_contents(wheel: Path, modules: list[str]) -> None:
-    """Raise ``WheelError`` unless the wheel holds ``modules`` compiled, and nothing that only builds them."""
+    """Raise ``WheelError`` unless the wheel has the compiled ``modules`` and no files that only builds
+    need.
+    """
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     missing = [
@@ -42,14 +44,14 @@ def check_contents(wheel: Path, modules: list[str]) -> None:
         )
     surplus = [name for name in names if name.endswith((".c", ".pyx", ".o")) or name.startswith("tests/")]
     if surplus:
-        raise WheelError(f"{wheel.name} holds what is for builders only: {', '.join(surplus)}")
+        raise WheelError(f"{wheel.name} contains files that only builds need: {', '.join(surplus)}")
 
 
 def run_without_compiler(environment: Path, *arguments: str | Path, folder: Path) -> str:
-    """Run the environment's Python with nothing else on PATH, in ``folder``, and return what it prints.
+    """Run the environment's Python with an otherwise empty PATH, in ``folder``, and return its output.
 
     Raises:
-        WheelError: it failed; with its output.
+        WheelError: it failed; the message has its output.
     """
     bin_folder = environment / "bin"
     variables = {
@@ -71,7 +73,7 @@ def run_without_compiler(environment: Path, *arguments: str | Path, folder: Path
 
 
 def check_installed(wheel: Path, modules: list[str], scratch: Path, demo_count: int) -> None:
-    """Install the wheel into a new environment, ask what it consists of, and run the demo from it."""
+    """Install the wheel into a new environment, check its ``build_info()``, and run the demo from it."""
     environment = scratch / "environment"
     venv.create(environment, with_pip=True)
     run_without_compiler(environment, "-m", "pip", "install", "--quiet", wheel, folder=scratch)
@@ -83,9 +85,11 @@ def check_installed(wheel: Path, modules: list[str], scratch: Path, demo_count: 
         "\n"
     )[:4]
     if not Path(place).is_relative_to(environment):
-        raise WheelError(f"not the installed package was imported, but {place}")
+        raise WheelError(f"imported {place} instead of the installed package")
     if kernel != "native" or present.split() != modules:
-        raise WheelError(f"installed, it uses the {kernel} kernel; there: {present}; missing: {missing}")
+        raise WheelError(
+            f"the installed wheel uses the {kernel} kernel; present: {present}; missing: {missing}"
+        )
     constraints = ROOT / "constraints.txt"
     run_without_compiler(
         environment, "-m", "pip", "install", "--quiet", "-c", constraints, *DEMO_NEEDS, folder=scratch
@@ -112,7 +116,7 @@ def main() -> None:
             check_installed(arguments.wheel.resolve(), modules, Path(scratch).resolve(), arguments.demo_count)
     except WheelError as error:
         sys.exit(f"wheel: {error}")
-    print(f"wheel: {arguments.wheel} holds {', '.join(modules)}; the demo runs from it without a compiler")
+    print(f"wheel: {arguments.wheel} contains {', '.join(modules)}; the demo runs from it without a compiler")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Ask a broker which API versions it speaks, with nothing but a socket: ApiVersions v0, written by hand.
+"""Query a broker's API versions with nothing but a socket: ApiVersions v0, written by hand.
 
-So that what a client negotiated can be compared with what an outsider was told.
+This gives an independent list to compare with the versions that a client negotiated.
 """
 
 from __future__ import annotations

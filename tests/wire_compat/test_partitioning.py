@@ -1,4 +1,4 @@
-"""Keys go where other clients send them: what Java's murmur2 says must not depend on who asks."""
+"""Keys go to the same partitions as with other clients that use Java's murmur2."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _partitions_by_librdkafka(bootstrap_servers, topic, keys, partitioner):
     [({}, "murmur2"), ({"partitioner": "consistent_random"}, "consistent_random")],
     ids=["java", "librdkafka"],
 )
-def test_keys_land_where_the_other_client_puts_them(kafka, config, librdkafka_name):
+def test_keys_go_to_the_partitions_of_the_other_client(kafka, config, librdkafka_name):
     topic = f"keys-{librdkafka_name}"
     create_topic(kafka.bootstrap_servers, topic, PARTITION_COUNT)
     source = random.Random(7)

@@ -1,7 +1,7 @@
-"""Every codec, every acks, every record shape against four lines of Apache Kafka, judged by others.
+"""Every codec, every acks, every record shape against four versions of Apache Kafka, checked independently.
 
-An independent client reads back; Kafka's own dump tool checks what lies on disk; the versions in use are
-compared with what each broker tells an outsider.
+An independent client reads the records back, Kafka's dump tool checks the log segments, and the versions in
+use are compared with those that each broker advertises.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PARTITION_COUNT = 3
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = (0, 1, "all")
 
-#: The highest that both this client and the broker speak.
+#: The highest versions that both this client and the broker support.
 EXPECTED_VERSIONS = {
     "2.8.2": {"PRODUCE": 9, "METADATA": 11, "API_VERSIONS": 3, "INIT_PRODUCER_ID": 4},
     "3.4.1": {"PRODUCE": 9, "METADATA": 12, "API_VERSIONS": 3, "INIT_PRODUCER_ID": 4},
@@ -51,7 +51,7 @@ def test_every_record_shape_reads_back_as_it_was_sent(each_kafka, codec, acks):
     check_round_trip(each_kafka.bootstrap_servers, topic, records, acks=acks, compression_type=codec)
 
 
-def test_every_version_takes_numbered_batches(each_kafka):
+def test_every_version_accepts_sequence_numbers(each_kafka):
     servers, topic = each_kafka.bootstrap_servers, _new_topic(each_kafka, "numbered")
     with KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, batch_size=200) as producer:
         futures = [producer.send(topic, b"%d" % number, partition=number % 2) for number in range(2000)]
@@ -93,12 +93,12 @@ def test_the_highest_versions_that_both_sides_speak_are_used(each_kafka):
     assert common == EXPECTED_VERSIONS.get(each_kafka.version, common)
 
 
-def test_old_and_new_brokers_are_spoken_to_in_different_versions():
+def test_old_and_new_brokers_get_different_versions():
     spoken = [tuple(versions.values()) for versions in EXPECTED_VERSIONS.values()]
     assert len(set(spoken)) == len(spoken)
 
 
-def test_the_brokers_time_is_reported_where_the_topic_wants_it(each_kafka):
+def test_log_append_time_is_reported_if_the_topic_uses_it(each_kafka):
     topic = _new_topic(each_kafka, "append-time", {"message.timestamp.type": "LogAppendTime"})
 
     with KafkaProducer(bootstrap_servers=each_kafka.bootstrap_servers) as producer:

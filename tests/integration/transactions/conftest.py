@@ -1,4 +1,6 @@
-"""Three nodes of the newest Kafka (transactions of protocol 2) and of a 3.x (protocol 1), once a session."""
+"""Three nodes of the newest Kafka (transaction protocol 2) and of a 3.x (protocol 1), one cluster per
+session.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,14 @@ from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.fixtures import start_or_skip, versions_under_test
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 
-#: The last 3.x: its clusters have no feature transaction.version, which means protocol 1.
+#: The last 3.x: its clusters do not have the feature transaction.version, which means protocol 1.
 PROTOCOL_1_VERSION = "3.9.2"
 PROPERTIES = {
-    # Brokers look for transactions that ran out of time every ten seconds otherwise.
+    # By default, brokers check for timed-out transactions only every ten seconds.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    # Followers of a new topic wait for a second otherwise, and its first record with them.
+    # By default, followers of a new topic may wait for a second, and its first record with them.
     "replica.fetch.backoff.ms": "50",
-    # Tests that stop brokers leave leaders where they are; they shall not move in the middle of another test.
+    # Tests that stop brokers move leaders; these must not move back in the middle of another test.
     "auto.leader.rebalance.enable": "false",
 }
 _VERSIONS = [each for each in (NEWEST_VERSION, PROTOCOL_1_VERSION) if each in versions_under_test()]
@@ -65,7 +67,7 @@ def make_producer(three_nodes: KafkaCluster) -> Iterator[MakeProducer]:
 
 @pytest.fixture
 def start_script(three_nodes: KafkaCluster) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Runs ``tests.integration.transactions.scripted_transactions`` in a process of its own."""
+    """Runs ``tests.integration.transactions.scripted_transactions`` in its own process."""
     children = []
 
     def start(script: str, servers: str, transactional_id: str, topic: str) -> subprocess.Popen[str]:

@@ -1,8 +1,8 @@
 """A member of a consumer group; a program with the arguments SERVERS TOPIC GROUP.
 
-Joins with kafka-python, which tells its generation (confluent-kafka does not), prints generation and member
-id as JSON when it has been given records, and leaves the group at the end of its standard input. In a process
-of its own: kafka-python leaves sockets to the garbage collector.
+Joins with kafka-python, which exposes the generation (confluent-kafka does not), prints generation and member
+id as JSON after receiving records, and leaves the group at the end of its standard input. Runs in its own
+process, because kafka-python leaves sockets to the garbage collector.
 """
 
 from __future__ import annotations

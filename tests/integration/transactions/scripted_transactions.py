@@ -1,10 +1,11 @@
 """A producer that a test kills; a program with the arguments SCRIPT SERVERS ID TOPIC GROUP.
 
 ``three``: commits the transaction "one" with an offset, aborts "two", commits "three"; each writes to both
-partitions of TOPIC. ``prepare``: writes "handed over", prepares, prints the result, hangs until it is killed.
-``tasks``: for each line on standard input a micro-batch: transactions of TASKS transactional ids, one after
-the other, each with a record and an offset of the group of its name; prints each when it is prepared.
-``copy``: consumes TOPIC to its end, and produces to TOPIC-copy, the positions as part of the transactions.
+partitions of TOPIC. ``prepare``: writes "handed over", prepares, prints the result, and hangs until it is
+killed. ``tasks``: runs one micro-batch per line on standard input: transactions of TASKS transactional ids,
+one after the other, each with a record and an offset of the group with the same name; prints each prepared
+transaction. ``copy``: consumes TOPIC to its end and produces to TOPIC-copy, committing offsets in the
+transactions.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from kproducer import ConsumerGroupMetadata, KafkaProducer, OffsetAndMetadata, T
 
 RECORDS = 20
 OFFSET = 10
-#: So many records the script "copy" puts into a transaction.
+#: Records per transaction of the script "copy".
 COPY_SIZE = 10
-#: So many transactional ids the script "tasks" writes under.
+#: Transactional ids of the script "tasks".
 TASKS = 5
 
 
 def values_of(name: str) -> list[bytes]:
-    """What each partition gets in that transaction."""
+    """The values that a transaction writes to each partition."""
     return [b"%s-%d" % (name.encode(), number) for number in range(RECORDS)]
 
 
@@ -76,7 +77,7 @@ def copy(producer: KafkaProducer, topic: str, group: str, servers: str) -> None:
 
     settings = {"bootstrap.servers": servers, "group.id": group, "enable.partition.eof": True}
     consumer = Consumer({**settings, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
-    # Positions are asked for after init_transactions: nobody else's transaction is open any more.
+    # Fetched after init_transactions, when no earlier transaction can still be open.
     committed = committed_offset(servers, group, topic)
     consumer.assign([Place(topic, 0, OFFSET_BEGINNING if committed is None else committed)])
     is_at_end = False
@@ -88,7 +89,7 @@ def copy(producer: KafkaProducer, topic: str, group: str, servers: str) -> None:
             if message.error() is None:
                 messages.append(message)
             else:
-                # Of what else there is librdkafka takes care itself.
+                # librdkafka handles all other errors itself.
                 is_at_end = message.error().code() == KafkaError._PARTITION_EOF
         if messages:
             position = OffsetAndMetadata(messages[-1].offset() + 1)

@@ -1,4 +1,4 @@
-"""Leaders and coordinators die or move while a transaction is open: it is committed, or aborted, whole."""
+"""Leaders and coordinators die or move during a transaction: it is committed or aborted as a whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 COORDINATORS = "__transaction_state"
 
 
-def test_leaders_and_coordinators_go_in_mid_transaction(three_nodes, make_producer):
+def test_leaders_and_coordinators_fail_during_a_transaction(three_nodes, make_producer):
     servers, topic = three_nodes.bootstrap_servers, "brokers-fail"
     create_topic(servers, topic, 3)
     producer = make_producer(topic)
@@ -27,7 +27,7 @@ def test_leaders_and_coordinators_go_in_mid_transaction(three_nodes, make_produc
         return values
 
     def with_outage(name: str, action: str) -> None:
-        # It leads a partition of the topic as well: there are three of them on three nodes.
+        # It also leads one of the topic's three partitions on the three nodes.
         node = three_nodes.nodes[partition_leader(servers, COORDINATORS, 0)]
         for outcome in ("committed", "aborted"):
             producer.begin_transaction()

@@ -1,4 +1,4 @@
-"""What was read is written once, however often the one who copies is killed: positions are transactional."""
+"""Consumed records are written exactly once, however often the copying process is killed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORDS = 100
 
 
 def fill(servers, topic):
-    """Values in transactions of their own; aborted ones between them, which nobody may copy."""
+    """Write values in separate transactions, with aborted ones between them that must not be copied."""
     create_topic(servers, topic, 1)
     create_topic(servers, f"{topic}-copy", 1)
     values = [b"%d" % number for number in range(RECORDS)]
@@ -45,7 +45,7 @@ def fill(servers, topic):
 
 
 def copy_until(death, servers, topic, start_script):
-    """Kill the copying process at that moment; its exit code and errors."""
+    """Kill the copying process at this moment; returns its exit code and errors."""
     count = 0
     child = None
 
@@ -62,7 +62,7 @@ def copy_until(death, servers, topic, start_script):
     return child.returncode, errors
 
 
-def test_the_copying_process_is_killed_again_and_again(three_nodes, start_script):
+def test_the_copying_process_is_killed_repeatedly(three_nodes, start_script):
     servers, topic = three_nodes.bootstrap_servers, "copied"
     values = fill(servers, topic)
     deaths = [
@@ -81,7 +81,7 @@ def test_the_copying_process_is_killed_again_and_again(three_nodes, start_script
 
 @contextmanager
 def group_member(servers: str, topic: str, group: str) -> Iterator[ConsumerGroupMetadata]:
-    """A member that has the topic's partition, as it stands in the group; afterwards it has left."""
+    """The group metadata of a member that was assigned the topic's partition; it leaves at the end."""
     command = [sys.executable, "-m", "tests.integration.transactions.group_member", servers, topic, group]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         try:
@@ -94,7 +94,7 @@ def group_member(servers: str, topic: str, group: str) -> Iterator[ConsumerGroup
 
 
 def test_a_member_that_lost_its_partitions_commits_nothing(three_nodes, make_producer):
-    """With the group's generation the broker sees that another member has them (KIP-447)."""
+    """With the group's generation, the broker notices that the partitions have moved (KIP-447)."""
     servers, topic, group = three_nodes.bootstrap_servers, "rebalanced", "rebalanced-group"
     fill(servers, topic)
     producer = make_producer(topic)

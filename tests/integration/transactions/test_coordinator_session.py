@@ -1,4 +1,4 @@
-"""A driver and its workers: transactions of many ids, written by one producer, ended at once by a session."""
+"""A driver and its workers: one producer writes transactions of many ids, a session ends them at once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def write(producer: Any, transactional_id: str, topic: str, value: bytes) -> Non
 
 
 def test_micro_batches_of_a_worker_are_committed_by_the_driver(three_nodes, start_script, session):
-    """Each after a decision of the driver; the worker's process is killed before its last is committed."""
+    """The driver decides and commits each one; the worker's process is killed before the last commit."""
     servers, topic = three_nodes.bootstrap_servers, "micro-batches"
     create_topic(servers, topic, 2)
     names = [f"{topic}-{task}" for task in range(TASKS)]
@@ -74,7 +74,7 @@ def test_micro_batches_of_a_worker_are_committed_by_the_driver(three_nodes, star
     assert committed_offset(servers, driver, topic) == 2
 
 
-def test_fifty_at_once_are_committed_though_answers_are_lost(three_nodes, make_producer):
+def test_fifty_transactions_are_committed_at_once_despite_lost_responses(three_nodes, make_producer):
     servers, topic = three_nodes.bootstrap_servers, "fifty"
     create_topic(servers, topic, 1)
     producer = make_producer("set by each", init=False)
@@ -85,7 +85,9 @@ def test_fifty_at_once_are_committed_though_answers_are_lost(three_nodes, make_p
     answers = []
 
     def lose_a_few(frame: Frame) -> bool:
-        """The connection ends at the tenth and the thirtieth answer, with whatever else is on it."""
+        """Close the connection at the tenth and the thirtieth response, which loses other requests on it,
+        too.
+        """
         if frame.api_key == 26 and frame.is_answer:
             answers.append(frame)
             return len(answers) not in (10, 30)
@@ -126,7 +128,7 @@ def test_each_transaction_gets_its_own_result(three_nodes, make_producer, has_pr
     assert [sorted(values) for values in read_committed(servers, topic)] == [[b"committed", b"kept"]]
 
 
-def test_fencing_ends_what_is_open_and_the_newer_driver_wins(three_nodes, make_producer, session):
+def test_fencing_ends_open_transactions_and_the_newer_driver_wins(three_nodes, make_producer, session):
     servers, topic = three_nodes.bootstrap_servers, "fenced-by-session"
     create_topic(servers, topic, 1)
     place = TopicPartition(topic, 0)
@@ -136,7 +138,7 @@ def test_fencing_ends_what_is_open_and_the_newer_driver_wins(three_nodes, make_p
     producer.send_offsets_to_transaction(mark, ConsumerGroupMetadata(f"{topic}-0"))
     producer.flush()
     session.fence([f"{topic}-{number}" for number in range(3)], PATIENCE_S)
-    # It was ended wholly: neither the record nor the offset is held up by it any more.
+    # The transaction has ended: it no longer delays readers of records or offsets.
     assert session.committed_offsets([f"{topic}-0"], place, PATIENCE_S / 4) == {f"{topic}-0": None}
     with pytest.raises(FencedError):
         producer.commit_transaction()

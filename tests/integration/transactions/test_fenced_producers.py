@@ -1,4 +1,4 @@
-"""A producer that has been replaced: whatever it still says comes too late, and it gets to know that."""
+"""A replaced producer: its requests have no effect, and it gets an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.kafka.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
-#: Long enough for a transaction to get through on a busy machine.
+#: Long enough for a transaction on a busy machine.
 OUT_OF_TIME_MS = 4000
 
 _HELD = [
@@ -39,7 +39,7 @@ _HELD = [
 def test_a_request_of_the_old_epoch_arrives_after_the_new_producer(
     three_nodes, make_producer, has_protocol_2, held
 ):
-    """As a process that was stopped for a while: its request is held, and let go when it is too late."""
+    """Like a process that was frozen: its request is held, and delivered when it is too late."""
     servers, topic = three_nodes.bootstrap_servers, f"zombie-{held.name}"
     create_topic(servers, topic, 1)
     is_awaited, is_held, let_go = threading.Event(), threading.Event(), threading.Event()
@@ -74,7 +74,7 @@ def test_a_request_of_the_old_epoch_arrives_after_the_new_producer(
         thread = threading.Thread(target=work_as_zombie, args=(zombie,))
         thread.start()
         if has_protocol_2 and held in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN):
-            # It has no such request, and nothing happens.
+            # This protocol has no such request.
             thread.join()
             assert errors == []
             assert not is_held.is_set()
@@ -85,7 +85,7 @@ def test_a_request_of_the_old_epoch_arrives_after_the_new_producer(
             newer.send(topic, b"newer")
         let_go.set()
         thread.join()
-        # A leader or a group's coordinator only sees an old epoch; the coordinator says what it means.
+        # A leader or group coordinator only sees an old epoch; the transaction coordinator explains it.
         assert isinstance(errors[0], (FencedError, AbortTransactionError))
         if isinstance(errors[0], AbortTransactionError):
             with pytest.raises(FencedError):
@@ -99,14 +99,14 @@ def test_a_request_of_the_old_epoch_arrives_after_the_new_producer(
     assert committed_offset(servers, f"{topic}-group", topic) == 5
 
 
-def test_a_transaction_that_ran_out_of_time(three_nodes, make_producer, has_protocol_2):
+def test_a_transaction_that_timed_out(three_nodes, make_producer, has_protocol_2):
     servers, topic = three_nodes.bootstrap_servers, "out-of-time"
     create_topic(servers, topic, 1)
     late = make_producer(topic, transaction_timeout_ms=OUT_OF_TIME_MS)
     late.begin_transaction()
     late.send(topic, b"late")
     late.flush()
-    # Records of others behind it can be read once it is aborted.
+    # Records of other producers behind it become readable after the abort.
     other = make_producer("another")
     with other.transaction():
         other.send(topic, b"other")
@@ -125,7 +125,7 @@ def test_a_transaction_that_ran_out_of_time(three_nodes, make_producer, has_prot
     assert read_committed(servers, topic) == [[b"other", b"again"]]
 
 
-def test_records_that_come_after_the_time_was_over(three_nodes, make_producer, has_protocol_2):
+def test_records_that_arrive_after_the_transaction_timed_out(three_nodes, make_producer, has_protocol_2):
     servers, topic = three_nodes.bootstrap_servers, "after-time"
     create_topic(servers, topic, 2)
     late = make_producer(topic, transaction_timeout_ms=OUT_OF_TIME_MS)
@@ -168,7 +168,7 @@ def test_prepared_in_one_process_and_committed_in_another(three_nodes, make_prod
         finisher.commit_prepared(prepared)
         finisher.close()
     assert lost
-    # As after a crash of the one who committed: done again, by a third one.
+    # As after a crash of the committing process: a third one repeats the commit.
     make_producer(topic, init=False).commit_prepared(prepared)
     expected = [b"handed over-%d" % number for number in range(20)]
     assert read_committed(servers, topic, 2) == [expected, expected]

@@ -1,7 +1,7 @@
-"""A producer is killed (SIGKILL) at each step of the protocol; another one with its id goes on.
+"""A producer is killed (SIGKILL) at each step of the protocol; another one with the same id continues.
 
-A proxy kills it when a request is about to reach the broker, which then never gets it, or when the broker has
-answered, and the answer is lost. What was committed is decided by that, and the reader must see exactly it.
+A proxy kills it either before a request reaches the broker, which then never gets it, or after the broker has
+answered, which loses the response. This determines what is committed, and a reader must see exactly that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 
 class Moment(NamedTuple):
-    """The ``nth`` request of this kind, or its answer. ``committed``: the transactions that count then."""
+    """The ``nth`` request of an API, or its response. ``committed``: the transactions that readers must
+    see.
+    """
 
     api_key: ApiKey
     nth: int
@@ -75,7 +77,7 @@ def test_killed_at(three_nodes, make_producer, start_script, has_protocol_2, mom
         _, errors = child.communicate(timeout=60)
     committed = moment.committed
     if has_protocol_2 and moment.api_key in _PROTOCOL_1_ONLY:
-        # It has no such step, and comes to its end.
+        # This protocol does not have the step, and the script runs to its end.
         assert (child.returncode, count, errors) == (0, 0, "")
         committed = ("one", "three")
     else:

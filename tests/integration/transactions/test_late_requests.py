@@ -1,7 +1,7 @@
-"""Requests of the same producer that arrive when their transaction has ended (KAFKA-14402, KIP-890).
+"""Requests that arrive after their transaction has ended (KAFKA-14402, KIP-890).
 
-A batch must not be written into the next transaction, and must not leave one open that nobody ends. An EndTxn
-must not end the next transaction, and offsets must not become part of it.
+A late batch must not be appended to the next transaction, and must not start one that is never ended. A late
+EndTxn must not end the next transaction, and late offsets must not become part of it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tests.support.kafka.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
-#: The client gives up waiting after this; nothing else depends on it.
+#: Request timeout of the client; nothing else depends on it.
 REQUEST_TIMEOUT_MS = 500
 
 
 class LateRequest:
-    """Holds the ``nth`` request of an API; ``arrive`` lets it go and waits until a broker has answered it."""
+    """Holds the ``nth`` request of an API; ``arrive`` delivers it and waits for the broker's response."""
 
     def __init__(self, nth: int, api_key: ApiKey = ApiKey.PRODUCE) -> None:
         self.refuses_others = False
@@ -66,7 +66,7 @@ def end(producer: KafkaProducer, commit: bool) -> None:
         producer.abort_transaction()
 
 
-def test_it_was_sent_again_and_committed_meanwhile(three_nodes, make_producer, has_protocol_2):
+def test_a_late_batch_that_was_retried_and_committed(three_nodes, make_producer, has_protocol_2):
     servers, topic = three_nodes.bootstrap_servers, "late-copy"
     create_topic(servers, topic, 1)
     late = LateRequest(2)
@@ -83,8 +83,9 @@ def test_it_was_sent_again_and_committed_meanwhile(three_nodes, make_producer, h
             with producer.transaction():
                 producer.send(topic, b"third")
         except AbortTransactionError:
-            # A leader of protocol 1 that got the late one between two transactions may wait for its number
-            # to come again, and refuses the next (OUT_OF_ORDER_SEQUENCE); the epoch after the abort mends it.
+            # A protocol 1 leader that got the late batch between two transactions expects the next sequence
+            # number and refuses the next batch (OUT_OF_ORDER_SEQUENCE); the new epoch after the abort fixes
+            # it.
             assert not has_protocol_2
             with producer.transaction():
                 producer.send(topic, b"third")
@@ -93,7 +94,7 @@ def test_it_was_sent_again_and_committed_meanwhile(three_nodes, make_producer, h
 
 
 @pytest.mark.parametrize("next_is_open", [False, True], ids=["between", "within-the-next"])
-def test_its_transaction_was_aborted_meanwhile(three_nodes, make_producer, next_is_open):
+def test_a_late_batch_of_an_aborted_transaction(three_nodes, make_producer, next_is_open):
     servers, topic = three_nodes.bootstrap_servers, f"late-aborted-{next_is_open}"
     create_topic(servers, topic, 1)
     late = LateRequest(1)
@@ -103,7 +104,7 @@ def test_its_transaction_was_aborted_meanwhile(three_nodes, make_producer, next_
             topic,
             bootstrap_servers=proxy.bootstrap_servers,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
-            # For the first record to fail within, and for the others to get through on a busy machine.
+            # Short enough for the first record to fail, long enough for the others on a busy machine.
             delivery_timeout_ms=8 * REQUEST_TIMEOUT_MS,
         )
         producer.begin_transaction()
@@ -124,8 +125,8 @@ def test_its_transaction_was_aborted_meanwhile(three_nodes, make_producer, next_
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_the_end_of_a_transaction_arrives_within_the_next(three_nodes, make_producer, commit):
-    """A late commit must not expose what is aborted then, a late abort not remove what is committed."""
+def test_a_late_end_txn_arrives_within_the_next_transaction(three_nodes, make_producer, commit):
+    """A late commit must not expose aborted records, and a late abort must not remove committed ones."""
     servers, topic = three_nodes.bootstrap_servers, f"late-end-{commit}"
     create_topic(servers, topic, 1)
     late = LateRequest(1, ApiKey.END_TXN)
@@ -149,8 +150,8 @@ def test_the_end_of_a_transaction_arrives_within_the_next(three_nodes, make_prod
     assert read_committed(servers, topic) == [[b"first"] if commit else [b"second", b"third"]]
 
 
-def test_offsets_of_an_aborted_transaction_arrive_within_the_next(three_nodes, make_producer):
-    """They must not be committed with the next one's, which are of another partition of the group."""
+def test_late_offsets_of_an_aborted_transaction_arrive_within_the_next(three_nodes, make_producer):
+    """They must not be committed with those of the next transaction, which are for another partition."""
     servers, topic = three_nodes.bootstrap_servers, "late-offsets"
     create_topic(servers, topic, 2)
     group = ConsumerGroupMetadata(topic)

@@ -1,4 +1,4 @@
-"""Requests and answers are lost on their way, after or before the broker has acted: nothing twice, no gap."""
+"""Requests are lost before, or responses after, the broker has acted: no duplicates, no gaps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY = 9
 
 
 @pytest.mark.parametrize("lost", ["answers", "requests"])
-def test_every_ninth_produce_is_lost_with_five_in_flight(three_nodes, make_producer, lost):
+def test_every_ninth_produce_request_is_lost_with_five_in_flight(three_nodes, make_producer, lost):
     servers, topic = three_nodes.bootstrap_servers, f"lost-{lost}"
     create_topic(servers, topic, 2)
     count = most_in_flight = in_flight = 0
@@ -63,7 +63,7 @@ def test_every_ninth_produce_is_lost_with_five_in_flight(three_nodes, make_produ
     assert read_committed(servers, topic, 2) == [expected, expected]
 
 
-def test_each_kind_of_request_and_answer_is_lost_once(three_nodes, make_producer, has_protocol_2):
+def test_each_kind_of_request_and_response_is_lost_once(three_nodes, make_producer, has_protocol_2):
     servers, topic = three_nodes.bootstrap_servers, "lost-once"
     create_topic(servers, topic, 1)
     kinds = [
@@ -86,7 +86,7 @@ def test_each_kind_of_request_and_answer_is_lost_once(three_nodes, make_producer
 
     with KafkaProxy(servers, cut) as proxy:
         for number, loss in enumerate(losses):
-            # A new one each time: so that it asks for coordinator and id, and fences the one before.
+            # A new producer each time, so that it looks up coordinator and id, and fences the previous one.
             to_lose.add(loss)
             producer = make_producer(topic, bootstrap_servers=proxy.bootstrap_servers)
             for outcome in (b"kept", b"aborted", b"last"):
@@ -108,7 +108,7 @@ def test_each_kind_of_request_and_answer_is_lost_once(three_nodes, make_producer
     assert committed_offset(servers, "lost-group", topic) == 2 * len(losses) - 1
 
 
-def test_the_answer_to_an_abort_is_lost(three_nodes, make_producer):
+def test_the_response_to_an_abort_is_lost(three_nodes, make_producer):
     servers, topic = three_nodes.bootstrap_servers, "lost-abort"
     create_topic(servers, topic, 1)
     ends = 0

@@ -1,4 +1,4 @@
-"""What a session says when a permission is missing, on a broker that has access control lists."""
+"""Errors of a session without the required permissions, on a broker with ACLs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ EVERY_RULE = AclBindingFilter(
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[str]:
-    """A broker where what is called "forbidden" is somebody else's, and "described" may only be described."""
+    """A broker with ACLs: no access to resources named "forbidden", only Describe on those named
+    "described".
+    """
     properties = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
@@ -56,7 +58,7 @@ def guarded() -> Iterator[str]:
         rules += [binding(kind, "described", "User:ANONYMOUS", AclOperation.DESCRIBE) for kind in kinds[1:]]
         for made in admin.create_acls(rules).values():
             made.result(PATIENCE_S)
-        # They are written then; what the broker goes by may be older.
+        # The ACLs are stored by then, but the broker may still use older ones.
         wait_until(lambda: len(admin.describe_acls(EVERY_RULE).result(PATIENCE_S)) == len(rules))
         yield servers
 
@@ -123,7 +125,9 @@ _REFUSED: dict[str, tuple[Callable[[Any], object], list[str]]] = {
 
 
 @pytest.mark.parametrize("what", _REFUSED)
-def test_what_is_missing_is_named_and_the_session_goes_on(session: CoordinatorSession, what: str) -> None:
+def test_a_missing_permission_is_named_and_the_session_continues(
+    session: CoordinatorSession, what: str
+) -> None:
     call, told = _REFUSED[what]
     with pytest.raises(AuthorizationError) as caught:
         call(session)

@@ -1,4 +1,4 @@
-"""A short form of ``make transaction-chaos``, and that its verdict can be a bad one."""
+"""A short form of ``make transaction-chaos``, and a check that its verdict can fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_random_faults(three_nodes):
     chaos.run(SECONDS)
     verdict = chaos.judge()
     assert verdict.is_good, verdict
-    # Aborted records are in the log, and a reader who does not mind them gets a bad verdict.
+    # Aborted records are in the log, so the verdict on a read_uncommitted reader fails.
     careless = chaos.judge("read_uncommitted")
     assert not careless.is_good
     assert careless.aborted_seen > 0
