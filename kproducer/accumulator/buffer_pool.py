@@ -11,6 +11,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+import attrs
+
 from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
@@ -18,22 +20,23 @@ from kproducer.records.batch_sizing import buffer_sizes, largest_buffer_bytes
 from kproducer.runtime.clock import Clock
 
 
+@attrs.define(eq=False)
 class _Grant:
-    """What one call has taken out of the pool so far, so that an interrupted one can give it back.
+    """What one call has taken from the pool so far, so that an interrupted call can return it.
 
     Guarded by the pool's lock, except waiting on ``wakeup``.
+
+    Attributes:
+        wanted_bytes: how much the call asked for.
+        gathered_bytes: taken from the pool as a number of bytes, for which a buffer will be allocated.
+        buffer: taken from the pool as it is.
+        wakeup: set when a waiting call can continue; ``None``: the call does not wait.
     """
 
-    __slots__ = ("buffer", "gathered_bytes", "wakeup", "wanted_bytes")
-
-    def __init__(self, wanted_bytes: int) -> None:
-        self.wanted_bytes = wanted_bytes
-        #: Taken out of the pool, as a number of bytes of which a buffer will be made.
-        self.gathered_bytes = 0
-        #: Taken out of the pool as it is.
-        self.buffer: bytearray | None = None
-        #: Of a call that waits.
-        self.wakeup: threading.Event | None = None
+    wanted_bytes: int
+    gathered_bytes: int = 0
+    buffer: bytearray | None = None
+    wakeup: threading.Event | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -54,27 +57,13 @@ class BufferPool:
         lock: guards the pool. No lock is taken under it.
     """
 
-    __slots__ = (
-        "_clock",
-        "_closed",
-        "_free",
-        "_free_bytes",
-        "_unpooled_bytes",
-        "_waiters",
-        "first_bytes",
-        "large_bytes",
-        "lock",
-        "on_wait",
-        "total_bytes",
-    )
-
     def __init__(self, total_bytes: int, largest_bytes: int, clock: Clock) -> None:
         # Fixed after construction.
         self.total_bytes = total_bytes
         self._clock = clock
         self.lock = OwnedLock()
         # Guarded by lock.
-        #: Buffers to be had again, by size; the sizes are fixed, largest first.
+        #: Free buffers by size; the sizes are fixed, largest first.
         sizes = buffer_sizes(largest_bytes)
         self._free: dict[int, list[bytearray]] = {size: [] for size in reversed(sizes)}
         self.first_bytes = sizes[0]
@@ -84,9 +73,9 @@ class BufferPool:
         #: Head first. Only the head gathers memory, so a large wish cannot be starved by small ones.
         self._waiters: deque[_Grant] = deque()
         self._closed = False
-        #: Called, without the lock, by each thread that begins to wait: what lingers has to go now, and
-        #: whoever sends it may be asleep until the linger is over. Set before the first use.
-        self.on_wait: Callable[[], object] = _nothing
+        #: Called, without the lock, by each thread that begins to wait: batches that linger have to be sent
+        #: now, and the I/O thread may be asleep until their linger is over. Set before the first use.
+        self.on_wait: Callable[[], object] = lambda: None
 
     @classmethod
     def of(cls, config: ProducerConfig, clock: Clock) -> BufferPool:
@@ -108,7 +97,7 @@ class BufferPool:
     def allocate(self, size_bytes: int, max_block_ms: float) -> bytearray:
         """Take a buffer of exactly ``size_bytes``; its contents are arbitrary.
 
-        Blocks while there is not enough memory or somebody else has waited longer, up to ``max_block_ms``.
+        Blocks while there is not enough memory or another thread has waited longer, up to ``max_block_ms``.
 
         Raises:
             ConfigError: ``size_bytes`` exceeds the whole pool.
@@ -136,7 +125,7 @@ class BufferPool:
             raise
 
     def take_pooled(self, size_bytes: int) -> bytearray | None:
-        """Like ``allocate``, if that takes no time: a buffer is at hand and nobody waits; else ``None``."""
+        """Like ``allocate``, if a pooled buffer is free and no thread waits; else ``None``."""
         grant = _Grant(size_bytes)
         try:
             with self.lock:
@@ -148,9 +137,9 @@ class BufferPool:
             raise
 
     def try_allocate(self, size_bytes: int) -> bytearray | None:
-        """Like ``allocate``, if there is plenty: nobody waits, and as much again stays free; else ``None``.
+        """Like ``allocate``, if no thread waits and as much again stays free; else ``None``.
 
-        For batches that would like to grow: that must not be what makes others wait.
+        For batches that can grow: this must not make other threads wait.
         """
         grant = _Grant(size_bytes)
         try:
@@ -163,14 +152,12 @@ class BufferPool:
             raise
 
     def deallocate(self, buffer: bytearray) -> None:
-        """Give back a buffer obtained from ``allocate``. Nobody may look at it or write to it afterwards.
+        """Return a buffer obtained from ``allocate``. It must not be read or written afterwards.
 
         Raises:
             IllegalStateError: more would come back than was taken.
         """
-        grant = _Grant(len(buffer))
-        grant.buffer = buffer
-        self._give_back(grant)
+        self._give_back(_Grant(len(buffer), buffer=buffer))
 
     def close(self) -> None:
         """Make every waiting and later ``allocate`` raise; buffers may still come back. Idempotent."""
@@ -227,14 +214,14 @@ class BufferPool:
 
     def _take_locked(self, grant: _Grant, available_bytes: int) -> bool:
         """Complete a grant if so many bytes are available."""
-        if self._free.get(grant.wanted_bytes) and self._available_locked() >= available_bytes:
-            self._take_free_locked(grant)
-            return True
         if self._available_locked() < available_bytes:
             return False
-        self._free_up_locked(grant.wanted_bytes)
-        grant.gathered_bytes = grant.wanted_bytes
-        self._unpooled_bytes -= grant.wanted_bytes
+        if self._free.get(grant.wanted_bytes):
+            self._take_free_locked(grant)
+        else:
+            self._free_up_locked(grant.wanted_bytes)
+            grant.gathered_bytes = grant.wanted_bytes
+            self._unpooled_bytes -= grant.wanted_bytes
         return True
 
     def _take_free_locked(self, grant: _Grant) -> None:
@@ -244,7 +231,7 @@ class BufferPool:
         self._free_bytes -= grant.wanted_bytes
 
     def _free_up_locked(self, size_bytes: int) -> None:
-        """Let go of pooled buffers until ``size_bytes`` are unpooled, or none is left."""
+        """Drop pooled buffers until ``size_bytes`` are unpooled, or none is left."""
         for size, buffers in self._free.items():
             while self._unpooled_bytes < size_bytes and buffers:
                 del buffers[-1]
@@ -289,7 +276,3 @@ class BufferPool:
 def _buffer_of(grant: _Grant) -> bytearray:
     """Get the memory that was accounted for; without the lock, as zeroing it takes time."""
     return grant.buffer if grant.buffer is not None else bytearray(grant.wanted_bytes)
-
-
-def _nothing() -> None:
-    pass

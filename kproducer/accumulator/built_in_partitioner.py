@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import StickyPartition, TopicSlots
+from kproducer.records.batch_sizing import TopicCompressionRatio
 
 if TYPE_CHECKING:
     from kproducer.accumulator.partition_queue import PartitionQueue, TopicQueues
@@ -44,7 +45,7 @@ class BuiltInPartitioner:
         shortest_stay_bytes: below this not even a batch that was sent ends it.
         queue_size: number of batches that wait for a partition.
         adaptive: whether queue sizes count; else the choice is even.
-        compression_ratio: the topic's present estimate; 16 KiB of batch may hold 64 KiB of records.
+        ratio: the topic's compression estimate; 16 KiB of batch may hold 64 KiB of records.
         random: source of randomness.
 
     Attributes:
@@ -52,19 +53,6 @@ class BuiltInPartitioner:
             no queue holds more than another. Written by the I/O thread.
         unavailable_nodes: brokers that have taken nothing for too long. Written by the I/O thread.
     """
-
-    __slots__ = (
-        "_adaptive",
-        "_batch_size",
-        "_compression_ratio",
-        "_queue_size",
-        "_random",
-        "_shortest_stay_bytes",
-        "_slots",
-        "_topic",
-        "queue_size_range",
-        "unavailable_nodes",
-    )
 
     def __init__(
         self,
@@ -75,7 +63,7 @@ class BuiltInPartitioner:
         *,
         shortest_stay_bytes: int | None = None,
         adaptive: bool = True,
-        compression_ratio: Callable[[], float] | None = None,
+        ratio: TopicCompressionRatio | None = None,
         random: random_module.Random | None = None,
     ) -> None:
         self._topic = topic
@@ -86,7 +74,7 @@ class BuiltInPartitioner:
         )
         self._queue_size = queue_size
         self._adaptive = adaptive
-        self._compression_ratio = compression_ratio
+        self._ratio = ratio
         self._random = random if random is not None else random_module.Random()
         self.queue_size_range: tuple[int, int] | None = None
         self.unavailable_nodes = _NO_NODES
@@ -149,9 +137,9 @@ class BuiltInPartitioner:
 
     def _in_records(self, batch_bytes: int) -> int:
         """How many bytes of records so many bytes of a batch are, by the present estimate."""
-        if self._compression_ratio is None:
+        if self._ratio is None:
             return batch_bytes
-        return int(batch_bytes / min(max(self._compression_ratio(), 0.01), 1.0))
+        return int(batch_bytes / min(max(self._ratio.ratio, 0.01), 1.0))
 
     def next_partition(self, snapshot: MetadataSnapshot) -> int:
         """Draw a partition; a topic in which nothing is available still gets one.
@@ -208,8 +196,6 @@ class PartitionLoad:
         availability_timeout_ms: a broker with something to send to it that takes nothing for so long is
             avoided; 0 never avoids any.
     """
-
-    __slots__ = ("_adaptive", "_availability_timeout_ms", "_node_times_ms", "_topics_with_load")
 
     def __init__(self, adaptive: bool, availability_timeout_ms: int) -> None:
         self._adaptive = adaptive

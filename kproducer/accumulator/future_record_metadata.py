@@ -24,6 +24,8 @@ from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FuturesTimeoutError
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from kproducer.errors import IllegalStateError, KafkaError
 from kproducer.errors.suggestions import FUTURE_METHODS, no_such_attribute
 from kproducer.kernel import BatchOutcome, Deliveries, RecordFuture, fast_done, fast_exception, fast_result
@@ -51,15 +53,13 @@ else:  # Python 3.10: two classes; callers may catch either
     ResultTimeoutError = _BothTimeoutsError
 
 
+@attrs.define
 class _Watch:
-    """What somebody attached to one future: waiters of ``concurrent.futures`` and done-callbacks."""
+    """What is attached to one future: waiters of ``concurrent.futures`` and done-callbacks."""
 
-    __slots__ = ("callbacks", "future", "waiters")
-
-    def __init__(self) -> None:
-        self.future: FutureRecordMetadata | None = None
-        self.waiters: list[Any] = []
-        self.callbacks: list[Callable[[Any], object]] = []
+    future: FutureRecordMetadata | None = None
+    waiters: list[Any] = attrs.field(factory=list)
+    callbacks: list[Callable[[Any], object]] = attrs.field(factory=list)
 
 
 class ProduceRequestResult:
@@ -78,8 +78,8 @@ class ProduceRequestResult:
         self.parts: tuple[list[int], list[ProduceRequestResult]] | None = None
         self._record_errors: Callable[[int], KafkaError] | None = None
         self._event: threading.Event | None = None
-        self._watches: dict[int, _Watch] | None = None
-        self._listeners: list[Callable[[], object]] | None = None
+        self._watches: dict[int, _Watch] = {}
+        self._listeners: list[Callable[[], object]] = []
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -138,7 +138,7 @@ class ProduceRequestResult:
             return True
 
     def release(self, deliveries: Deliveries | None = None) -> None:
-        """Run the delivery callbacks in order, then wake everybody who waits. Logs what they raise."""
+        """Run the delivery callbacks in order, then wake the waiting threads. Logs what callbacks raise."""
         raised = deliveries.run(self.outcome, self._error_copy_for, self._log_raised) if deliveries else 0
         if raised > 1:
             _log.error(
@@ -146,48 +146,45 @@ class ProduceRequestResult:
                 raised,
                 self.topic_partition,
             )
-        watched: list[_Watch] = []
         with FutureRecordMetadata._lock:
             self.outcome.done = True
             self.outcome.firing_thread_id = 0
-            event = self._event
-            listeners, self._listeners = self._listeners, None
-            if self._watches:
-                # Waiter lists stay where they are: wait() and as_completed() take their waiters out later.
-                for _, watch in sorted(self._watches.items()):
-                    watched.append(watch)
-                    future_or_none = watch.future
-                    if future_or_none is not None:
-                        for waiter in watch.waiters:
-                            if future_or_none._error() is None:
-                                waiter.add_result(future_or_none)
-                            else:
-                                waiter.add_exception(future_or_none)
-        if event is not None:
-            event.set()
+            listeners, self._listeners = self._listeners, []
+            # Waiter lists stay where they are: wait() and as_completed() remove their waiters later.
+            watched = [watch for _, watch in sorted(self._watches.items())]
+            for watch in watched:
+                future = watch.future
+                if future is None:
+                    continue
+                for waiter in watch.waiters:
+                    if future._error() is None:
+                        waiter.add_result(future)
+                    else:
+                        waiter.add_exception(future)
+        for listener in listeners:
+            listener()
         for watch in watched:
-            watched_future, watch.future = watch.future, None
+            future, watch.future = watch.future, None
             callbacks, watch.callbacks = watch.callbacks, []
             for done_callback in callbacks:
-                _run_done_callback(done_callback, watched_future)
-        for listener in listeners or ():
-            listener()
+                _run_done_callback(done_callback, future)
 
     def _error_copy_for(self, index: int) -> KafkaError | None:
-        return _copy_of(self.error_for(index))
+        error = self.error_for(index)
+        return None if error is None else copy_of(error)
 
     def _log_raised(self) -> None:
         # Of the first one alone: the others of this batch most likely raise the same.
         _log.exception("A delivery callback for a record of %s raised", self.topic_partition)
 
     def abandon_after_fork(self, error: KafkaError) -> None:
-        """In a forked child: fail what the parent is still working on, so that nobody here waits for ever.
+        """In a forked child: fail what the parent is still working on, so that no thread waits for ever.
 
         The locks inside may have been held by threads that do not exist here, and callbacks and waiters are
         the parent's: nothing is locked, and nothing is called.
         """
-        self._watches = None
-        self._listeners = None
+        self._watches = {}
+        self._listeners = []
         self._event = None
         if not self.outcome.settled:
             self.outcome.settled = True
@@ -202,25 +199,17 @@ class ProduceRequestResult:
         with FutureRecordMetadata._condition:
             if self.outcome.settled or self.outcome.is_split:
                 return False
-            for index, watch in (self._watches or {}).items():
+            for index, watch in self._watches.items():
                 part = bisect_right(first_indexes, index) - 1
-                results[part]._adopt(index - first_indexes[part], watch)
-            self._watches = None
+                results[part]._watches[index - first_indexes[part]] = watch
+            self._watches = {}
             self.parts = (first_indexes, results)
             self.outcome.is_split = True
-            event = self._event
-            listeners, self._listeners = self._listeners, None
-        if event is not None:
-            # Whoever waits finds the parts and waits for the right one.
-            event.set()
-        for listener in listeners or ():
+            listeners, self._listeners = self._listeners, []
+        # Waiting threads find the parts, and wait for the right one.
+        for listener in listeners:
             listener()
         return True
-
-    def _adopt(self, index: int, watch: _Watch) -> None:
-        if self._watches is None:
-            self._watches = {}
-        self._watches[index] = watch
 
     # -- the waiters' side -----------------------------------------------------------------------------
 
@@ -232,6 +221,7 @@ class ProduceRequestResult:
             event = self._event
             if event is None:
                 event = self._event = threading.Event()
+                self._listeners.append(event.set)
         return event.wait(timeout_s)
 
     def add_listener(self, listener: Callable[[], object]) -> bool:
@@ -243,8 +233,6 @@ class ProduceRequestResult:
         with FutureRecordMetadata._condition:
             if self.outcome.done or self.parts is not None:
                 return False
-            if self._listeners is None:
-                self._listeners = []
             self._listeners.append(listener)
             return True
 
@@ -261,11 +249,7 @@ class ProduceRequestResult:
 
     def watch(self, index: int, future: FutureRecordMetadata) -> _Watch:
         """The watch of one record, made on demand. The lock is held."""
-        if self._watches is None:
-            self._watches = {}
-        watch = self._watches.get(index)
-        if watch is None:
-            watch = self._watches[index] = _Watch()
+        watch = self._watches.setdefault(index, _Watch())
         if not self.outcome.done:
             watch.future = future
         return watch
@@ -357,7 +341,8 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
     def exception(self, timeout: float | None = None) -> KafkaError | None:
         """Like ``result``, but return the error, a new object each time, or ``None`` on success."""
         self._wait_done(timeout)
-        return _copy_of(self._error())
+        error = self._error()
+        return None if error is None else copy_of(error)
 
     get = result
 
@@ -371,17 +356,15 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
                 "it runs on; use add_done_callback()"
             )
         timeout_s = checked_timeout_s("result", timeout)
-        in_time = result.wait(timeout_s)
-        result, _ = self._locate()
-        while in_time and not result.outcome.is_readable():
-            # Split meanwhile. This waits for at most the timeout once more: no clock is read here.
+        # If the batch is split meanwhile, this may wait for the timeout once more: no clock is read here.
+        while not result.outcome.is_readable():
             in_time = result.wait(timeout_s)
             result, _ = self._locate()
-        if not result.outcome.is_readable():
-            raise ResultTimeoutError(
-                f"The record for {result.topic_partition} was neither acknowledged nor failed within"
-                f" {timeout} s; it may still be delivered"
-            )
+            if not in_time and not result.outcome.is_readable():
+                raise ResultTimeoutError(
+                    f"The record for {result.topic_partition} was neither acknowledged nor failed within"
+                    f" {timeout} s; it may still be delivered"
+                )
 
     # -- callbacks and waiters -------------------------------------------------------------------------
 
@@ -428,20 +411,19 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         # asyncio of Python 3.14 reads (done, cancelled, result, exception) in one go.
         if not self.done():
             return False, False, None, None
-        error = _copy_of(self._error())
+        error = self.exception()
         return True, False, None if error is not None else self._metadata(), error
 
-    def set_running_or_notify_cancel(self) -> bool:
+    def _refuse(self, *arguments: Any) -> Any:
         raise InvalidStateError("The producer alone completes this future")
 
-    def set_result(self, result: RecordMetadata) -> None:
-        raise InvalidStateError("The producer alone completes this future")
-
-    def set_exception(self, exception: BaseException | None) -> None:
-        raise InvalidStateError("The producer alone completes this future")
+    if not TYPE_CHECKING:  # the types are those of Future
+        set_running_or_notify_cancel = set_result = set_exception = _refuse
 
     def __reduce__(self) -> Any:
-        raise TypeError("a future cannot be pickled: nobody would ever complete the copy. Send its result()")
+        raise TypeError(
+            "a future cannot be pickled, because the copy would never complete. Send its result()"
+        )
 
     if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 
@@ -458,15 +440,13 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         return f"<FutureRecordMetadata {result.topic_partition} {state}>"
 
 
-def _copy_of(error: KafkaError | None) -> KafkaError | None:
-    """The batch's error for one reader, who may raise it.
+def copy_of(error: KafkaError) -> KafkaError:
+    """A copy of an error that several batches or readers share, for one of them.
 
-    Raising puts frames on an error, and in these are futures, often all of the batch. The collector does not
-    see through futures (see ``new_future`` in ``native/_completion.pyx``): on the batch's own error the
-    frames, and whatever else is in them, would stay for ever.
+    A reader may raise it, which puts frames on it, and in these are futures, often all of the batch. The
+    collector does not see through futures (see ``new_future`` in ``native/_completion.pyx``): on the batch's
+    own error the frames, and all that they refer to, would stay for ever.
     """
-    if error is None:
-        return None
     clone: KafkaError = error.__class__.__new__(error.__class__, *error.args)
     clone.__dict__.update(error.__dict__)
     if error.__cause__ is not None:

@@ -245,8 +245,6 @@ class TopicQueues:
         partitioner: for records without a partition.
     """
 
-    __slots__ = ("partitioner", "queues", "ratio", "slots", "topic")
-
     def __init__(
         self,
         topic: str,
@@ -265,7 +263,7 @@ class TopicQueues:
             self.queue_size,
             shortest_stay_bytes=STICKY_BYTES,
             adaptive=config.partitioner_adaptive_partitioning_enable,
-            compression_ratio=None if ratio is None else lambda: ratio.ratio,
+            ratio=ratio,
             random=random,
         )
 
@@ -304,22 +302,6 @@ class PartitionQueues:
         is_closed: no record is taken any more; set once, by any thread.
         delivery_timeout_ms, longest_open_ms: how long a batch may wait, and may be open.
     """
-
-    __slots__ = (
-        "_compression_type",
-        "_config",
-        "_lock",
-        "_pool",
-        "_random",
-        "active",
-        "changed",
-        "delivery_timeout_ms",
-        "is_closed",
-        "longest_open_ms",
-        "next_expiry_ms",
-        "slots",
-        "topics",
-    )
 
     def __init__(
         self,

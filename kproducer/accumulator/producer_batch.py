@@ -57,34 +57,6 @@ class ProducerBatch:
         producer_id, producer_epoch, base_sequence: see ``set_producer_state``; -1 before.
     """
 
-    __slots__ = (
-        "_deliveries",
-        "_final_record_count",
-        "_leader_epoch",
-        "_leader_epoch_attempt",
-        "_records",
-        "appender",
-        "attempts",
-        "base_sequence",
-        "builder",
-        "closed_ms",
-        "created_ms",
-        "drained_ms",
-        "in_flight",
-        "is_open",
-        "is_split",
-        "knowledge",
-        "last_error",
-        "order",
-        "producer_epoch",
-        "producer_id",
-        "release_pending",
-        "result",
-        "retry_at_ms",
-        "send_count",
-        "topic_partition",
-    )
-
     def __init__(
         self,
         topic_partition: TopicPartition,
@@ -225,10 +197,9 @@ class ProducerBatch:
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
     ) -> None:
-        """Number it, or number it anew; the records stay as they are. Not while it is in flight."""
-        if (
-            self.builder is not None
-        ):  # otherwise the batch has ended, and only its numbers are still of interest
+        """Assign its producer id and sequence number, again if need be. Not while it is in flight."""
+        # Without a builder the batch has ended, and only its numbers still matter.
+        if self.builder is not None:
             self._records = None
             self.builder.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
         self.producer_id = producer_id
@@ -375,19 +346,14 @@ class ProducerBatch:
             return []
         parts: list[ProducerBatch] = []
         first_indexes: list[int] = []
-        for index, (timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
-            if parts and parts[-1]._take(timestamp_ms, key, value, headers):
+        builder: RecordBatchBuilder | None = None
+        for index, record in enumerate(self.builder.records()):
+            if builder is not None and builder.try_append(*record):
                 continue
-            size = max(split_batch_size, record_size_upper_bound(key, value, headers))
-            part = ProducerBatch(
-                self.topic_partition,
-                new_builder(size),
-                self.created_ms,
-                (*self.order, len(parts)),
-                is_split=True,
-            )
-            part._take(timestamp_ms, key, value, headers)
-            parts.append(part)
+            builder = new_builder(max(split_batch_size, record_size_upper_bound(*record[1:])))
+            builder.try_append(*record)
+            order = (*self.order, len(parts))
+            parts.append(ProducerBatch(self.topic_partition, builder, self.created_ms, order, is_split=True))
             first_indexes.append(index)
         # Before the futures follow: compressing may fail.
         for part in parts:
@@ -405,11 +371,7 @@ class ProducerBatch:
             part.closed_ms = self.closed_ms
             part.last_error = self.last_error
             part.knowledge = self.knowledge
-            part.close_for_appends()
         return parts
-
-    def _take(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
-        return self.builder is not None and self.builder.try_append(timestamp_ms, key, value, headers)
 
     def forget_memory(self) -> None:
         """Drop every reference to the buffer, which goes back to the pool. ``records`` raises afterwards."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kproducer.accumulator.producer_batch import ProducerBatch
     from kproducer.client.metadata_snapshot import MetadataSnapshot
     from kproducer.types import Node
-
-_NO_TIMER: Final = NEVER_MS
 
 
 @attrs.frozen
@@ -45,6 +43,7 @@ class ReadyCheckResult:
     unknown_leader_topics: set[str]
 
 
+@attrs.define(eq=False)
 class NodeQueues:
     """What waits for one broker. I/O thread only; entries may be out of date.
 
@@ -54,12 +53,9 @@ class NodeQueues:
         due: queues whose first batch need not wait; those with ``is_due``.
     """
 
-    __slots__ = ("due", "node_id", "rotation")
-
-    def __init__(self, node_id: int) -> None:
-        self.node_id = node_id
-        self.rotation: deque[PartitionQueue] = deque()
-        self.due: deque[PartitionQueue] = deque()
+    node_id: int
+    rotation: deque[PartitionQueue] = attrs.field(factory=deque)
+    due: deque[PartitionQueue] = attrs.field(factory=deque)
 
 
 class ReadyQueues:
@@ -80,21 +76,6 @@ class ReadyQueues:
         may_drain: asked about the first batch of each queue, with the time; ``None``: all may.
         asks_early: ask before the batch is due: asking starts the requests that the answer waits for.
     """
-
-    __slots__ = (
-        "_asks_early",
-        "_due_nodes",
-        "_held",
-        "_leaderless",
-        "_linger_ms",
-        "_may_drain",
-        "_next_timer",
-        "_nodes",
-        "_occupied",
-        "_queues",
-        "_snapshot",
-        "_timers",
-    )
 
     def __init__(
         self,
@@ -156,7 +137,10 @@ class ReadyQueues:
                 self._classify(changed.popleft(), now_ms)
             timers = self._timers
             while timers and timers[0][0] <= now_ms:
-                self._take_timer(now_ms)
+                at_ms, _, queue = heapq.heappop(timers)
+                if queue.timer_ms == at_ms:
+                    queue.timer_ms = NEVER_MS
+                    self._classify(queue, now_ms)
         except BaseException:
             self.start_over()
             raise
@@ -177,7 +161,7 @@ class ReadyQueues:
             for queue in place.due:
                 queue.is_due = False
         for _, _, queue in self._timers:
-            queue.timer_ms = _NO_TIMER
+            queue.timer_ms = NEVER_MS
         self._nodes = {}
         self._occupied = {}
         self._due_nodes = {}
@@ -194,23 +178,15 @@ class ReadyQueues:
         timers = self._timers
         while timers:
             at_ms, _, queue = timers[0]
-            if queue.timer_ms == at_ms:
-                wanted_ms = self._waits_until_ms(queue, now_ms)
-                if wanted_ms == at_ms:
-                    return at_ms - now_ms
-                queue.timer_ms = _NO_TIMER
-                heapq.heappop(timers)
+            wanted_ms = self._waits_until_ms(queue, now_ms)
+            if at_ms == queue.timer_ms == wanted_ms:
+                return at_ms - now_ms
+            heapq.heappop(timers)
+            if at_ms == queue.timer_ms:
+                queue.timer_ms = NEVER_MS
                 if wanted_ms != NEVER_MS:
                     self._look_again_at(queue, wanted_ms)
-            else:
-                heapq.heappop(timers)
         return NEVER_MS
-
-    def _take_timer(self, now_ms: int) -> None:
-        at_ms, _, queue = heapq.heappop(self._timers)
-        if queue.timer_ms == at_ms:
-            queue.timer_ms = _NO_TIMER
-            self._classify(queue, now_ms)
 
     def _unknown_leader_topics(self) -> set[str]:
         if not self._leaderless:
@@ -309,16 +285,9 @@ class ReadyQueues:
         while due:
             queue = due[0]
             if queue.node is place:
-                try:
-                    batch = queue.batches[0]
-                except IndexError:
-                    batch = None
-                if (
-                    batch is not None
-                    and not queue.is_muted
-                    and (batch.created_ms + self._linger_ms <= now_ms or not _may_wait(queue, batch))
-                    and not batch.is_backing_off(now_ms)
-                    and self.may_drain(queue, batch, now_ms)
+                batch = self.first_batch(queue, now_ms)
+                if batch is not None and (
+                    batch.created_ms + self._linger_ms <= now_ms or not _may_wait(queue, batch)
                 ):
                     return True
             due.popleft()

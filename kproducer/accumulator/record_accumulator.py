@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final
 
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.built_in_partitioner import RECORD_OVERHEAD_BYTES
-from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata, copy_of
 from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues, Record, TopicQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.ready_batches import ReadyBatches
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaError, ProducerClosedError
-from kproducer.kernel import TopicSlots, record_size_upper_bound
+from kproducer.kernel import record_size_upper_bound
 from kproducer.records.batch_sizing import TopicCompressionRatio, expected_plain_bytes
 from kproducer.records.compression import Compression, CompressionType
 from kproducer.records.record_batch_builder import RecordBatchBuilder
@@ -64,6 +64,8 @@ class RecordAccumulator:
             unnumbered.
 
     Attributes:
+        queues: the queues, by topic and partition.
+        ready_batches: what can be sent; drains it.
         next_look_ms: when the I/O thread looks again at the latest, by itself; written by it, read by threads
             that append. While it is looking: ``NEVER_MS``, since it may have passed the place already.
     """
@@ -86,9 +88,9 @@ class RecordAccumulator:
         self._linger_ms = config.linger_ms
         self._compression = compression if compression is not None else _compression_of(config)
         self._retry_backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
-        self._queues = PartitionQueues(config, self._compression, random, buffer_pool)
-        #: The same dict that _queues has, one look-up nearer.
-        self._topics = self._queues.topics
+        self.queues = PartitionQueues(config, self._compression, random, buffer_pool)
+        #: The same dict as ``queues.topics``, one look-up nearer.
+        self._topics = self.queues.topics
         # Any thread; each change is one operation of the container, so no lock is needed.
         #: Batches that were accepted and whose memory has not been given back: what flush waits for and what
         #: a forced close fails. A dict for its order: aborts fail records in the order they were sent.
@@ -101,9 +103,9 @@ class RecordAccumulator:
         self.ready_batches = ReadyBatches(
             config,
             clock,
-            self._queues,
+            self.queues,
             transactions,
-            sends_everything=lambda: self.is_closed or bool(self._flushes) or self._pool.queued > 0,
+            sends_everything=lambda: self.queues.is_closed or bool(self._flushes) or self._pool.queued > 0,
             release=self.deallocate,
         )
 
@@ -142,7 +144,7 @@ class RecordAccumulator:
         """
         topic_queues = self._topics.get(topic)
         if topic_queues is None:
-            topic_queues = self._queues.topic(topic, snapshot.partition_count(topic) or 0)
+            topic_queues = self.queues.topic(topic, snapshot.partition_count(topic) or 0)
         # Few calls: with the pure kernel every record comes here.
         number = partition
         sticky = None
@@ -186,9 +188,9 @@ class RecordAccumulator:
         try:
             while True:
                 sticky = partitioner.peek(snapshot) if partition == UNKNOWN_PARTITION else None
-                queue = self._queues.queue(topic_queues, partition if sticky is None else sticky.partition)
+                queue = self.queues.queue(topic_queues, partition if sticky is None else sticky.partition)
                 with queue.lock:
-                    if self._queues.is_closed:
+                    if self.queues.is_closed:
                         raise ProducerClosedError("The producer is closed")
                     if sticky is not None:
                         if partitioner.maybe_switch(sticky, not queue.has_room_locked, snapshot):
@@ -304,7 +306,7 @@ class RecordAccumulator:
         if queue.fills_batches:
             expected_bytes = expected_plain_bytes(self._batch_size, ratio)
             for size in self._pool.large_bytes:
-                needed_bytes = size * len(self._queues.active)
+                needed_bytes = size * len(self.queues.active)
                 if needed_bytes <= self._pool.total_bytes // 4 and size < 2 * expected_bytes:
                     return size
         return self._pool.first_bytes
@@ -321,11 +323,11 @@ class RecordAccumulator:
 
     def mute_partition(self, topic_partition: TopicPartition) -> None:
         """Drain nothing from this partition until it is unmuted; its batches still expire."""
-        self._queues.queue_of(topic_partition).set_muted(True)
+        self.queues.queue_of(topic_partition).set_muted(True)
 
     def unmute_partition(self, topic_partition: TopicPartition) -> None:
         """Undo ``mute_partition``."""
-        self._queues.queue_of(topic_partition).set_muted(False)
+        self.queues.queue_of(topic_partition).set_muted(False)
 
     # -- putting back, expiring, giving memory back ----------------------------------------------------
 
@@ -335,7 +337,7 @@ class RecordAccumulator:
         Its request must be over. ``error`` is why; it is named if the batch expires.
         """
         batch.reenqueued(now_ms, self._retry_backoff.backoff_ms(batch.attempts), error)
-        self._queues.queue_of(batch.topic_partition).put_back(batch)
+        self.queues.queue_of(batch.topic_partition).put_back(batch)
 
     def split_and_reenqueue(self, batch: ProducerBatch) -> int:
         """Replace a batch that is too large for the broker by smaller ones, to be sent at once.
@@ -367,12 +369,12 @@ class RecordAccumulator:
         if self._transactions is not None:
             self._transactions.sequences.split(batch, parts)
         for part in parts:
-            self._queues.queue_of(part.topic_partition).put_back(part)
+            self.queues.queue_of(part.topic_partition).put_back(part)
         return len(parts)
 
     def take_out(self, batch: ProducerBatch) -> None:
         """Take a batch out of its queue, wherever it is there; the caller fails and deallocates it."""
-        self._queues.queue_of(batch.topic_partition).remove(batch)
+        self.queues.queue_of(batch.topic_partition).remove(batch)
 
     def stray_batches(self, in_flight: Container[ProducerBatch]) -> list[ProducerBatch]:
         """After an unexpected error: open batches that neither wait in a queue nor are in flight.
@@ -385,7 +387,7 @@ class RecordAccumulator:
         self.ready_batches.start_over()
         candidates = [batch for batch in list(self._incomplete) if not batch.is_done]
         queued: set[ProducerBatch] = set()
-        for queue in self._queues.all_queues():
+        for queue in self.queues.all_queues():
             # An append holds the lock from where a batch is made until it is in its queue, or gone again.
             with queue.lock:
                 queued.update(queue.batches)
@@ -394,18 +396,6 @@ class RecordAccumulator:
             for batch in candidates
             if batch not in queued and batch not in in_flight and batch in self._incomplete
         ]
-
-    def expired_batches(self, now_ms: int) -> list[ProducerBatch]:
-        """Take out the queued batches whose delivery timeout has passed; the caller fails and frees them.
-
-        Costs nothing before the first one is due. In-flight batches are the Sender's to watch.
-        """
-        return self._queues.take_expired(now_ms)
-
-    @property
-    def next_expiry_ms(self) -> int:
-        """A time (monotonic) before which no queued batch expires; ``NEVER_MS`` if there is none."""
-        return self._queues.next_expiry_ms
 
     def deallocate(self, batch: ProducerBatch) -> None:
         """Forget a batch that has ended and give its memory back. Harmless when repeated.
@@ -438,11 +428,6 @@ class RecordAccumulator:
     # -- flush, abort, close ---------------------------------------------------------------------------
 
     @property
-    def has_undrained(self) -> bool:
-        """Whether batches wait in queues."""
-        return bool(self._queues.active)
-
-    @property
     def has_unresolved(self) -> bool:
         """Whether any record is neither delivered nor failed."""
         return any(not batch.is_done for batch in list(self._incomplete))
@@ -456,11 +441,6 @@ class RecordAccumulator:
     def incomplete_record_count(self) -> int:
         """Records that are neither acknowledged nor failed."""
         return sum(batch.record_count for batch in list(self._incomplete) if not batch.is_done)
-
-    @property
-    def flush_in_progress(self) -> bool:
-        """Whether somebody flushes: everything is ready then."""
-        return bool(self._flushes)
 
     def begin_flush(self, flush: object) -> None:
         """Make everything ready until ``end_flush(flush)``. Wake the I/O thread after this.
@@ -484,20 +464,15 @@ class RecordAccumulator:
         """
         deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
         results = [batch.result for batch in list(self._incomplete)]
-        while results:
-            result = results.pop()
-            if result.parts is not None:
-                results.extend(result.leaves())
-                continue
-            if result.done:
-                continue
+        for result in results:
             left_s = None
             if deadline_ms is not None:
                 left_s = max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000
             if not result.wait(left_s):
                 return False
-            # Done, or split meanwhile: look again.
-            results.append(result)
+            if result.parts is not None:
+                # It was split: wait for the parts, too.
+                results.extend(result.parts[1])
         return True
 
     def abort_incomplete_batches(self, error: KafkaError) -> None:
@@ -507,7 +482,7 @@ class RecordAccumulator:
         """
         # An append that was past its look at is_closed, or at its slot, under its lock when close() came is
         # over once that lock was ours; every later one sees is_closed. So no batch is made after this loop.
-        for queue in self._queues.all_queues():
+        for queue in self.queues.all_queues():
             with queue.lock:
                 pass
         self._abort(error, lambda batch: True)
@@ -521,17 +496,18 @@ class RecordAccumulator:
             if not wanted(batch):
                 continue
             try:
-                self._queues.queue_of(batch.topic_partition).remove(batch)
+                self.queues.queue_of(batch.topic_partition).remove(batch)
                 # One that is done already ended in the middle of what the I/O thread died of.
                 if not batch.is_done:
-                    its_error = _with_outcome(error, batch)
+                    its_error = copy_of(error)
+                    its_error.outcome = batch.outcome
                     if self._transactions is not None:
                         self._transactions.failed(batch, its_error, its_error.outcome)
                     batch.complete_exceptionally(its_error)
                 self.deallocate(batch)
             except Exception:
-                # The others have to be told all the same.
-                _log.exception("The batch for %s could not be given up", batch.topic_partition)
+                # The other batches have to fail all the same.
+                _log.exception("The batch for %s could not be failed", batch.topic_partition)
 
     def abandon_after_fork(self, error: KafkaError) -> None:
         """In a forked child, where this object is of no use: fail the inherited futures, lock nothing."""
@@ -544,43 +520,10 @@ class RecordAccumulator:
         for batch in list(self._incomplete):
             self.request_done(batch)
 
-    @property
-    def topics(self) -> dict[str, TopicQueues]:
-        """The queues by topic; only ever grows."""
-        return self._topics
-
-    @property
-    def topic_slots(self) -> dict[str, TopicSlots]:
-        """Where compiled code appends, by topic; only ever grows."""
-        return self._queues.slots
-
-    def slots_of(self, topic: str) -> TopicSlots:
-        """Where compiled code appends to one topic; made now if there is nothing yet."""
-        return self._queues.topic(topic).slots
-
-    @property
-    def holds_lock(self) -> bool:
-        """Whether the calling thread holds one of our locks: then a call that waits for batches deadlocks."""
-        return self._queues.holds_lock()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether records are refused."""
-        return self._queues.is_closed
-
     def close(self) -> None:
         """Refuse further records; threads that wait for memory are released. What was accepted stays."""
-        self._queues.close()
+        self.queues.close()
         self._pool.close()
-
-
-def _with_outcome(error: KafkaError, batch: ProducerBatch) -> KafkaError:
-    """A copy of a shared error that says what is known of this batch."""
-    clone: KafkaError = error.__class__.__new__(error.__class__, *error.args)
-    clone.__dict__.update(error.__dict__)
-    clone.__cause__ = error.__cause__
-    clone.outcome = batch.outcome
-    return clone
 
 
 def _compression_of(config: ProducerConfig) -> Compression:

@@ -172,7 +172,7 @@ class BulkSender:
 
     def slots_of(self, topic: str) -> TopicSlots | None:
         """The topic's ``TopicSlots``, until the engine ends; ``None``: there is no fast path."""
-        return self.engine.accumulator.slots_of(topic) if self.has_fast_path else None
+        return self.engine.accumulator.queues.topic(topic).slots if self.has_fast_path else None
 
     def note_refusal(self, error: KafkaError) -> None:
         """A record was refused: a transaction must not be committed without it."""

@@ -97,7 +97,7 @@ class EngineLifecycle:
         engine = ProducerEngine(self.config, self._clock)
         self.engine = self.last_engine = engine
         if engine.transaction_lifecycle is None:
-            self._fast_send.open(engine.accumulator.topic_slots)
+            self._fast_send.open(engine.accumulator.queues.slots)
         else:
             engine.transaction_lifecycle.gate = self._gate_of(engine)
         return engine
@@ -118,7 +118,7 @@ class EngineLifecycle:
                 return
             with lifecycle._lock:
                 if lifecycle.engine is engine and not lifecycle.is_closed:
-                    lifecycle._fast_send.open(engine.accumulator.topic_slots)
+                    lifecycle._fast_send.open(engine.accumulator.queues.slots)
 
         return gate
 

@@ -290,7 +290,7 @@ def refuse_in_the_middle_of_send(call: str, accumulator: RecordAccumulator) -> N
     Raises:
         IllegalStateError: it would deadlock.
     """
-    if accumulator.holds_lock:
+    if accumulator.queues.holds_lock():
         raise IllegalStateError(
             f"{call}() was called in the middle of send() on the same thread, as in a signal handler: it"
             " would deadlock. Let the handler raise SystemExit or set a flag; close where the sending ends"

@@ -70,26 +70,6 @@ class RecordBatchBuilder:
         writer: encodes the records. If it refuses one, the caller asks ``append_at_limit``.
     """
 
-    __slots__ = (
-        "_buffers",
-        "_closed_view",
-        "_compressed_pieces",
-        "_compressed_size_bytes",
-        "_factor",
-        "_flushed_bytes",
-        "_is_broken",
-        "_is_open",
-        "_largest_buffer_bytes",
-        "_producer_state",
-        "_record_bytes",
-        "_stream",
-        "_topic_ratio",
-        "_wire_buffer",
-        "_write_limit",
-        "compression",
-        "writer",
-    )
-
     def __init__(
         self,
         buffer: bytearray,

@@ -7,8 +7,6 @@ Source: Kafka's ``SenderMetricsRegistry`` and ``BufferPool`` metrics.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 #: Every name that ``KafkaProducer.metrics()`` returns, with its unit and meaning.
 METRICS: dict[str, tuple[str, str]] = {
     "batch_size_avg": ("bytes", "mean size of the batches sent, as on the wire"),
@@ -46,12 +44,11 @@ class _Distribution:
         self.total: float = 0
         self.maximum: float = 0
 
-    def add(self, *values: float) -> None:
-        for value in values:
-            self.total += value
-            if value > self.maximum:
-                self.maximum = value
-        self.count += len(values)
+    def add(self, value: float) -> None:
+        self.count += 1
+        self.total += value
+        if value > self.maximum:
+            self.maximum = value
 
     @property
     def average(self) -> float:
@@ -73,24 +70,16 @@ class ProducerMetrics:
         self.record_error_total = 0
         self.record_retry_total = 0
 
-    def request_sent(
-        self,
-        record_count: int,
-        batch_sizes_bytes: Sequence[int],
-        compression_rates: Sequence[float],
-        queue_times_ms: Sequence[int],
-    ) -> None:
-        """Count a Produce request that is being sent.
+    def batch_sent(self, size_bytes: int, compression_rate: float, queue_time_ms: int | None) -> None:
+        """Count a batch that is being sent. ``queue_time_ms``: ``None`` if it was sent before."""
+        self._batch_size.add(size_bytes)
+        self._compression_rate.add(compression_rate)
+        if queue_time_ms is not None:
+            self._queue_time.add(queue_time_ms)
 
-        Args:
-            record_count: records in it.
-            batch_sizes_bytes, compression_rates: of each of its batches.
-            queue_times_ms: of those of its batches that are sent for the first time.
-        """
+    def request_sent(self, record_count: int) -> None:
+        """Count a Produce request that is being sent."""
         self._records_per_request.add(record_count)
-        self._batch_size.add(*batch_sizes_bytes)
-        self._compression_rate.add(*compression_rates)
-        self._queue_time.add(*queue_times_ms)
 
     def response_received(self, latency_ms: int, throttle_time_ms: int) -> None:
         """Count a Produce response."""

@@ -54,7 +54,6 @@ class Sender:
         accumulator: the batches; closed when ``run`` ends.
         config: acks, timeouts, limits.
         clock: monotonic time.
-        metrics: counts what was sent.
         transactions: for idempotent and transactional producers; ``None`` for others.
     """
 
@@ -65,7 +64,6 @@ class Sender:
         accumulator: RecordAccumulator,
         config: ProducerConfig,
         clock: Clock,
-        metrics: ProducerMetrics | None = None,
         transactions: TransactionManager | None = None,
     ) -> None:
         # Fixed after construction.
@@ -84,7 +82,7 @@ class Sender:
         self._clock = clock
         self._config = config
         self._guarantee_order = config.max_in_flight_requests_per_connection == 1
-        self.metrics = metrics or ProducerMetrics()
+        self.metrics = ProducerMetrics()
         self.in_flight = InFlightBatches(config.delivery_timeout_ms)
         self._completion = BatchCompletion(
             config, accumulator, metadata, self.in_flight, self.metrics, transactions
@@ -289,13 +287,19 @@ class Sender:
             snapshot, ready_nodes, self._config.max_request_size, now_ms
         )
         self._register(batches_by_node)
-        if self._send_requests(batches_by_node, snapshot, now_ms):
+        for node_id, batches in batches_by_node.items():
+            try:
+                self._send_request(node_id, batches, snapshot, now_ms)
+            except Exception as error:
+                # The batches have left their queues, so nothing else would ever complete them.
+                self._fail_request(batches, error)
+        if batches_by_node:
             return None
         poll_timeout_ms: int = min(result.next_ready_check_delay_ms, not_ready_delay_ms)
         if ready_nodes:
             # The nodes were ready, but nothing could be drained: look again soon, without spinning.
             poll_timeout_ms = min(poll_timeout_ms, _UNDRAINED_DELAY_MS)
-        next_expiry_ms = min(accumulator.next_expiry_ms, self.in_flight.next_expiry_ms)
+        next_expiry_ms = min(accumulator.queues.next_expiry_ms, self.in_flight.next_expiry_ms)
         return max(0, min(poll_timeout_ms, next_expiry_ms - now_ms))
 
     def _ask_for_leaders(self, topics: Iterable[str], now_ms: int) -> None:
@@ -321,7 +325,7 @@ class Sender:
         for batch, node_id in self.in_flight.expired(now_ms):
             node = snapshot.nodes.get(node_id, node_id)
             self._completion.expire(batch, now_ms, f"waiting for the response of broker {node}")
-        for batch in self._accumulator.expired_batches(now_ms):
+        for batch in self._accumulator.queues.take_expired(now_ms):
             self._completion.expire(batch, now_ms, self._stage_of(batch, snapshot))
 
     def _stage_of(self, batch: ProducerBatch, snapshot: MetadataSnapshot) -> str:
@@ -358,21 +362,6 @@ class Sender:
                 self._fail_request(batches, error)
             raise
 
-    def _send_requests(
-        self, batches_by_node: Mapping[int, Sequence[ProducerBatch]], snapshot: MetadataSnapshot, now_ms: int
-    ) -> bool:
-        sent = False
-        for node_id, batches in batches_by_node.items():
-            if not batches:
-                continue
-            sent = True
-            try:
-                self._send_request(node_id, batches, snapshot, now_ms)
-            except Exception as error:
-                # The batches have left their queues, so nothing else would ever complete them.
-                self._fail_request(batches, error)
-        return sent
-
     def _send_request(
         self, node_id: int, batches: Sequence[ProducerBatch], snapshot: MetadataSnapshot, now_ms: int
     ) -> None:
@@ -388,6 +377,7 @@ class Sender:
             2 if transactions is None or transactions.lifecycle.uses_version_2 else 1,
         )
 
+        # produce_responses continues when the network client has the response.
         def on_complete(response: ClientResponse) -> None:
             self._responses.handle(batches, builder.topic_ids, node, response, self._clock.monotonic_ms())
 
@@ -408,20 +398,11 @@ class Sender:
         _log.error("A Produce request could not be built", exc_info=cause)
 
     def _count_request(self, batches: Sequence[ProducerBatch], now_ms: int) -> None:
-        records = 0
-        topic: str | None = None
-        sizes_bytes: list[int] = []
-        rates: list[float] = []
-        queue_times_ms: list[int] = []
         for batch in batches:
-            records += batch.record_count
-            sizes_bytes.append(batch.records().nbytes)
-            builder = batch.builder
-            rates.append(1.0 if builder is None else builder.compression_ratio)
-            if not batch.attempts:
-                queue_times_ms.append(now_ms - batch.created_ms)
-            if batch.topic_partition.topic != topic:
-                topic = batch.topic_partition.topic
-                # Renews the expiry of the topic's metadata; once per request is enough for a topic in use.
-                self._metadata.add(topic, now_ms)
-        self.metrics.request_sent(records, sizes_bytes, rates, queue_times_ms)
+            rate = 1.0 if batch.builder is None else batch.builder.compression_ratio
+            queue_time_ms = None if batch.attempts else now_ms - batch.created_ms
+            self.metrics.batch_sent(batch.records().nbytes, rate, queue_time_ms)
+        self.metrics.request_sent(sum(batch.record_count for batch in batches))
+        for topic in {batch.topic_partition.topic for batch in batches}:
+            # Renews the expiry of the topic's metadata; once per request is enough for a topic in use.
+            self._metadata.add(topic, now_ms)

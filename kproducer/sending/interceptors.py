@@ -1,7 +1,7 @@
 """ProducerInterceptors: the chain of user hooks around a record. A hook that fails is logged and ignored.
 
 ``on_send(record)`` may return a changed record, which the next one in the chain receives; ``None`` keeps it.
-``on_acknowledgement(metadata, error)`` is told the outcome, on the I/O thread; ``close()`` ends it.
+``on_acknowledgement(metadata, error)`` receives the outcome, on the I/O thread; ``close()`` is called once.
 An interceptor may lack any of the three. Knows nothing of how records are sent. Source: KIP-42.
 """
 
@@ -41,8 +41,6 @@ class ProducerInterceptors:
     Source: Kafka class ``ProducerInterceptors``.
     """
 
-    __slots__ = ("_acknowledgement_hooks", "_close_hooks", "_send_hooks")
-
     def __init__(self, interceptors: Iterable[Any]) -> None:
         chain = list(interceptors)
         self._send_hooks = _hooks(chain, "on_send")
@@ -74,25 +72,25 @@ class ProducerInterceptors:
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
-        """Tell the chain an outcome. Never raises because of a hook.
+        """Pass an outcome to the chain. Never raises because of a hook.
 
         Args:
             metadata: offset -1 if there is an error.
             error: a KafkaError from delivery, or whatever ``send`` raised; ``None`` on success.
         """
-        for hook in self._acknowledgement_hooks:
-            try:
-                hook(metadata, error)
-            except Exception:
-                _log.exception("interceptor %r failed in on_acknowledgement", hook)
+        _call_all(self._acknowledgement_hooks, "on_acknowledgement", metadata, error)
 
     def close(self) -> None:
         """Close every interceptor, whatever the others do."""
-        for hook in self._close_hooks:
-            try:
-                hook()
-            except Exception:
-                _log.exception("interceptor %r failed in close", hook)
+        _call_all(self._close_hooks, "close")
+
+
+def _call_all(hooks: list[Callable[..., Any]], name: str, *arguments: Any) -> None:
+    for hook in hooks:
+        try:
+            hook(*arguments)
+        except Exception:
+            _log.exception("interceptor %r failed in %s", hook, name)
 
 
 def _hooks(chain: list[Any], name: str) -> list[Callable[..., Any]]:

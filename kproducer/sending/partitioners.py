@@ -11,9 +11,9 @@ import random as random_module
 import threading
 import zlib
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
 from kproducer.errors import ConfigError
 from kproducer.kernel import partition_for_key
 from kproducer.types import UNKNOWN_PARTITION
@@ -43,10 +43,6 @@ class Partitioner(Protocol):
     ) -> int: ...
 
 
-def _count(topic: str, snapshot: MetadataSnapshot) -> int:
-    return len(snapshot.topics[topic].partitions)
-
-
 class DefaultPartitioner:
     """Java's default: by key if there is one, else the accumulator's choice.
 
@@ -70,128 +66,93 @@ class DefaultPartitioner:
     ) -> int:
         if key_bytes is None or self.ignore_keys:
             return UNKNOWN_PARTITION
-        return partition_for_key(key_bytes, _count(topic, snapshot))
+        return _murmur2(key_bytes, snapshot.topics[topic])
 
 
-class ConsistentRandomPartitioner:
-    """librdkafka's default: CRC-32 (that of zlib) of the key; a random choice for a null or empty key.
+class _KeyPartitioner:
+    """A partitioner to which only the key's bytes and the topic matter."""
+
+    __slots__ = ("_choose",)
+
+    def __init__(self, choose: Callable[[bytes | None, TopicMetadata], int]) -> None:
+        self._choose = choose
+
+    def __call__(
+        self,
+        topic: str,
+        key: Any,
+        key_bytes: bytes | None,
+        value: Any,
+        value_bytes: bytes | None,
+        snapshot: MetadataSnapshot,
+    ) -> int:
+        return self._choose(key_bytes, snapshot.topics[topic])
+
+
+def _consistent(key: bytes | None, topic: TopicMetadata) -> int:
+    """librdkafka's ``consistent``: CRC-32 (that of zlib) of the key; a null key counts as an empty one."""
+    return zlib.crc32(key or b"") % len(topic.partitions)
+
+
+def _consistent_random(key: bytes | None, topic: TopicMetadata) -> int:
+    """librdkafka's default: like ``consistent``, but a random choice for a null or empty key.
 
     The random choice is the accumulator's sticky one, as librdkafka's is sticky for its linger time.
     """
-
-    __slots__ = ()
-
-    def __call__(
-        self,
-        topic: str,
-        key: Any,
-        key_bytes: bytes | None,
-        value: Any,
-        value_bytes: bytes | None,
-        snapshot: MetadataSnapshot,
-    ) -> int:
-        if not key_bytes:
-            return UNKNOWN_PARTITION
-        return zlib.crc32(key_bytes) % _count(topic, snapshot)
+    return _consistent(key, topic) if key else UNKNOWN_PARTITION
 
 
-class ConsistentPartitioner:
-    """librdkafka's ``consistent``: CRC-32 of the key; a null key counts as an empty one."""
-
-    __slots__ = ()
-
-    def __call__(
-        self,
-        topic: str,
-        key: Any,
-        key_bytes: bytes | None,
-        value: Any,
-        value_bytes: bytes | None,
-        snapshot: MetadataSnapshot,
-    ) -> int:
-        return zlib.crc32(key_bytes or b"") % _count(topic, snapshot)
-
-
-class Murmur2Partitioner:
+def _murmur2(key: bytes | None, topic: TopicMetadata) -> int:
     """librdkafka's ``murmur2``: Java's hash; a null key counts as an empty one."""
-
-    __slots__ = ()
-
-    def __call__(
-        self,
-        topic: str,
-        key: Any,
-        key_bytes: bytes | None,
-        value: Any,
-        value_bytes: bytes | None,
-        snapshot: MetadataSnapshot,
-    ) -> int:
-        return partition_for_key(key_bytes or b"", _count(topic, snapshot))
+    return partition_for_key(key or b"", len(topic.partitions))
 
 
-class RandomPartitioner:
+class _Random:
     """librdkafka's ``random``: each record on its own, keys ignored, partitions with a leader preferred."""
 
-    __slots__ = ("_random",)
-
-    def __init__(self, random: random_module.Random | None = None) -> None:
+    def __init__(self, random: random_module.Random | None) -> None:
         self._random = random if random is not None else random_module.Random()
 
-    def __call__(
-        self,
-        topic: str,
-        key: Any,
-        key_bytes: bytes | None,
-        value: Any,
-        value_bytes: bytes | None,
-        snapshot: MetadataSnapshot,
-    ) -> int:
-        metadata = snapshot.topics[topic]
-        choices = metadata.available or range(len(metadata.partitions))
+    def __call__(self, key: bytes | None, topic: TopicMetadata) -> int:
+        choices = topic.available or range(len(topic.partitions))
         return choices[int(self._random.random() * len(choices))]
 
 
-class RoundRobinPartitioner:
+class _RoundRobin:
     """Java's RoundRobinPartitioner: partitions with a leader in turn, keys ignored."""
-
-    __slots__ = ("_lock", "_next")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # Guarded by _lock: topic -> how many records so far.
-        self._next: dict[str, int] = {}
+        # Guarded by _lock: number of records so far, by topic.
+        self._turns: dict[str, int] = {}
 
-    def __call__(
-        self,
-        topic: str,
-        key: Any,
-        key_bytes: bytes | None,
-        value: Any,
-        value_bytes: bytes | None,
-        snapshot: MetadataSnapshot,
-    ) -> int:
+    def __call__(self, key: bytes | None, topic: TopicMetadata) -> int:
         with self._lock:
-            turn = self._next.get(topic, 0)
-            self._next[topic] = turn + 1
-        metadata = snapshot.topics[topic]
-        choices = metadata.available or range(len(metadata.partitions))
+            turn = self._turns.get(topic.name, 0)
+            self._turns[topic.name] = turn + 1
+        choices = topic.available or range(len(topic.partitions))
         return choices[turn % len(choices)]
 
 
-_JAVA_PREFIX = "org.apache.kafka.clients.producer."
+_JAVA_PREFIX: Final = "org.apache.kafka.clients.producer."
+
+_BY_NAME: Final[dict[str, Callable[[bool, random_module.Random | None], Partitioner]]] = {
+    "consistent": lambda ignore_keys, random: _KeyPartitioner(_consistent),
+    "consistent_random": lambda ignore_keys, random: _KeyPartitioner(_consistent_random),
+    "murmur2": lambda ignore_keys, random: _KeyPartitioner(_murmur2),
+    # Java's default under librdkafka's name: only a null key is random, an empty one is hashed.
+    "murmur2_random": lambda ignore_keys, random: DefaultPartitioner(),
+    "random": lambda ignore_keys, random: _KeyPartitioner(_Random(random)),
+    "round_robin": lambda ignore_keys, random: _KeyPartitioner(_RoundRobin()),
+    _JAVA_PREFIX + "RoundRobinPartitioner": lambda ignore_keys, random: _KeyPartitioner(_RoundRobin()),
+    _JAVA_PREFIX + "UniformStickyPartitioner": lambda ignore_keys, random: DefaultPartitioner(True),
+    _JAVA_PREFIX + "internals.DefaultPartitioner": lambda ignore_keys, random: DefaultPartitioner(
+        ignore_keys
+    ),
+}
 
 #: Every name that the ``partitioner`` setting accepts.
-PARTITIONER_NAMES = (
-    "consistent",
-    "consistent_random",
-    "murmur2",
-    "murmur2_random",
-    "random",
-    "round_robin",
-    _JAVA_PREFIX + "RoundRobinPartitioner",
-    _JAVA_PREFIX + "UniformStickyPartitioner",
-    _JAVA_PREFIX + "internals.DefaultPartitioner",
-)
+PARTITIONER_NAMES: Final = tuple(_BY_NAME)
 
 
 def make_partitioner(
@@ -210,23 +171,10 @@ def make_partitioner(
     Raises:
         ConfigError: no such name.
     """
-    if choice is None or choice == _JAVA_PREFIX + "internals.DefaultPartitioner":
+    if choice is None:
         return DefaultPartitioner(ignore_keys)
     if not isinstance(choice, str):
         return choice
-    if choice == "consistent_random":
-        return ConsistentRandomPartitioner()
-    if choice == "consistent":
-        return ConsistentPartitioner()
-    if choice == "murmur2":
-        return Murmur2Partitioner()
-    if choice == "murmur2_random":
-        # Java's default under librdkafka's name: only a null key is random, an empty one is hashed.
-        return DefaultPartitioner()
-    if choice == "random":
-        return RandomPartitioner(random)
-    if choice in ("round_robin", _JAVA_PREFIX + "RoundRobinPartitioner"):
-        return RoundRobinPartitioner()
-    if choice == _JAVA_PREFIX + "UniformStickyPartitioner":
-        return DefaultPartitioner(ignore_keys=True)
-    raise ConfigError(f"partitioner={choice!r} is none of {', '.join(PARTITIONER_NAMES)}, nor a callable")
+    if choice not in _BY_NAME:
+        raise ConfigError(f"partitioner={choice!r} is none of {', '.join(PARTITIONER_NAMES)}, nor a callable")
+    return _BY_NAME[choice](ignore_keys, random)

@@ -89,7 +89,7 @@ def test_new_records_go_to_partitions_that_exist(
     kafka = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS).kafka
     while True:  # until a partition that will vanish has an open batch
         send_all(kafka, 1)
-        sticky = kafka._lifecycle.engine.accumulator.topic_slots["t"].sticky  # type: ignore[union-attr]
+        sticky = kafka._lifecycle.engine.accumulator.queues.slots["t"].sticky  # type: ignore[union-attr]
         assert sticky is not None
         if sticky.partition > 0:
             break

@@ -111,7 +111,7 @@ class Kit:
 
     def assert_all_memory_is_back(self) -> None:
         assert self.accumulator.incomplete_count == 0
-        assert not self.accumulator.has_undrained
+        assert not self.accumulator.queues.active
         assert self.pool.available_bytes == self.pool.total_bytes
 
 

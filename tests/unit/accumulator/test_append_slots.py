@@ -16,7 +16,7 @@ from tests.support.units.accumulator_kit import Kit
 
 
 def queue_of(kit: Kit, partition: int = 0) -> PartitionQueue:
-    queue = kit.accumulator.topics["topic"].queue(partition)
+    queue = kit.accumulator.queues.topics["topic"].queue(partition)
     assert queue is not None
     return queue
 
@@ -116,7 +116,7 @@ def test_what_is_given_up_takes_no_more_records() -> None:
 def test_what_expired_takes_no_more_records() -> None:
     kit = Kit(delivery_timeout_ms=30000 + 10)
     kit.append()
-    (batch,) = kit.accumulator.expired_batches(kit.now_ms + 31000)
+    (batch,) = kit.accumulator.queues.take_expired(kit.now_ms + 31000)
     assert not slot_takes_records(kit)
     assert batch.record_count == 1
 
@@ -124,7 +124,7 @@ def test_what_expired_takes_no_more_records() -> None:
 def test_the_next_record_goes_elsewhere_once_enough_was_sent_to_a_partition() -> None:
     kit = Kit(batch_size=16384, buffer_memory=1 << 20)
     kit.append(UNKNOWN_PARTITION, bytes(100))
-    slots = kit.accumulator.topic_slots["topic"]
+    slots = kit.accumulator.queues.slots["topic"]
     sticky = slots.sticky
     assert sticky is not None
     sticky.produced_bytes = sticky.force_switch_at_bytes
@@ -138,7 +138,7 @@ def test_the_sticky_partition_stays_where_nothing_is_left_to_choose() -> None:
     """A long call may hold a snapshot from a moment when its topic was forgotten."""
     kit = Kit(batch_size=32_768)
     kit.append(UNKNOWN_PARTITION)
-    slots = kit.accumulator.topic_slots["topic"]
+    slots = kit.accumulator.queues.slots["topic"]
     sticky = slots.sticky
     assert sticky is not None
     sticky.produced_bytes = 10 * sticky.force_switch_at_bytes

@@ -10,6 +10,7 @@ import pytest
 from kproducer.accumulator.built_in_partitioner import BuiltInPartitioner
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import TopicSlots
+from kproducer.records.batch_sizing import TopicCompressionRatio
 from kproducer.types import Node
 from tests.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
@@ -94,7 +95,9 @@ def test_switches_at_a_full_batch_only_up_to_twice_the_amount() -> None:
 
 
 def test_compression_stretches_the_stay() -> None:
-    partitioner = BuiltInPartitioner(TOPIC, TopicSlots(), 1000, lambda p: 0, compression_ratio=lambda: 0.25)
+    ratio = TopicCompressionRatio()
+    ratio.ratio = 0.25
+    partitioner = BuiltInPartitioner(TOPIC, TopicSlots(), 1000, lambda p: 0, ratio=ratio)
     assert partitioner.peek(make_snapshot([1])).switch_at_bytes == 4000
 
 

@@ -25,14 +25,14 @@ TS = 1_700_000_000_000
 
 
 def open_batch(kit: Kit, partition: int = 0) -> ProducerBatch:
-    queue = kit.accumulator.topics["topic"].queue(partition)
+    queue = kit.accumulator.queues.topics["topic"].queue(partition)
     assert queue is not None
     assert queue.open_batch is not None
     return queue.open_batch
 
 
 def first_batch(kit: Kit, partition: int) -> ProducerBatch:
-    queue = kit.accumulator.topics["topic"].queue(partition)
+    queue = kit.accumulator.queues.topics["topic"].queue(partition)
     assert queue is not None
     return queue.batches[0]
 
@@ -51,7 +51,7 @@ def append_until(kit: Kit, over: Callable[[], bool]) -> list[FutureRecordMetadat
 def end(kit: Kit) -> list[ReadBatch]:
     """Drain everything and acknowledge it; what was in the batches."""
     parsed = []
-    while kit.accumulator.has_undrained:
+    while kit.accumulator.queues.active:
         for batches in kit.accumulator.ready_batches.drain(
             kit.snapshot, kit.snapshot.nodes.values(), 1 << 30, kit.now_ms
         ).values():
@@ -80,7 +80,7 @@ def test_a_batch_grows_to_batch_size_and_is_full_then(codec: str) -> None:
     kit = Kit(batch_size=200 * KIB, buffer_memory=4096 * KIB, compression_type=codec)
     noise = random.Random(3)
     values = []
-    while len(kit.accumulator.topics.get("topic", _Nothing).queues) == 0 or queue_length(kit) == 1:
+    while len(kit.accumulator.queues.topics.get("topic", _Nothing).queues) == 0 or queue_length(kit) == 1:
         values.append(noise.randbytes(900))
         kit.append(value=values[-1])
     batches = end(kit)
@@ -96,7 +96,7 @@ class _Nothing:
 
 
 def queue_length(kit: Kit) -> int:
-    queue = kit.accumulator.topics["topic"].queue(0)
+    queue = kit.accumulator.queues.topics["topic"].queue(0)
     return 0 if queue is None else len(queue.batches)
 
 
@@ -220,14 +220,14 @@ def compressing_kit(batch_size: int = 64 * KIB) -> Kit:
     kit = Kit(batch_size=batch_size, buffer_memory=128 * batch_size, compression_type="lz4")
     kit.append()
     end(kit)
-    kit.accumulator.topics["topic"].ratio.ratio = 0.6
+    kit.accumulator.queues.topics["topic"].ratio.ratio = 0.6
     return kit
 
 
 def test_a_batch_that_will_be_compressed_takes_twice_its_size_and_is_compressed_at_once() -> None:
     kit = compressing_kit()
     kit.fill(0)
-    full, following = kit.accumulator.topics["topic"].queue(0).batches
+    full, following = kit.accumulator.queues.topics["topic"].queue(0).batches
     assert len(full.builder.buffer) == 2 * 64 * KIB
     assert full.builder._stream is None, "it went through a compressor in parts"
     assert 64 * KIB / (0.6 * 1.05) - KIB < full.builder.uncompressed_size_bytes < 64 * KIB / (0.6 * 1.05)
@@ -240,9 +240,9 @@ def test_a_batch_that_will_be_compressed_takes_twice_its_size_and_is_compressed_
 
 def test_what_does_not_compress_begins_with_no_more_than_it_will_take() -> None:
     kit = compressing_kit()
-    kit.accumulator.topics["topic"].ratio.ratio = 1.0
+    kit.accumulator.queues.topics["topic"].ratio.ratio = 1.0
     kit.fill(0)
-    full, following = kit.accumulator.topics["topic"].queue(0).batches
+    full, following = kit.accumulator.queues.topics["topic"].queue(0).batches
     assert len(full.builder.buffer) == len(following.builder.buffer) == 64 * KIB
 
 
@@ -250,7 +250,7 @@ def test_without_memory_to_spare_records_are_compressed_in_parts() -> None:
     kit = compressing_kit()
     held = kit.pool.allocate(kit.pool.total_bytes - 192 * KIB, 0)
     kit.fill(0)
-    full = kit.accumulator.topics["topic"].queue(0).batches[0]
+    full = kit.accumulator.queues.topics["topic"].queue(0).batches[0]
     assert len(full.builder.buffer) == 64 * KIB
     assert full.builder.uncompressed_size_bytes > 100 * KIB
     kit.pool.deallocate(held)
@@ -286,7 +286,7 @@ def test_a_batch_that_was_given_up_is_no_work_for_the_io_thread() -> None:
 
 def test_a_large_buffer_of_plain_records_is_a_batch_of_its_own() -> None:
     kit = compressing_kit(batch_size=WHOLE_BUFFER_BYTES // 2)
-    kit.accumulator.topics["topic"].ratio.ratio = 0.1
+    kit.accumulator.queues.topics["topic"].ratio.ratio = 0.1
     kit.fill(0)
     full = first_batch(kit, 0)
     assert full.awaits_compression

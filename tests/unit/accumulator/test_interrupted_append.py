@@ -215,7 +215,7 @@ def test_a_wait_for_memory_that_is_interrupted_loses_none() -> None:
 def _deliver_all(kit: Kit) -> int:
     """Returns how many records there were."""
     records = 0
-    while kit.accumulator.has_undrained:
+    while kit.accumulator.queues.active:
         kit.clock.advance(1)
         kit.ready_ids()
         for batch in kit.drain():

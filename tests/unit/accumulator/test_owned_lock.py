@@ -46,7 +46,7 @@ def test_a_thread_that_holds_another_queue_is_refused_instead_of_waiting() -> No
     kit = Kit()
     kit.append(0)
     kit.append(1)
-    one, other = kit.accumulator._queues.all_queues()
+    one, other = kit.accumulator.queues.all_queues()
     held, done = threading.Event(), threading.Event()
 
     def hold_the_other() -> None:

@@ -31,8 +31,8 @@ class Walk:
         self.delay_ms = self.soonest_ms = NEVER_MS
         self.drainable: dict[int, set[int]] = {}
         accumulator, snapshot = kit.accumulator, kit.snapshot
-        sends_everything = accumulator.is_closed or accumulator.flush_in_progress or kit.pool.queued > 0
-        for queue in accumulator._queues.all_queues():
+        sends_everything = accumulator.queues.is_closed or accumulator._flushes or kit.pool.queued > 0
+        for queue in accumulator.queues.all_queues():
             if not queue.batches:
                 continue
             batch, partition = queue.batches[0], queue.topic_partition.partition
@@ -107,7 +107,7 @@ class ReadyMachine(RuleBasedStateMachine):
         self.flushes.append(object())
         self.kit.accumulator.begin_flush(self.flushes[-1])
 
-    @precondition(lambda self: self.kit.accumulator.flush_in_progress)
+    @precondition(lambda self: self.kit.accumulator._flushes)
     @rule()
     def end_flush(self) -> None:
         self.kit.accumulator.end_flush(self.flushes.pop())
@@ -162,7 +162,7 @@ class ReadyMachine(RuleBasedStateMachine):
 
     @rule()
     def expire(self) -> None:
-        for batch in self.kit.accumulator.expired_batches(self.kit.now_ms):
+        for batch in self.kit.accumulator.queues.take_expired(self.kit.now_ms):
             batch.complete_exceptionally(batch.delivery_timeout_error(DELIVERY_TIMEOUT_MS, self.kit.now_ms))
             self.kit.accumulator.deallocate(batch)
 

@@ -144,15 +144,15 @@ def test_queued_batches_expire_in_order_exactly_when_due() -> None:
     first = kit.append(0, b"x" * 2000)
     kit.clock.advance(100)
     later = kit.append(1)
-    assert kit.accumulator.expired_batches(kit.now_ms) == []
-    assert kit.accumulator.next_expiry_ms <= kit.now_ms + 900
+    assert kit.accumulator.queues.take_expired(kit.now_ms) == []
+    assert kit.accumulator.queues.next_expiry_ms <= kit.now_ms + 900
     kit.clock.advance(899)
-    assert kit.accumulator.expired_batches(kit.now_ms) == []
+    assert kit.accumulator.queues.take_expired(kit.now_ms) == []
     kit.clock.advance(1)
-    expired = kit.accumulator.expired_batches(kit.now_ms)
+    expired = kit.accumulator.queues.take_expired(kit.now_ms)
     assert [partition_of(b) for b in expired] == [0, 0]
     assert expired == sorted(expired, key=lambda b: b.order)
-    assert kit.accumulator.next_expiry_ms == kit.now_ms + 100
+    assert kit.accumulator.queues.next_expiry_ms == kit.now_ms + 100
     for batch in expired:
         batch.complete_exceptionally(batch.delivery_timeout_error(1000, kit.now_ms))
         kit.accumulator.deallocate(batch)
@@ -182,7 +182,7 @@ def test_no_record_fails_before_its_own_time_and_none_much_later(linger_ms: int,
         if len(sent) < 200 and rng.random() < 0.4:
             sent.append((kit.now_ms, kit.append(0, b"x" * rng.choice([1, 50, 900]))))
         kit.clock.advance(rng.randint(1, step_ms))
-        for batch in kit.accumulator.expired_batches(kit.now_ms):
+        for batch in kit.accumulator.queues.take_expired(kit.now_ms):
             batch.complete_exceptionally(batch.delivery_timeout_error(timeout_ms, kit.now_ms))
             kit.accumulator.deallocate(batch)
         while failed < len(sent) and sent[failed][1].done():
@@ -212,21 +212,21 @@ def test_delivery_timeout_near_the_largest_number_never_expires_early() -> None:
     kit = Kit(delivery_timeout_ms=2**31 - 1, request_timeout_ms=500, linger_ms=0)
     kit.append(0)
     kit.clock.advance(2**31 - 2)
-    assert kit.accumulator.expired_batches(kit.now_ms) == []
+    assert kit.accumulator.queues.take_expired(kit.now_ms) == []
     kit.clock.advance(1)
-    assert len(kit.accumulator.expired_batches(kit.now_ms)) == 1
+    assert len(kit.accumulator.queues.take_expired(kit.now_ms)) == 1
 
 
 def test_retried_batch_expires_by_its_first_append() -> None:
     kit = Kit(delivery_timeout_ms=1000, request_timeout_ms=500, linger_ms=0)
     kit.append(0)
     (batch,) = kit.drain()
-    assert kit.accumulator.expired_batches(kit.now_ms + 1) == []
+    assert kit.accumulator.queues.take_expired(kit.now_ms + 1) == []
     kit.clock.advance(900)
     kit.retry(batch, NotLeaderOrFollowerError())
-    assert kit.accumulator.next_expiry_ms <= kit.now_ms + 100
+    assert kit.accumulator.queues.next_expiry_ms <= kit.now_ms + 100
     kit.clock.advance(100)
-    assert kit.accumulator.expired_batches(kit.now_ms) == [batch]
+    assert kit.accumulator.queues.take_expired(kit.now_ms) == [batch]
     error = batch.delivery_timeout_error(1000, kit.now_ms)
     assert error.outcome is batch.outcome
     assert "NOT_LEADER_OR_FOLLOWER" in str(error)
@@ -239,11 +239,11 @@ def test_batch_put_back_is_watched_again_after_others_expired() -> None:
     kit.append(1)
     (in_flight,) = kit.drain(1)
     kit.clock.advance(950)
-    assert len(kit.accumulator.expired_batches(kit.now_ms)) == 1
+    assert len(kit.accumulator.queues.take_expired(kit.now_ms)) == 1
     kit.retry(in_flight)
-    assert kit.accumulator.next_expiry_ms == kit.now_ms + 50
+    assert kit.accumulator.queues.next_expiry_ms == kit.now_ms + 50
     kit.clock.advance(50)
-    assert kit.accumulator.expired_batches(kit.now_ms) == [in_flight]
+    assert kit.accumulator.queues.take_expired(kit.now_ms) == [in_flight]
 
 
 def test_batch_that_expires_in_flight_keeps_its_buffer_until_the_request_is_over() -> None:
@@ -321,7 +321,7 @@ def test_expired_batch_is_neither_split_nor_sent_again() -> None:
     kit.accumulator.deallocate(batch)
     kit.accumulator.request_done(batch)
     assert kit.accumulator.split_and_reenqueue(batch) == 0
-    assert not kit.accumulator.has_undrained
+    assert not kit.accumulator.queues.active
     kit.assert_all_memory_is_back()
 
 
@@ -344,7 +344,7 @@ def test_flush_makes_everything_ready_and_waits_for_earlier_records_only() -> No
     results: list[bool] = []
     thread = threading.Thread(target=lambda: results.append(flush(kit, 30_000)))
     thread.start()
-    wait_until(lambda: kit.accumulator.flush_in_progress)
+    wait_until(lambda: kit.accumulator._flushes)
     assert kit.ready_ids() == {1, 2}
     batches = kit.drain()
     wait_until(lambda: any(batch.result._event is not None for batch in batches))
@@ -355,7 +355,7 @@ def test_flush_makes_everything_ready_and_waits_for_earlier_records_only() -> No
     assert results == [True]
     assert all(f.done() for f in futures)
     assert not later.done()
-    assert not kit.accumulator.flush_in_progress
+    assert not kit.accumulator._flushes
     assert kit.ready_ids() == set()
 
 
@@ -364,11 +364,11 @@ def test_a_flush_that_times_out_says_so_and_others_go_on() -> None:
     kit.append(0)
     kit.accumulator.begin_flush("another")
     assert flush(kit, 1) is False
-    assert kit.accumulator.flush_in_progress
+    assert kit.accumulator._flushes
     assert kit.ready_ids() == {1}
     kit.accumulator.end_flush("another")
     kit.accumulator.end_flush("another")
-    assert not kit.accumulator.flush_in_progress
+    assert not kit.accumulator._flushes
     assert kit.ready_ids() == set()
 
 

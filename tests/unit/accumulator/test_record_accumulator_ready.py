@@ -32,7 +32,7 @@ def test_a_batch_that_is_full_to_the_byte_is_ready_and_wakes() -> None:
     kit.append(0, b"x" * 8)
     assert kit.ready_ids() == set()
     _, wakes = kit.append_and_wake(0, b"x" * 171)
-    assert kit.accumulator._queues.all_queues()[0].batches[0].estimated_size_bytes == 256
+    assert kit.accumulator.queues.all_queues()[0].batches[0].estimated_size_bytes == 256
     assert wakes
     assert kit.ready_ids() == {1}
 
@@ -41,7 +41,7 @@ def test_a_batch_that_is_full_by_the_estimate_is_ready_and_wakes() -> None:
     # By the first estimate compression makes records a little larger: such a batch is full before its buffer.
     kit = Kit(linger_ms=3_600_000, compression_type="gzip")
     wakes = [kit.append_and_wake(0, b"x" * 455)[1] for _ in range(2)]
-    (batch,) = kit.accumulator._queues.all_queues()[0].batches
+    (batch,) = kit.accumulator.queues.all_queues()[0].batches
     assert batch.is_full
     assert wakes == [True, True]
     assert kit.ready_ids() == {1}
@@ -51,7 +51,7 @@ def test_a_batch_that_became_full_unnoticed_lingers_and_is_not_forgotten() -> No
     kit = Kit(linger_ms=10, batch_size=256)
     kit.append(0, b"x" * 8)
     assert kit.ready_ids() == set()
-    builder = kit.accumulator._queues.all_queues()[0].batches[0].builder
+    builder = kit.accumulator.queues.all_queues()[0].batches[0].builder
     assert builder is not None
     assert builder.append_at_limit(1, None, b"x" * 171, None)
     assert builder.is_full
@@ -93,7 +93,7 @@ def test_linger_is_kept_to_the_millisecond() -> None:
 def test_nothing_queued_means_nothing_due() -> None:
     kit = Kit()
     assert kit.delay_ms() == NEVER_MS
-    assert kit.accumulator.next_expiry_ms == NEVER_MS
+    assert kit.accumulator.queues.next_expiry_ms == NEVER_MS
 
 
 def test_batch_size_zero_sends_each_record_alone() -> None:
@@ -261,7 +261,7 @@ def test_muted_partition_is_not_drained_but_expires() -> None:
     assert kit.ready_ids() == {1}
     kit.accumulator.mute_partition(tp(0))
     kit.clock.advance(1000)
-    (expired,) = kit.accumulator.expired_batches(kit.now_ms)
+    (expired,) = kit.accumulator.queues.take_expired(kit.now_ms)
     assert partition_of(expired) == 0
 
 
@@ -290,7 +290,7 @@ def test_unknown_leader_is_reported_and_nothing_is_due(leaders: list[int]) -> No
     assert result.ready_nodes == set()
     assert result.next_ready_check_delay_ms == NEVER_MS
     assert kit.drain() == []
-    assert 0 < kit.accumulator.next_expiry_ms - kit.now_ms <= kit.config.delivery_timeout_ms
+    assert 0 < kit.accumulator.queues.next_expiry_ms - kit.now_ms <= kit.config.delivery_timeout_ms
 
 
 def test_topic_that_vanished_from_metadata_is_reported() -> None:
@@ -344,7 +344,7 @@ def test_idle_partitions_are_not_looked_at() -> None:
     assert kit.ready_ids() == {1}
     assert len(kit.drain()) == 1
     assert CountingPartitions.looks <= 2
-    assert len(kit.accumulator._queues.active) == 0
+    assert len(kit.accumulator.queues.active) == 0
 
 
 def test_many_partitions_with_one_record_each_are_drained_fairly_within_the_memory_bound() -> None:

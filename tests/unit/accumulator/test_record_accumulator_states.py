@@ -92,7 +92,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
     @rule()
     def expire(self) -> None:
         now_ms = self.kit.now_ms
-        for batch in self.kit.accumulator.expired_batches(now_ms):
+        for batch in self.kit.accumulator.queues.take_expired(now_ms):
             assert not batch.in_flight
             self._fail(batch)
         for batch in self.in_flight:
@@ -147,8 +147,8 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def queues_are_active_exactly_when_they_hold_batches(self) -> None:
         if not hasattr(self, "kit"):
             return
-        for queue in self.kit.accumulator._queues.all_queues():
-            assert bool(queue.batches) == (queue in self.kit.accumulator._queues.active)
+        for queue in self.kit.accumulator.queues.all_queues():
+            assert bool(queue.batches) == (queue in self.kit.accumulator.queues.active)
             orders = [b.order for b in queue.batches]
             assert orders == sorted(orders)
 

@@ -34,7 +34,7 @@ def test_a_refused_timeout_changes_nothing() -> None:
                 call("5")  # type: ignore[arg-type]
         engine = producer._lifecycle.engine
         assert engine is not None
-        assert not engine.accumulator.flush_in_progress
+        assert not engine.accumulator._flushes
         producer.flush(float("inf"))
 
 

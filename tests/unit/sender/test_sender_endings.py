@@ -111,7 +111,7 @@ def test_the_garbage_collector_may_end_a_producer_in_the_middle_of_anything() ->
     returned = threading.Event()
 
     def collect() -> None:
-        queues = bench.accumulator._queues.all_queues()
+        queues = bench.accumulator.queues.all_queues()
         held = [queue.lock for queue in queues]
         held += [bench.pool.lock, bench.sender._closing._cond]  # type: ignore[attr-defined]
         for lock in held:
@@ -133,7 +133,7 @@ def test_the_garbage_collector_may_end_a_producer_in_the_middle_of_anything() ->
     bench.client.on_poll = answer
     run_to_the_end(bench)
     assert future.result(0).offset == 0
-    assert bench.accumulator.is_closed
+    assert bench.accumulator.queues.is_closed
 
 
 def test_who_waits_for_metadata_is_told_at_once_that_the_producer_is_being_closed() -> None:
