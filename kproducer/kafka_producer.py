@@ -282,16 +282,10 @@ class KafkaProducer:
         """
         engine = self._lifecycle.running_engine()
         snapshot = await_topic(engine, topic, None, self.config.max_block_ms, self._clock.monotonic_ms())
+        node = snapshot.nodes.get
         return [
-            PartitionInfo(
-                topic,
-                partition.partition,
-                snapshot.nodes.get(partition.leader_id),
-                partition.replicas,
-                partition.isr,
-                partition.offline,
-            )
-            for partition in snapshot.topics[topic].partitions
+            PartitionInfo(topic, it.partition, node(it.leader_id), it.replicas, it.isr, it.offline)
+            for it in snapshot.topics[topic].partitions
         ]
 
     def metrics(self) -> dict[str, Any]:

@@ -144,7 +144,7 @@ class ProducerEngine:
             is_complete = self.accumulator.await_completion(None if timeout_s is None else timeout_s * 1000)
         if is_complete:
             return
-        if self.has_ended:
+        if self._ended.is_set():
             # Its end fails every record. One that is still open shows a bug, and nothing will complete it.
             raise ProducerClosedError("flush: the producer's I/O thread has ended")
         count = self.accumulator.incomplete_record_count
@@ -167,11 +167,6 @@ class ProducerEngine:
         }
         values["requests_in_flight"] = self.client.in_flight_request_count()
         return values
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the I/O thread has."""
-        return self._ended.is_set()
 
     def stop(self, timeout_s: float | None) -> int:
         """Deliver what was accepted and end the I/O thread; after ``timeout_s`` give up the rest.

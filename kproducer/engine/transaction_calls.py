@@ -45,7 +45,10 @@ class TransactionCalls:
 
     def state(self, call: str) -> TransactionLifecycle:
         """The state that ``call`` reads or changes. Raises IllegalStateError without a transactional id."""
-        return self._transactions_of(self._lifecycle.running_engine(), call)
+        transactions = self._lifecycle.running_engine().transaction_lifecycle
+        if transactions is None:
+            raise IllegalStateError(f"{call}: set transactional_id to use transactions")
+        return transactions
 
     def run(
         self,
@@ -136,12 +139,7 @@ class TransactionCalls:
     ) -> tuple[ProducerEngine, TransactionLifecycle, float]:
         """Refuse a waiting call before it begins anything. Returns the timeout in seconds, too."""
         timeout_s = checked_timeout_s(call, timeout)
+        transactions = self.state(call)
         engine = self._lifecycle.running_engine()
-        transactions = self._transactions_of(engine, call)
         engine.check_may_wait(call)
         return engine, transactions, engine.config.max_block_ms / 1000 if timeout_s is None else timeout_s
-
-    def _transactions_of(self, engine: ProducerEngine, call: str) -> TransactionLifecycle:
-        if engine.transaction_lifecycle is None:
-            raise IllegalStateError(f"{call}: set transactional_id to use transactions")
-        return engine.transaction_lifecycle

@@ -67,25 +67,13 @@ class CoordinatorTask(Protocol):
         """Our own code has failed with one of the task's requests. May raise ``bug``."""
 
 
-class TransportFailure(NamedTuple):
-    """Why a request has no response.
-
-    Attributes:
-        error: says why.
-        may_retry: whether sending it again, perhaps to another broker, may succeed.
-    """
-
-    error: KafkaError
-    may_retry: bool
-
-
-def transport_failure(request: Any, response: ClientResponse) -> TransportFailure:
-    """For a ``ClientResponse`` without a body."""
+def transport_failure(request: Any, response: ClientResponse) -> tuple[KafkaError, bool]:
+    """Why a request has no response, and whether sending it again, perhaps to another broker, may succeed."""
     if isinstance(response.error, (UnsupportedVersionError, AuthenticationError)):
-        return TransportFailure(response.error, False)
+        return response.error, False
     if response.disconnected:
-        return TransportFailure(response.error or DisconnectedError(f"{request}: disconnected"), True)
-    return TransportFailure(response.error or KafkaError(f"{request}: no response, reason unknown"), False)
+        return response.error or DisconnectedError(f"{request}: disconnected"), True
+    return response.error or KafkaError(f"{request}: no response, reason unknown"), False
 
 
 class CoordinatorLink:

@@ -74,13 +74,9 @@ class Reaction(enum.IntEnum):
 
 
 _COORDINATOR_CODES: Final = {
-    7: Reaction.RETRY,  # REQUEST_TIMED_OUT
-    14: Reaction.RETRY,  # COORDINATOR_LOAD_IN_PROGRESS
     15: Reaction.RELOCATE,  # COORDINATOR_NOT_AVAILABLE
     16: Reaction.RELOCATE,  # NOT_COORDINATOR
     47: Reaction.FENCED,  # INVALID_PRODUCER_EPOCH: coordinators before 2.7 return it instead of 90
-    51: Reaction.RETRY,  # CONCURRENT_TRANSACTIONS
-    53: Reaction.FATAL,  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     90: Reaction.FENCED,  # PRODUCER_FENCED
     120: Reaction.ABORT,  # TRANSACTION_ABORTABLE
 }
@@ -160,10 +156,7 @@ class FindCoordinator(CoordinatorRequest):
     api_key = ApiKey.FIND_COORDINATOR
     latest_version = 6
     reactions: ClassVar = {
-        15: Reaction.RETRY,
-        16: Reaction.RETRY,
         30: Reaction.ABORT,  # GROUP_AUTHORIZATION_FAILED: the transaction may continue without these offsets
-        53: Reaction.FATAL,
         120: Reaction.ABORT,
     }
 
@@ -213,7 +206,7 @@ class InitProducerId(CoordinatorRequest):
         **_COORDINATOR_CODES,
         # Permissions are often granted a moment too late: the application may ask again.
         31: Reaction.REFUSE,  # CLUSTER_AUTHORIZATION_FAILED
-        53: Reaction.REFUSE,
+        53: Reaction.REFUSE,  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         120: Reaction.REFUSE,
     }
 
@@ -279,9 +272,7 @@ class AddPartitionsToTxn(_OfTransaction):
     reactions: ClassVar = {
         **_COORDINATOR_CODES,
         **_FORGOTTEN_CODES,
-        3: Reaction.RETRY,  # UNKNOWN_TOPIC_OR_PARTITION
         29: Reaction.ABORT,  # TOPIC_AUTHORIZATION_FAILED
-        48: Reaction.FATAL,  # INVALID_TXN_STATE
         55: Reaction.ABORT,  # OPERATION_NOT_ATTEMPTED: because of another partition
         -1: Reaction.ABORT,
     }
@@ -314,12 +305,7 @@ class AddOffsetsToTxn(_OfTransaction):
     """Adds a group's offsets partition to the transaction (transaction version 1 only)."""
 
     api_key = ApiKey.ADD_OFFSETS_TO_TXN
-    reactions: ClassVar = {
-        **_COORDINATOR_CODES,
-        **_FORGOTTEN_CODES,
-        30: Reaction.ABORT,
-        48: Reaction.FATAL,
-    }
+    reactions: ClassVar = {**_COORDINATOR_CODES, **_FORGOTTEN_CODES, 30: Reaction.ABORT}
 
     prepares_commit = True
     group_id: str
@@ -337,18 +323,14 @@ class TxnOffsetCommit(_OfTransaction):
         **_COORDINATOR_CODES,
         # Kafka's client treats these two as fatal here. An abort recovers from them, as it does elsewhere.
         **_FORGOTTEN_CODES,
-        3: Reaction.RETRY,
         12: Reaction.ABORT,  # OFFSET_METADATA_TOO_LARGE
         22: Reaction.ABORT,  # ILLEGAL_GENERATION
         25: Reaction.ABORT,  # UNKNOWN_MEMBER_ID
         27: Reaction.ABORT,  # REBALANCE_IN_PROGRESS
         29: Reaction.ABORT,
         30: Reaction.ABORT,
-        43: Reaction.FATAL,  # UNSUPPORTED_FOR_MESSAGE_FORMAT
-        48: Reaction.FATAL,
         69: Reaction.ABORT,  # GROUP_ID_NOT_FOUND
         82: Reaction.ABORT,  # FENCED_INSTANCE_ID
-        100: Reaction.RETRY,  # UNKNOWN_TOPIC_ID
         113: Reaction.ABORT,  # STALE_MEMBER_EPOCH
     }
 
@@ -406,7 +388,7 @@ class EndTxn(_OfTransaction):
     """Commits or aborts the transaction."""
 
     api_key = ApiKey.END_TXN
-    reactions: ClassVar = {**_COORDINATOR_CODES, **_FORGOTTEN_CODES, 48: Reaction.FATAL}
+    reactions: ClassVar = {**_COORDINATOR_CODES, **_FORGOTTEN_CODES}
 
     is_commit: bool
 

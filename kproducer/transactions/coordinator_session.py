@@ -4,16 +4,14 @@ For a process that coordinates producers in other processes, such as the driver 
 block, and there is no thread: between calls nothing happens. One network client carries the requests for many
 transactional ids and groups at once; each transactional id has a ``TransactionManager``, as in a producer.
 Source: KIP-98, KIP-447, KIP-890; Kafka's ``Admin`` (fenceProducers, listConsumerGroupOffsets) and
-``KafkaAdminClient``, whose loop has a thread. Session, loop and error texts are one file because only the
-session uses them, hence its length.
+``KafkaAdminClient``, whose loop has a thread.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
@@ -22,7 +20,6 @@ from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AbortTransactionError,
-    AuthorizationError,
     BrokerError,
     FatalProducerError,
     IllegalStateError,
@@ -47,14 +44,11 @@ from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import PendingOperation, TransactionState
 from kproducer.types import TopicPartition
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 #: Requests to coordinators are small, and their order does not matter for different ids.
 _MOST_IN_FLIGHT: Final = 100
 
 _TOPIC_CODE, _GROUP_CODE, _CLUSTER_CODE, _TRANSACTIONAL_ID_CODE = 29, 30, 31, 53
-#: By error code: the permissions and the kind of resource that writes need.
+#: By error code: the permissions that writes need, as in Kafka's documentation of ACLs.
 _NEEDED_TO_WRITE: Final = {
     _TOPIC_CODE: "Read on the topic",
     _GROUP_CODE: "Read on the group",
@@ -80,8 +74,18 @@ class CoordinatorSession:
     """
 
     def __init__(self, config: ProducerConfig) -> None:
-        self._config = config
-        self._loop = _Loop(config)
+        # The limit of requests in flight is for sequence numbers, which a session does not have.
+        self._config = config = attrs.evolve(
+            config,
+            client_id=config.client_id or "kproducer-coordinators",
+            transactional_id="",
+            enable_idempotence=False,
+            max_in_flight_requests_per_connection=_MOST_IN_FLIGHT,
+            metadata_max_idle_ms=NEVER_MS,
+        )
+        self._clock = SystemClock()
+        self._metadata = Metadata(config)
+        self._client = new_network_client(config, self._metadata, self._clock)
         self._known = KnownCoordinators()
         #: The transactional ids that this session has fenced and is the producer of. Ids whose last step
         #: failed or timed out are removed.
@@ -94,7 +98,7 @@ class CoordinatorSession:
         The next call requests their metadata, and brokers with ``auto.create.topics.enable`` create them.
         """
         for topic in topics:
-            self._loop.metadata.add(topic, self._loop.clock.monotonic_ms())
+            self._metadata.add(topic, self._clock.monotonic_ms())
 
     def fence(self, transactional_ids: Iterable[str], timeout_s: float) -> None:
         """Fence the producers with these ids. Their open transactions are aborted.
@@ -192,9 +196,9 @@ class CoordinatorSession:
         deadline_ms = self._deadline_ms("committed_offsets", timeout_s)
         self._look_up(CoordinatorKind.GROUP, names, deadline_ms)
         task = CommittedOffsets(names, topic_partition, self._known, self._backoff, stable)
-        self._loop.drive([task], deadline_ms)
+        self._drive([task], deadline_ms)
         errors = [
-            with_context(error, f"offset of {topic_partition} in group {name!r}", reads=True)
+            _with_context(error, f"offset of {topic_partition} in group {name!r}", _NEEDED_TO_READ)
             for name, error in task.errors.items()
         ]
         if not task.has_ended:
@@ -224,7 +228,7 @@ class CoordinatorSession:
 
     def close(self) -> None:
         """Close the connections. Idempotent; does not wait."""
-        self._loop.client.close()
+        self._client.close()
 
     # -- parts of calls --------------------------------------------------------------------------------
 
@@ -232,9 +236,9 @@ class CoordinatorSession:
         checked_s = checked_timeout_s(call, timeout_s)
         if checked_s is None:
             raise InvalidArgumentError(f"{call}: timeout_s must be a number of seconds, not None")
-        if not self._loop.client.active:
+        if not self._client.active:
             raise IllegalStateError(f"{call}: the session is closed")
-        return self._loop.clock.monotonic_ms() + int(checked_s * 1000)
+        return self._clock.monotonic_ms() + int(checked_s * 1000)
 
     def _managers_of(self, transactional_ids: Sequence[str], deadline_ms: int) -> list[TransactionManager]:
         """A new manager for each id."""
@@ -244,7 +248,7 @@ class CoordinatorSession:
                 transactional_id,
                 self._config.transaction_timeout_ms,
                 self._backoff,
-                lambda: transaction_version(self._loop.client.connections.versions()),
+                lambda: transaction_version(self._client.connections.versions()),
                 self._known,
             )
             for transactional_id in transactional_ids
@@ -256,7 +260,7 @@ class CoordinatorSession:
         unknown = [each for each in wanted if each not in self._known]
         # A single one is looked up by the task that needs it.
         if len(unknown) > 1:
-            self._loop.drive([CoordinatorLookup(unknown, self._known)], deadline_ms)
+            self._drive([CoordinatorLookup(unknown, self._known)], deadline_ms)
 
     def _run(
         self,
@@ -267,7 +271,7 @@ class CoordinatorSession:
         of_what: str = "",
     ) -> list[KafkaError | None]:
         """Wait for operations. Returns their errors; one that is not done in time has one too."""
-        self._loop.drive([manager.protocol for manager, _ in steps], deadline_ms)
+        self._drive([manager.protocol for manager, _ in steps], deadline_ms)
         errors: list[KafkaError | None] = []
         for manager, operation in steps:
             subject = f"transactional id {manager.lifecycle.transactional_id!r}{of_what}"
@@ -275,68 +279,35 @@ class CoordinatorSession:
             if not operation.has_ended:
                 error = self._timeout(call, f"{subject}: {manager.protocol.waits_for}", timeout_s)
             elif error is not None:
-                error = with_context(unwrap_cause(error), subject)
+                error = _with_context(unwrap_cause(error), subject)
             manager.lifecycle.acknowledge(operation)
             errors.append(error)
         return errors
 
-    def _timeout(self, call: str, waits_for: str, timeout_s: float) -> KafkaTimeoutError:
-        details = "; ".join(filter(None, (waits_for, self._loop.last_errors())))
-        return KafkaTimeoutError(f"{call}: not done within timeout_s={timeout_s} s: {details}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class _Loop:
-    """The connections of a session, and the loop that performs many tasks at once. Not thread-safe.
-
-    Attributes:
-        metadata, client, clock: the parts.
-    """
-
-    def __init__(self, config: ProducerConfig) -> None:
-        # The limit of requests in flight is for sequence numbers, which a session does not have.
-        config = attrs.evolve(
-            config,
-            client_id=config.client_id or "kproducer-coordinators",
-            transactional_id="",
-            enable_idempotence=False,
-            max_in_flight_requests_per_connection=_MOST_IN_FLIGHT,
-            metadata_max_idle_ms=NEVER_MS,
-        )
-        self.clock = SystemClock()
-        self.metadata = Metadata(config)
-        self.client = new_network_client(config, self.metadata, self.clock)
-
-    def drive(self, tasks: Iterable[CoordinatorTask], deadline_ms: int) -> None:
+    def _drive(self, tasks: Iterable[CoordinatorTask], deadline_ms: int) -> None:
         """Step until each task has ended, or until the (monotonic) deadline."""
-        links = [CoordinatorLink(task, self.client, self.clock) for task in tasks]
-        now_ms = self.clock.monotonic_ms()
+        links = [CoordinatorLink(task, self._client, self._clock) for task in tasks]
+        now_ms = self._clock.monotonic_ms()
         # Notices connections that were closed since the last call before anything is sent on them.
-        self.client.poll(0, now_ms)
+        self._client.poll(0, now_ms)
         while now_ms < deadline_ms:
             delay_ms = min((link.step(now_ms) for link in links), default=NEVER_MS)
             # Some tasks need no request and end in their step.
             links = [link for link in links if not link.task.has_ended]
             if not links:
                 return
-            self.client.poll(min(delay_ms, deadline_ms - now_ms), now_ms)
-            now_ms = self.clock.monotonic_ms()
+            self._client.poll(min(delay_ms, deadline_ms - now_ms), now_ms)
+            now_ms = self._clock.monotonic_ms()
             links = [link for link in links if not link.task.has_ended]
 
-    def last_errors(self) -> str:
+    def _timeout(self, call: str, waits_for: str, timeout_s: float) -> KafkaTimeoutError:
+        details = "; ".join(filter(None, (waits_for, self._last_errors())))
+        return KafkaTimeoutError(f"{call}: not done within timeout_s={timeout_s} s: {details}")
+
+    def _last_errors(self) -> str:
         """The present failures of connections and metadata; empty if there are none."""
-        causes = list(self.client.last_errors())
-        failure: KafkaError | None = self.metadata.last_failure
+        causes = list(self._client.last_errors())
+        failure: KafkaError | None = self._metadata.last_failure
         if failure is not None and not causes:
             causes.append(str(failure))
         return "; ".join(dict.fromkeys(causes))
@@ -350,21 +321,19 @@ def unwrap_cause(error: KafkaError) -> KafkaError:
     return error
 
 
-def with_context(error: KafkaError, subject: str, *, reads: bool = False) -> KafkaError:
+def _with_context(
+    error: KafkaError, subject: str, permissions: Mapping[int, str] = _NEEDED_TO_WRITE
+) -> KafkaError:
     """A copy of the error that names its subject and, for AuthorizationError, the missing permission.
 
     Args:
         error: what failed.
         subject: "transactional id 'x'" or similar.
-        reads: whether offsets were to be read.
-
-    Source: the operations and resources in Kafka's documentation of ACLs.
+        permissions: by error code.
     """
     result = copy.copy(error)
     result.__cause__ = error.__cause__
-    needed = None
-    if isinstance(error, AuthorizationError) and isinstance(error, BrokerError):
-        needed = (_NEEDED_TO_READ if reads else _NEEDED_TO_WRITE).get(error.code)
+    needed = permissions.get(error.code) if isinstance(error, BrokerError) else None
     permission = f": needs the permission {needed}" if needed is not None else ""
     result.args = (f"{subject}{permission}: {error}",)
     return result

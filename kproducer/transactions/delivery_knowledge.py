@@ -20,9 +20,6 @@ from kproducer.errors import BrokerError, KafkaError, Outcome
 #: time out (7), replicas can leave the ISR (20), the leader can lose the leadership (6) or the partition (3),
 #: and its disk can fail (56). -1 can be anything; proxies return 13 when they have lost a connection.
 _MAYBE_APPENDED_CODES: Final = frozenset({-1, 3, 6, 7, 13, 20, 56})
-_OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-_DUPLICATE_SEQUENCE_NUMBER = 46
-_UNKNOWN_PRODUCER_ID = 59
 #: The meaning of newer codes is not known.
 _NEWEST_KNOWN_CODE = 133
 
@@ -79,6 +76,13 @@ TRANSITIONS: Final = {
 }
 
 
+_SEQUENCE_CODES: Final = {
+    45: AttemptEnd.OUT_OF_ORDER,
+    46: AttemptEnd.DUPLICATE,
+    59: AttemptEnd.UNKNOWN_PRODUCER_ID,
+}
+
+
 def knowledge_after(knowledge: Knowledge, end: AttemptEnd) -> Knowledge:
     """What is known after an attempt. Raises KeyError for a WRITTEN batch, which is not sent again."""
     return TRANSITIONS[knowledge, end]
@@ -90,14 +94,8 @@ def attempt_end(error: KafkaError) -> AttemptEnd:
     Args:
         error: of the attempt. If its ``outcome`` is set, that counts.
     """
-    if isinstance(error, BrokerError):
-        code = error.code
-        if code == _OUT_OF_ORDER_SEQUENCE_NUMBER:
-            return AttemptEnd.OUT_OF_ORDER
-        if code == _DUPLICATE_SEQUENCE_NUMBER:
-            return AttemptEnd.DUPLICATE
-        if code == _UNKNOWN_PRODUCER_ID:
-            return AttemptEnd.UNKNOWN_PRODUCER_ID
+    if isinstance(error, BrokerError) and error.code in _SEQUENCE_CODES:
+        return _SEQUENCE_CODES[error.code]
     if error.outcome is Outcome.NOT_SENT:
         return AttemptEnd.NOT_TRANSMITTED
     if error.outcome is Outcome.REJECTED:

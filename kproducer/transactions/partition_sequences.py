@@ -72,20 +72,15 @@ class SequencedBatch(Protocol):
         knowledge: what the ended attempts say about it.
     """
 
-    @property
-    def topic_partition(self) -> TopicPartition: ...
+    topic_partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    in_flight: bool
+    knowledge: Knowledge
+
     @property
     def record_count(self) -> int: ...
-    @property
-    def producer_id(self) -> int: ...
-    @property
-    def producer_epoch(self) -> int: ...
-    @property
-    def base_sequence(self) -> int: ...
-    @property
-    def in_flight(self) -> bool: ...
-    @property
-    def knowledge(self) -> Knowledge: ...
 
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
@@ -108,15 +103,6 @@ class PartitionSequences:
             certainly not in the log, or the leader has refused it. Pending batches from here on need another
             epoch; those before it are still sent under their numbers. ``None``: there is no such number.
     """
-
-    __slots__ = (
-        "gap_end",
-        "last_acked_sequence",
-        "next_sequence",
-        "pending",
-        "producer",
-        "restart_from",
-    )
 
     def __init__(self) -> None:
         self.pending: list[SequencedBatch] = []

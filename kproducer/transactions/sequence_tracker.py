@@ -90,11 +90,16 @@ class SequenceTracker:
 
     Args:
         is_transactional: batches belong to a transaction; a gap then ends the transaction.
+
+    Attributes:
+        producer: what the coordinator has assigned last.
+        gapped: partitions with a gap or a pending restart, for ``resolve``; usually empty.
+        needs_new_id: the epochs of a partition are used up, so a new producer id has to be requested.
     """
 
     def __init__(self, is_transactional: bool) -> None:
         self._is_transactional = is_transactional
-        self._producer = NO_PRODUCER
+        self.producer = NO_PRODUCER
         self._partitions: dict[TopicPartition, PartitionSequences] = {}
         #: When the leader last acknowledged this producer id. A leader without state for an id accepts a
         #: batch with any number as its first: of two batches in flight, the later one could become the first
@@ -102,28 +107,21 @@ class SequenceTracker:
         self._acknowledged_ms: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, Any] = {}
         self._latest_topic_ids: Mapping[str, Any] = self._topic_ids
-        #: Partitions with a gap or a pending restart; usually empty.
-        self._gapped: set[TopicPartition] = set()
-        #: The epochs of a partition are used up: a new producer id has to be requested.
+        self.gapped: set[TopicPartition] = set()
         self.needs_new_id = False
-
-    @property
-    def producer(self) -> ProducerIdAndEpoch:
-        """What the coordinator has assigned last."""
-        return self._producer
 
     def set_producer(self, producer: ProducerIdAndEpoch) -> None:
         """Use this producer id and epoch from now on; where batches are pending, once they are resolved."""
-        if producer.producer_id != self._producer.producer_id:
+        if producer.producer_id != self.producer.producer_id:
             self._acknowledged_ms.clear()
-        self._producer = producer
+        self.producer = producer
         self.needs_new_id = False
 
     def reset(self, producer: ProducerIdAndEpoch) -> None:
         """As ``set_producer``, and number from 0 everywhere: a transaction has ended, nothing is pending."""
         self.set_producer(producer)
         self._partitions.clear()
-        self._gapped.clear()
+        self.gapped.clear()
 
     def note_topic_ids(self, topic_ids: Mapping[str, Any]) -> None:
         """The topic ids in the newest metadata. Leaders of a recreated topic do not know the producer."""
@@ -145,10 +143,10 @@ class SequenceTracker:
         topic_partition = batch.topic_partition
         partition = self._partitions.get(topic_partition)
         if partition is None:
-            return self._producer.is_valid
+            return self.producer.is_valid
         if batch.base_sequence != NO_SEQUENCE:
             return partition.is_first(batch) and not partition.awaits_restart(batch)
-        if not self._producer.is_valid or topic_partition in self._gapped:
+        if not self.producer.is_valid or topic_partition in self.gapped:
             return False
         pending = len(partition.pending)
         if not pending:
@@ -166,15 +164,15 @@ class SequenceTracker:
         if partition is None:
             partition = self._partitions[batch.topic_partition] = PartitionSequences()
         if self._is_stale(partition):
-            partition.begin(self._producer)
+            partition.begin(self.producer)
         partition.assign(batch, self._is_transactional)
 
     def _is_stale(self, partition: PartitionSequences) -> bool:
         """Whether the partition still uses an earlier producer id or epoch."""
         if self._is_transactional:
-            return partition.producer != self._producer
+            return partition.producer != self.producer
         # The epoch may have been raised for this partition only.
-        return partition.producer.producer_id != self._producer.producer_id
+        return partition.producer.producer_id != self.producer.producer_id
 
     # -- after it was sent -----------------------------------------------------------------------------
 
@@ -184,9 +182,9 @@ class SequenceTracker:
         if partition is None:
             return
         partition.acknowledge(batch)
-        if batch.producer_id == self._producer.producer_id:
+        if batch.producer_id == self.producer.producer_id:
             self._acknowledged_ms[batch.topic_partition] = now_ms
-        if self._gapped:
+        if self.gapped:
             self._note_state(batch.topic_partition, partition)
 
     def verdict(self, batch: SequencedBatch, end: AttemptEnd, retriable: bool) -> Verdict:
@@ -228,7 +226,7 @@ class SequenceTracker:
             self._restart(batch, partition)
         else:
             partition.note_gap(batch)
-            self._gapped.add(batch.topic_partition)
+            self.gapped.add(batch.topic_partition)
 
     def expired(self, batch: SequencedBatch, outcome: Outcome | None) -> None:
         """The batch has timed out. In flight, it stays pending: the end of its request decides."""
@@ -257,11 +255,6 @@ class SequenceTracker:
         """Whether any numbered batch is unresolved, including those whose records were given up."""
         return any(partition.pending for partition in self._partitions.values())
 
-    @property
-    def has_gaps(self) -> bool:
-        """Whether ``resolve`` has something to do, now or later."""
-        return bool(self._gapped)
-
     def resolve(self) -> list[SequencedBatch]:
         """Restart the numbering where that is possible now; called in each round of the sender's loop.
 
@@ -270,7 +263,7 @@ class SequenceTracker:
             written, and the leader cannot accept them under their numbers any more.
         """
         unsafe: list[SequencedBatch] = []
-        for topic_partition in tuple(self._gapped):
+        for topic_partition in tuple(self.gapped):
             partition = self._partitions[topic_partition]
             if partition.gap_end is not None and not partition.pending and not self._is_transactional:
                 partition.note_restart(partition.next_sequence)
@@ -281,11 +274,11 @@ class SequenceTracker:
 
     def _restart(self, batch: SequencedBatch, partition: PartitionSequences) -> None:
         partition.note_restart(batch.base_sequence)
-        self._gapped.add(batch.topic_partition)
+        self.gapped.add(batch.topic_partition)
 
     def _note_state(self, topic_partition: TopicPartition, partition: PartitionSequences) -> None:
         if partition.gap_end is None and partition.restart_from is None:
-            self._gapped.discard(topic_partition)
+            self.gapped.discard(topic_partition)
 
     def _try_restart(
         self, topic_partition: TopicPartition, partition: PartitionSequences
@@ -296,7 +289,7 @@ class SequenceTracker:
             return []
         if partition.is_in_flight:
             return []
-        producer = self._producer
+        producer = self.producer
         if producer.producer_id == partition.producer.producer_id:
             if not partition.producer.can_be_raised:
                 self.needs_new_id = True

@@ -282,13 +282,6 @@ class TransactionProtocol:
             return
         transaction.must_raise_epoch |= transaction.version < 2
 
-    def _give_up(self, error: KafkaError) -> None:
-        """Repeating the request would not help. An initialization may be repeated by the application."""
-        if self._life.state is _S.INITIALIZING and isinstance(error, AuthorizationError):
-            self._life.not_initialized(error)
-        else:
-            self._life.fail_for_good(error)
-
     def _react(
         self, request: CoordinatorRequest, answer: Answer, reaction: Reaction, code: int, now_ms: int
     ) -> None:
@@ -311,7 +304,7 @@ class TransactionProtocol:
                 life.fail_for_good(error)
             else:
                 life.not_initialized(self._with_advice(error))
-        elif reaction is Reaction.REFUSE and isinstance(request, InitProducerId):
+        elif reaction is Reaction.REFUSE:
             life.not_initialized(error)
         elif reaction is Reaction.ABORT and not self._is_moot(request):
             life.fail_transaction(error)
@@ -339,38 +332,38 @@ class TransactionProtocol:
         life, transaction = self._life, self._life.transaction
         if not isinstance(request, EndTxn) or transaction is None:
             return False
-        if code == _INVALID_TXN_STATE and not request.is_commit and not transaction.has_started:
+        is_taken_over = transaction.is_taken_over
+        has_nothing_to_abort = not request.is_commit and (
             # The request that would have started the transaction was not answered, and had no effect.
+            (code == _INVALID_TXN_STATE and not transaction.has_started)
+            or (code in _FORGOTTEN_CODES and not is_taken_over and life.can_raise_epoch)
+        )
+        if has_nothing_to_abort:
             transaction.must_raise_epoch = True
             self._ended(transaction, NO_PRODUCER)
-        elif code == _INVALID_TXN_STATE and request.is_commit and transaction.is_taken_over:
-            life.not_initialized(self._aborted_before_commit())
-        elif code == _INVALID_TXN_STATE and request.is_commit and transaction.version >= 2:
-            # The coordinator aborted it and raised the epoch. It answers an abort under our epoch with the
-            # next one, so the producer can continue. Kafka's client treats this as fatal.
-            life.fail_transaction(self._aborted_before_commit())
-        elif code == _INVALID_TXN_STATE and transaction.is_taken_over:
+        elif code in _FORGOTTEN_CODES and is_taken_over:
+            # A newer producer has another producer id because the epochs of this one were used up, or the
+            # coordinator has forgotten the transactional id because it was not used for long.
+            life.fail_for_good(self._fenced(error_for_code(code)))
+        elif code == _INVALID_TXN_STATE and is_taken_over and not request.is_commit:
             life.not_initialized(
                 IllegalStateError(
                     f"the transaction of {life.transactional_id!r} was committed and cannot be aborted"
                 )
             )
-        elif code in _FORGOTTEN_CODES and transaction.is_taken_over:
-            # A newer producer has another producer id because the epochs of this one were used up, or the
-            # coordinator has forgotten the transactional id because it was not used for long.
-            life.fail_for_good(self._fenced(error_for_code(code)))
-        elif code in _FORGOTTEN_CODES and not request.is_commit and life.can_raise_epoch:
-            # Nothing is left to be aborted.
-            transaction.must_raise_epoch = True
-            self._ended(transaction, NO_PRODUCER)
+        elif code == _INVALID_TXN_STATE and request.is_commit and (is_taken_over or transaction.version >= 2):
+            aborted = TransactionAbortedError(
+                f"the transaction of {life.transactional_id!r} was aborted, or timed out, before the commit"
+            )
+            if is_taken_over:
+                life.not_initialized(aborted)
+            else:
+                # The coordinator has raised the epoch. It answers an abort under our epoch with the next one,
+                # so the producer can continue. Kafka's client treats this as fatal.
+                life.fail_transaction(aborted)
         else:
             return False
         return True
-
-    def _aborted_before_commit(self) -> TransactionAbortedError:
-        return TransactionAbortedError(
-            f"the transaction of {self._life.transactional_id!r} was aborted, or timed out, before the commit"
-        )
 
     def _fenced(self, error: BrokerError) -> KafkaError:
         transaction = self._life.transaction
@@ -449,7 +442,7 @@ class TransactionProtocol:
             self._life.transaction_over(producer)
         elif self._life.can_raise_epoch:
             transaction.has_ended = True
-        elif self._life.sequences.has_gaps:
+        elif self._life.sequences.gapped:
             self._life.fail_for_good(
                 KafkaError(
                     "batches of the aborted transaction may or may not be in the log, and this broker cannot "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -202,7 +203,7 @@ def test_calls_without_transactions_send_no_requests(three: FakeCluster, session
 
 
 def test_invalid_calls_are_refused(three: FakeCluster, sessions: Sessions) -> None:
-    with open_session(sessions, three) as session:
+    with contextlib.closing(open_session(sessions, three)) as session:
         with pytest.raises(IllegalStateError, match="fence 'nobody' first"):
             session.write_offsets("nobody", "g", mark(1), PATIENCE_S)
         session.fence(["driver"], PATIENCE_S)

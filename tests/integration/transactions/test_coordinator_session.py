@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -31,7 +32,7 @@ OUT_OF_TIME_MS = 4000
 
 @pytest.fixture
 def session(three_nodes: Any) -> Iterator[CoordinatorSession]:
-    with open_session(three_nodes.bootstrap_servers) as made:
+    with contextlib.closing(open_session(three_nodes.bootstrap_servers)) as made:
         yield made
 
 
@@ -93,7 +94,10 @@ def test_fifty_transactions_are_committed_at_once_despite_lost_responses(three_n
             return len(answers) not in (10, 30)
         return True
 
-    with KafkaProxy(servers, lose_a_few) as proxy, open_session(proxy.bootstrap_servers) as session:
+    with (
+        KafkaProxy(servers, lose_a_few) as proxy,
+        contextlib.closing(open_session(proxy.bootstrap_servers)) as session,
+    ):
         assert session.end(prepared, True, PATIENCE_S) == [None] * 50
         assert session.end(prepared, True, PATIENCE_S) == [None] * 50
     assert len(answers) > 30
@@ -143,7 +147,7 @@ def test_fencing_ends_open_transactions_and_the_newer_driver_wins(three_nodes, m
     with pytest.raises(FencedError):
         producer.commit_transaction()
     session.write_offsets(f"{topic}-0", f"{topic}-0", {place: OffsetAndMetadata(8)}, PATIENCE_S)
-    with open_session(servers) as newer:
+    with contextlib.closing(open_session(servers)) as newer:
         newer.fence([f"{topic}-0"], PATIENCE_S)
         with pytest.raises(FencedError):
             session.write_offsets(f"{topic}-0", f"{topic}-0", {place: OffsetAndMetadata(9)}, PATIENCE_S)

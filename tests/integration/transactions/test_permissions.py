@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -69,7 +70,7 @@ def binding(kind: ResourceType, name: str, user: str, operation: AclOperation) -
 
 @pytest.fixture
 def session(guarded: str) -> Iterator[CoordinatorSession]:
-    with CoordinatorSession(ProducerConfig(bootstrap_servers=guarded)) as made:
+    with contextlib.closing(CoordinatorSession(ProducerConfig(bootstrap_servers=guarded))) as made:
         made.fence(["mine"], PATIENCE_S)
         yield made
 

@@ -251,7 +251,7 @@ def test_out_of_order_after_an_unknown_attempt_fails_and_nothing_is_renumbered()
     # The broker's snapshot has only the last batch: that one is recognised, and numbering goes on.
     assert may_drain(tracker, b)
     acknowledged(tracker, b)
-    assert not tracker.has_gaps
+    assert not tracker.gapped
     c = Batch(TP, 1, 9)
     tracker.drained(c)
     assert numbers([c]) == [(0, 6)]
@@ -266,7 +266,7 @@ def test_a_later_acknowledgement_does_not_make_a_success_of_a_refused_batch() ->
     assert came_back(tracker, a, _E.OUT_OF_ORDER) is Verdict.FAIL
     assert a.knowledge.outcome is Outcome.REJECTED
     tracker.failed(a, a.knowledge.outcome)
-    assert not tracker.has_gaps
+    assert not tracker.gapped
     assert may_drain(tracker, Batch(TP, 1, 9))
 
 
@@ -278,7 +278,7 @@ def test_what_may_have_been_written_behind_a_gap_is_given_up() -> None:
     assert tracker.resolve() == [b]
     assert numbers([c]) == [(1, 0)]
     assert may_drain(tracker, c)
-    assert not tracker.has_gaps
+    assert not tracker.gapped
 
 
 def test_what_would_come_behind_a_batch_that_may_have_been_written_is_given_up_too() -> None:
@@ -317,7 +317,7 @@ def test_a_batch_behind_a_gap_that_the_leader_took_all_the_same_ends_the_restart
     tracker, (a, b) = tracker_with(2)
     refused_for_good(tracker, a)
     acknowledged(tracker, b)  # the leader had forgotten the producer
-    assert not tracker.has_gaps
+    assert not tracker.gapped
     c = Batch(TP, 1, 9)
     tracker.drained(c)
     assert numbers([c]) == [(0, 6)]
@@ -434,7 +434,7 @@ def test_an_expired_batch_is_pending_as_long_as_it_is_in_flight() -> None:
     assert tracker.has_pending
     acknowledged(tracker, batches[0])
     assert not tracker.has_pending
-    assert not tracker.has_gaps
+    assert not tracker.gapped
 
 
 @pytest.mark.parametrize("end", [_E.OUT_OF_ORDER, _E.UNKNOWN_PRODUCER_ID])
