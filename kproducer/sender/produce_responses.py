@@ -342,8 +342,7 @@ class BatchCompletion:
         """
         error = batch.delivery_timeout_error(self._config.delivery_timeout_ms, now_ms)
         error.args = (f"{error.args[0]}; stage: {stage}",)
-        if self._transactions is not None:
-            self._transactions.expired(batch, error, error.outcome)
+        self._sequence_failed(batch, error, error.outcome)
         self._finish(batch, error, now_ms)
 
     def give_up_unsafe(self, batch: ProducerBatch, now_ms: int) -> None:

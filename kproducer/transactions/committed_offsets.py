@@ -19,6 +19,7 @@ from kproducer.runtime.clock import NEVER_MS
 from kproducer.transactions.coordinator_link import (
     Addressed,
     Attempts,
+    CoordinatorTask,
     KnownCoordinators,
     transport_failure,
 )
@@ -57,7 +58,7 @@ class _Group:
     last_failure: str = ""
 
 
-class CommittedOffsets:
+class CommittedOffsets(CoordinatorTask):
     """A ``CoordinatorTask``: what groups have committed for one partition.
 
     Args:
@@ -142,22 +143,18 @@ class CommittedOffsets:
         names = self._completed(request)
         if response.body is None:
             self._handle_failure(request, names, response, now_ms)
-        elif isinstance(request, FindCoordinator):
-            answer = request.parse(response.body)
-            if answer.node is not None:
-                self._known.found(request.wanted[0], answer.node)
+            return
+        results = request.parse(response.body).values()
+        for name, (code, value, message) in zip(names, results, strict=True):
+            reaction = request.reaction_to(code)
+            if reaction is not Reaction.DONE:
+                error = error_for_code(code, message, f"group {name!r}, {self._topic_partition}")
+                self._refused(name, reaction, error, now_ms)
+            elif isinstance(request, FindCoordinator):
+                self._known.found(request.wanted[0], value)
             else:
-                error = error_for_code(answer.codes[None], answer.message, f"{request}")
-                self._refused(names[0], request.reaction_to(error.code), error, now_ms)
-        else:
-            for name, (code, position) in request.parse_groups(response.body).items():
-                reaction = request.reaction_to(code)
-                if reaction is Reaction.DONE:
-                    self.positions[name] = position
-                    del self._open[name]
-                else:
-                    error = error_for_code(code, None, f"group {name!r}, {self._topic_partition}")
-                    self._refused(name, reaction, error, now_ms)
+                self.positions[name] = value
+                del self._open[name]
 
     def unreachable(self, request: _Request, now_ms: int) -> None:
         """Another broker may be the coordinator now."""
@@ -165,10 +162,6 @@ class CommittedOffsets:
             is_lookup = isinstance(request, FindCoordinator)
             node = None if is_lookup else self._known.get(self._open[name].coordinator)
             self._retry(name, f"no connection to {node or 'any broker'}", now_ms, relocate=True)
-
-    def internal_error(self, bug: Exception) -> None:
-        """The caller of the session gets it."""
-        raise bug
 
     def _completed(self, request: _Request) -> Sequence[str]:
         """Note that a request has ended. Returns its groups."""
@@ -215,7 +208,7 @@ class CommittedOffsets:
         del self._open[name]
 
 
-class CoordinatorLookup:
+class CoordinatorLookup(CoordinatorTask):
     """A ``CoordinatorTask``: looks up many coordinators at once, to save round trips.
 
     Each request is sent once. A coordinator that is not found this way, for instance because a broker is too
@@ -257,14 +250,10 @@ class CoordinatorLookup:
         """Note the brokers that were found."""
         self._unanswered.remove(request)
         if response.body is not None:
-            for coordinator, answer in request.parse_all(response.body).items():
-                if answer.node is not None:
-                    self._known.found(coordinator, answer.node)
+            for coordinator, (code, node, _) in request.parse(response.body).items():
+                if code == 0:
+                    self._known.found(coordinator, node)
 
     def unreachable(self, request: FindCoordinator, now_ms: int) -> None:
         """The request is not repeated."""
         self._unanswered.remove(request)
-
-    def internal_error(self, bug: Exception) -> None:
-        """The caller of the session gets it."""
-        raise bug

@@ -64,7 +64,8 @@ class CoordinatorTask(Protocol):
         """The request was not sent, because its broker could not be connected to."""
 
     def internal_error(self, bug: Exception) -> None:
-        """Our own code has failed with one of the task's requests. May raise ``bug``."""
+        """Our own code has failed with one of the task's requests. What this raises ends the loop."""
+        raise bug
 
 
 def transport_failure(request: Any, response: ClientResponse) -> tuple[KafkaError, bool]:

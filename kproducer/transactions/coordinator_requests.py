@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 import attrs
@@ -22,7 +22,7 @@ import kproducer_messages as messages
 from kproducer.client.api_versions import NodeApiVersions
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.protocol.registry import ApiKey
-from kproducer.transactions.partition_sequences import NO_PRODUCER, ProducerIdAndEpoch
+from kproducer.transactions.partition_sequences import ProducerIdAndEpoch
 from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import Node, TopicPartition
 
@@ -90,20 +90,23 @@ _FORGOTTEN_CODES: Final = {49: Reaction.ABORT, 59: Reaction.ABORT}
 FATAL_PRODUCE_CODES: Final = frozenset({31, 53, 90})
 
 
-class Answer(NamedTuple):
-    """The parts of a response that matter here.
+class Result(NamedTuple):
+    """What a response says about the request, or about one of the things that it asked for.
 
     Attributes:
-        codes: error codes by partition; ``None`` is the request as a whole.
-        producer: the producer id and epoch in the response.
-        node: the broker that FindCoordinator names.
+        code: the error code; 0: no error.
+        value: what was asked for. FindCoordinator: the broker. InitProducerId and EndTxn: the producer id and
+            epoch. OffsetFetch: the committed position, or ``None``.
         message: the broker's text for an error.
     """
 
-    codes: Mapping[TopicPartition | None, int]
-    producer: ProducerIdAndEpoch = NO_PRODUCER
-    node: Node | None = None
+    code: int
+    value: Any = None
     message: str | None = None
+
+
+#: For what a response leaves out.
+_MISSING: Final = Result(_UNKNOWN_SERVER_ERROR)
 
 
 class CoordinatorRequest:
@@ -127,9 +130,9 @@ class CoordinatorRequest:
         """The message."""
         raise NotImplementedError
 
-    def parse(self, body: Any) -> Answer:
-        """Read the response. Most have one error code and nothing else."""
-        return Answer({None: body.error_code})
+    def parse(self, body: Any) -> dict[Any, Result]:
+        """The results in the response, by coordinator, partition or group; ``None``: of the whole request."""
+        return {None: Result(body.error_code)}
 
     def reaction_to(self, code: int) -> Reaction:
         """What an error code in the response means."""
@@ -137,10 +140,6 @@ class CoordinatorRequest:
             return Reaction.DONE
         otherwise = Reaction.RETRY if error_for_code(code).retriable else Reaction.FATAL
         return self.reactions.get(code, otherwise)
-
-    def worst_reaction(self, codes: Iterable[int]) -> tuple[Reaction, int]:
-        """The highest reaction to the codes of one response, and its code."""
-        return max(((self.reaction_to(code), code) for code in codes), default=(Reaction.DONE, 0))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.coordinator or 'any broker'})"
@@ -175,20 +174,16 @@ class FindCoordinator(CoordinatorRequest):
             return messages.FindCoordinatorRequest(key_type=kind.value, coordinator_keys=keys)
         return messages.FindCoordinatorRequest(key=keys[0], key_type=kind.value)
 
-    def parse(self, body: Any) -> Answer:
-        return self.parse_all(body)[self.wanted[0]]
-
-    def parse_all(self, body: Any) -> dict[Coordinator, Answer]:
-        """By coordinator. One that the response leaves out, or names no broker for, is not available."""
+    def parse(self, body: Any) -> dict[Any, Result]:
+        """A coordinator that the response leaves out, or names no broker for, is not available."""
         found = {entry.key: entry for entry in body.coordinators} or {self.wanted[0].key: body}
         return {each: self._read(found.get(each.key)) for each in self.wanted}
 
     @staticmethod
-    def _read(found: Any) -> Answer:
+    def _read(found: Any) -> Result:
         if found is None or (found.error_code == 0 and not (found.node_id >= 0 and found.host)):
-            return Answer({None: _COORDINATOR_NOT_AVAILABLE}, message="the response names no coordinator")
-        node = Node(found.node_id, found.host, found.port) if found.error_code == 0 else None
-        return Answer({None: found.error_code}, node=node, message=found.error_message)
+            return Result(_COORDINATOR_NOT_AVAILABLE, message="the response names no coordinator")
+        return Result(found.error_code, Node(found.node_id, found.host, found.port), found.error_message)
 
     def __repr__(self) -> str:
         others = f" and {len(self.wanted) - 1} others" if len(self.wanted) > 1 else ""
@@ -227,11 +222,11 @@ class InitProducerId(CoordinatorRequest):
             message.producer_id, message.producer_epoch = self.current
         return message
 
-    def parse(self, body: Any) -> Answer:
+    def parse(self, body: Any) -> dict[Any, Result]:
         producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
         if body.error_code == 0 and not producer.is_valid:
-            return Answer({None: _UNKNOWN_SERVER_ERROR}, message=f"the broker returned {producer}")
-        return Answer({None: body.error_code}, producer)
+            return {None: Result(_UNKNOWN_SERVER_ERROR, message=f"the broker returned {producer}")}
+        return {None: Result(body.error_code, producer)}
 
 
 @attrs.define(repr=False, slots=False)
@@ -291,13 +286,13 @@ class AddPartitionsToTxn(_OfTransaction):
             **self._identity("v3_and_below_"), v3_and_below_topics=topics
         )
 
-    def parse(self, body: Any) -> Answer:
-        found = (
-            (TopicPartition(topic.name, result.partition_index), result.partition_error_code)
+    def parse(self, body: Any) -> dict[Any, Result]:
+        found = {
+            (topic.name, result.partition_index): Result(result.partition_error_code)
             for topic in body.results_by_topic_v3_and_below
             for result in topic.results_by_partition
-        )
-        return Answer(_codes_by_partition(self.partitions, found))
+        }
+        return {partition: found.get(partition, _MISSING) for partition in self.partitions}
 
 
 @attrs.define(repr=False, slots=False)
@@ -374,13 +369,13 @@ class TxnOffsetCommit(_OfTransaction):
             message.group_instance_id = group.group_instance_id
         return message
 
-    def parse(self, body: Any) -> Answer:
-        found = (
-            (TopicPartition(topic.name, result.partition_index), result.error_code)
+    def parse(self, body: Any) -> dict[Any, Result]:
+        found = {
+            (topic.name, result.partition_index): Result(result.error_code)
             for topic in body.topics
             for result in topic.partitions
-        )
-        return Answer(_codes_by_partition(self.offsets, found))
+        }
+        return {partition: found.get(partition, _MISSING) for partition in self.offsets}
 
 
 @attrs.define(repr=False, slots=False)
@@ -395,13 +390,9 @@ class EndTxn(_OfTransaction):
     def build(self, version: int) -> messages.EndTxnRequest:
         return messages.EndTxnRequest(**self._identity(), committed=self.is_commit)
 
-    def parse(self, body: Any) -> Answer:
-        return Answer({None: body.error_code}, ProducerIdAndEpoch(body.producer_id, body.producer_epoch))
-
-
-#: What an OffsetFetch response says about one group: its error code, or else that of the partition, and the
-#: position; ``None``: nothing was committed.
-GroupAnswer = tuple[int, OffsetAndMetadata | None]
+    def parse(self, body: Any) -> dict[Any, Result]:
+        producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
+        return {None: Result(body.error_code, producer)}
 
 
 @attrs.define(repr=False, slots=False)
@@ -447,38 +438,28 @@ class OffsetFetch(CoordinatorRequest):
         groups = [OffsetFetchRequestGroup(group_id=group, topics=topics) for group in self.groups]
         return messages.OffsetFetchRequest(groups=groups, require_stable=self.stable)
 
-    def parse_groups(self, body: Any) -> dict[str, GroupAnswer]:
-        """By group. A group that the response leaves out has an error code."""
+    def parse(self, body: Any) -> dict[Any, Result]:
         found = {each.group_id: each for each in body.groups}
         if not found and len(self.groups) == 1:
             found = {self.groups[0]: body}
         return {name: self._read(found.get(name)) for name in self.groups}
 
-    def _read(self, of_group: Any) -> GroupAnswer:
+    def _read(self, of_group: Any) -> Result:
         if of_group is None or of_group.error_code:
-            return _UNKNOWN_SERVER_ERROR if of_group is None else of_group.error_code, None
+            return _MISSING if of_group is None else Result(of_group.error_code)
         for topic in of_group.topics:
             for found in topic.partitions:
                 if (topic.name, found.partition_index) != self.topic_partition:
                     continue
                 if found.error_code or found.committed_offset < 0:
-                    return found.error_code, None
+                    return Result(found.error_code)
                 metadata, leader_epoch = found.metadata or "", found.committed_leader_epoch
-                return 0, OffsetAndMetadata(found.committed_offset, metadata, leader_epoch)
-        return _UNKNOWN_SERVER_ERROR, None
+                return Result(0, OffsetAndMetadata(found.committed_offset, metadata, leader_epoch))
+        return _MISSING
 
     def __repr__(self) -> str:
         others = f" and {len(self.groups) - 1} others" if len(self.groups) > 1 else ""
         return f"OffsetFetch(group {self.groups[0]!r}{others}, {self.topic_partition})"
-
-
-def _codes_by_partition(
-    asked: Iterable[TopicPartition], found: Iterable[tuple[TopicPartition, int]]
-) -> dict[TopicPartition | None, int]:
-    """The error codes of the partitions that were asked for; one that the response leaves out has one too."""
-    codes: dict[TopicPartition | None, int] = dict.fromkeys(asked, _UNKNOWN_SERVER_ERROR)
-    codes.update((partition, code) for partition, code in found if partition in codes)
-    return codes
 
 
 #: What every broker needs for transaction version 2. A broker that was not upgraded yet would refuse batches.

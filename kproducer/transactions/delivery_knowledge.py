@@ -25,25 +25,23 @@ _NEWEST_KNOWN_CODE = 133
 
 
 class Knowledge(enum.Enum):
-    """What is known about a batch that is not in flight."""
+    """What is known about a batch that is not in flight.
 
-    NEVER_SENT = "no request with it has left this process"
-    REJECTED = "every attempt was answered with an error that rules out an append"
-    UNKNOWN = "an attempt may have appended it"
-    WRITTEN = "a broker has recognised it as a duplicate of a batch in the log"
+    Attributes:
+        outcome: the outcome of its records if the batch fails now; ``None``: it is in the log.
+    """
 
-    @property
-    def outcome(self) -> Outcome | None:
-        """The outcome of its records if the batch fails now; ``None``: it is in the log."""
-        return _OUTCOMES[self]
+    #: No request with it has left this process.
+    NEVER_SENT = Outcome.NOT_SENT
+    #: Every attempt was answered with an error that rules out an append.
+    REJECTED = Outcome.REJECTED
+    #: An attempt may have appended it.
+    UNKNOWN = Outcome.UNKNOWN
+    #: A broker has recognised it as a duplicate of a batch in the log.
+    WRITTEN = None
 
-
-_OUTCOMES: Final = {
-    Knowledge.NEVER_SENT: Outcome.NOT_SENT,
-    Knowledge.REJECTED: Outcome.REJECTED,
-    Knowledge.UNKNOWN: Outcome.UNKNOWN,
-    Knowledge.WRITTEN: None,
-}
+    def __init__(self, outcome: Outcome | None) -> None:
+        self.outcome = outcome
 
 
 class AttemptEnd(enum.Enum):

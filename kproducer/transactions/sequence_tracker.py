@@ -210,14 +210,15 @@ class SequenceTracker:
         return Verdict.RETRY
 
     def failed(self, batch: SequencedBatch, outcome: Outcome | None) -> None:
-        """The batch is given up and no longer in flight.
+        """The batch is given up.
 
         Args:
-            batch: ignored if it has no number.
+            batch: ignored if it has no number. If it is in flight, it stays pending: the end of its request
+                decides, after which this is called again.
             outcome: whether it may be in the log nevertheless.
         """
         partition = self._partition_of(batch)
-        if partition is None:
+        if partition is None or batch.in_flight:
             return
         partition.forget(batch)
         if not partition.is_ours(batch) or partition.is_passed(batch):
@@ -227,11 +228,6 @@ class SequenceTracker:
         else:
             partition.note_gap(batch)
             self.gapped.add(batch.topic_partition)
-
-    def expired(self, batch: SequencedBatch, outcome: Outcome | None) -> None:
-        """The batch has timed out. In flight, it stays pending: the end of its request decides."""
-        if not batch.in_flight:
-            self.failed(batch, outcome)
 
     def split(self, batch: SequencedBatch, parts: Sequence[SequencedBatch]) -> None:
         """The batch was too large and is replaced by its parts."""

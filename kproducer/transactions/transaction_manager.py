@@ -111,16 +111,8 @@ class TransactionManager:
         return verdict
 
     def failed(self, batch: SequencedBatch, error: KafkaError, outcome: Outcome | None) -> None:
-        """The batch is given up and no longer in flight, even if its records were given up before."""
+        """The batch is given up, or its request has ended and its records were given up before."""
         self.sequences.failed(batch, outcome)
-        self._fail_transaction(error)
-
-    def expired(self, batch: SequencedBatch, error: KafkaError, outcome: Outcome | None) -> None:
-        """``delivery_timeout_ms`` is over for the batch, queued or in flight."""
-        self.sequences.expired(batch, outcome)
-        self._fail_transaction(error)
-
-    def _fail_transaction(self, error: KafkaError) -> None:
         self.has_news = True
         if self._life.transactional_id is None:
             return

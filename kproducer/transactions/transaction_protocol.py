@@ -7,8 +7,8 @@ and its ``TxnRequestHandler`` classes. docs/transactions.md lists the difference
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from kproducer.errors import (
     AuthorizationError,
@@ -30,18 +30,18 @@ from kproducer.transactions.coordinator_requests import (
     EPOCH_RAISED_SINCE,
     AddOffsetsToTxn,
     AddPartitionsToTxn,
-    Answer,
     CoordinatorRequest,
     EndTxn,
     FindCoordinator,
     InitProducerId,
     Reaction,
+    Result,
     TxnOffsetCommit,
 )
 from kproducer.transactions.partition_sequences import NO_PRODUCER, ProducerIdAndEpoch
 from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
 from kproducer.transactions.transaction_state import OpenTransaction, TransactionState
-from kproducer.types import Node
+from kproducer.types import Node, TopicPartition
 
 if TYPE_CHECKING:
     from kproducer.client.client_request import ClientResponse
@@ -163,14 +163,15 @@ class TransactionProtocol:
             if response.body is None:
                 self._handle_failure(request, response, now_ms)
                 return
-            answer = request.parse(response.body)
+            results = request.parse(response.body)
             if isinstance(request, InitProducerId):
                 self._life.can_raise_epoch = response.request.api_version >= EPOCH_RAISED_SINCE
-            reaction, code = request.worst_reaction(answer.codes.values())
-            if reaction is Reaction.DONE:
-                self._done(request, answer)
-            elif not self._is_special(request, code):
-                self._react(request, answer, reaction, code, now_ms)
+            # If a response has several results, the highest reaction counts.
+            worst = max(results.values(), key=lambda result: request.reaction_to(result.code))
+            if request.reaction_to(worst.code) is Reaction.DONE:
+                self._done(request, results)
+            elif not self._is_special(request, worst.code):
+                self._react(request, results, worst, now_ms)
 
     def unreachable(self, request: CoordinatorRequest, now_ms: int) -> None:
         """The request was not sent, because its broker could not be connected to."""
@@ -283,19 +284,20 @@ class TransactionProtocol:
         transaction.must_raise_epoch |= transaction.version < 2
 
     def _react(
-        self, request: CoordinatorRequest, answer: Answer, reaction: Reaction, code: int, now_ms: int
+        self, request: CoordinatorRequest, results: Mapping[Any, Result], worst: Result, now_ms: int
     ) -> None:
-        life = self._life
+        life, code, reaction = self._life, worst.code, request.reaction_to(worst.code)
         replaces_id = life.transactional_id is None and life.sequences.producer.is_valid
         if reaction in (Reaction.RETRY, Reaction.RELOCATE) or (
             # Partitions whose epochs are not used up continue with the present producer id.
             replaces_id and reaction is not Reaction.FENCED
         ):
-            self._retry(request, reaction, code, str(error_for_code(code, answer.message)), now_ms)
-            self._note_partial_success(request, answer)
+            self._retry(request, reaction, code, str(error_for_code(code, worst.message)), now_ms)
+            self._note_partial_success(request, results)
             return
-        places = ", ".join(str(place) for place, its in answer.codes.items() if its == code and place)
-        error = error_for_code(code, answer.message, f"{places or request}")
+        refused = (each for each, result in results.items() if result.code == code)
+        partitions = ", ".join(str(each) for each in refused if isinstance(each, TopicPartition))
+        error = error_for_code(code, worst.message, partitions or f"{request}")
         if reaction is Reaction.FENCED:
             life.fail_for_good(self._fenced(error))
         elif life.state is _S.INITIALIZING:
@@ -392,36 +394,35 @@ class TransactionProtocol:
         if reaction is Reaction.RELOCATE and request.coordinator is not None:
             self._known.pop(request.coordinator, None)
 
-    def _note_partial_success(self, request: CoordinatorRequest, answer: Answer) -> None:
+    def _note_partial_success(self, request: CoordinatorRequest, results: Mapping[Any, Result]) -> None:
         transaction = self._life.transaction
         if not isinstance(request, TxnOffsetCommit) or transaction is None or not transaction.offsets:
             return
         task = transaction.offsets[0]
-        for place, code in answer.codes.items():
-            if code == 0 and place is not None:
-                task.remaining.pop(place, None)
+        for partition, result in results.items():
+            if result.code == 0:
+                task.remaining.pop(partition, None)
                 transaction.has_started = transaction.may_have_started = True
 
-    def _done(self, request: CoordinatorRequest, answer: Answer) -> None:
+    def _done(self, request: CoordinatorRequest, results: Mapping[Any, Result]) -> None:
         if isinstance(request, FindCoordinator):
-            assert answer.node is not None
-            self._known.found(request.wanted[0], answer.node)
+            self._known.found(request.wanted[0], results[request.wanted[0]].value)
             self._lookup_attempts.succeeded()
             return
         self._forget_request()
         transaction = self._life.transaction
         if isinstance(request, InitProducerId):
             if self._life.state is _S.INITIALIZING:
-                self._life.initialized(answer.producer)
+                self._life.initialized(results[None].value)
             elif transaction is not None and transaction.has_ended:
-                self._life.transaction_over(answer.producer)
+                self._life.transaction_over(results[None].value)
             return
         if transaction is None:
             return
         if isinstance(request, EndTxn):
             # In version 2 the response has the next epoch; if it has not, the epoch is requested.
             transaction.must_raise_epoch |= transaction.version >= 2
-            self._ended(transaction, answer.producer)
+            self._ended(transaction, results[None].value)
             return
         transaction.has_started = transaction.may_have_started = True
         if isinstance(request, AddPartitionsToTxn):

@@ -69,6 +69,7 @@ LEGAL_TRANSITIONS: Final[dict[TransactionState, frozenset[TransactionState]]] = 
 }
 
 
+@attrs.define(eq=False)
 class PendingOperation:
     """A step that a caller waits for; the I/O thread ends it exactly once. Thread-safe.
 
@@ -77,12 +78,9 @@ class PendingOperation:
         error: why it failed; ``None`` while it has not ended, and after success.
     """
 
-    __slots__ = ("_event", "error", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._event = threading.Event()
-        self.error: KafkaError | None = None
+    name: str
+    error: KafkaError | None = attrs.field(default=None, init=False)
+    _event: threading.Event = attrs.field(factory=threading.Event, init=False)
 
     def end(self, error: KafkaError | None = None) -> None:
         """End it, with success or with an error, unless it has ended."""

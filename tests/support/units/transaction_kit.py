@@ -254,7 +254,7 @@ class Kit:
         outcome = Outcome.UNKNOWN if batch.in_flight else batch.knowledge.outcome or Outcome.UNKNOWN
         error = KafkaError("expired")
         batch.end(error, outcome)
-        self.manager.expired(batch, error, outcome)
+        self.manager.failed(batch, error, outcome)
 
     # -- partition leaders -----------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from kproducer.transactions.coordinator_requests import (
     CoordinatorKind,
     FindCoordinator,
     OffsetFetch,
+    Result,
 )
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.types import Node, TopicPartition
@@ -275,14 +276,14 @@ def test_what_an_answer_leaves_out_is_an_error_and_not_nothing(version: int) -> 
     request = OffsetFetch(["g"], PLACE)
     for body in (RESPONSES[9](), RESPONSES[9](groups=[OffsetFetchResponseGroup(group_id="other")])):
         if version >= 8 or not body.groups:
-            assert request.parse_groups(type(body).decode(body.encode(version), version)[0])["g"][0] == -1
+            assert request.parse(type(body).decode(body.encode(version), version)[0])["g"][0] == -1
 
 
 def test_metadata_may_be_null() -> None:
     partition = OffsetFetchResponsePartitions(partition_index=3, committed_offset=4, metadata=None)
     topic = OffsetFetchResponseTopics(name="t", partitions=[partition])
     body = RESPONSES[9](groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic])])
-    assert OffsetFetch(["g"], PLACE).parse_groups(body)["g"] == (0, OffsetAndMetadata(4))
+    assert OffsetFetch(["g"], PLACE).parse(body)["g"] == Result(0, OffsetAndMetadata(4))
 
 
 # -- looking up many -------------------------------------------------------------------------------------

@@ -411,7 +411,7 @@ def test_batches_before_a_gap_go_on_under_their_numbers() -> None:
 def test_the_numbers_go_on_when_a_batch_behind_a_possible_gap_is_acknowledged() -> None:
     tracker, batches = tracker_with(2)
     came_back(tracker, batches[0], _E.NO_ANSWER)
-    tracker.expired(batches[0], Outcome.UNKNOWN)
+    tracker.failed(batches[0], Outcome.UNKNOWN)
     assert not may_drain(tracker, Batch(TP, 1, 9))
     acknowledged(tracker, batches[1])
     tracker.resolve()
@@ -422,14 +422,14 @@ def test_the_numbers_go_on_when_a_batch_behind_a_possible_gap_is_acknowledged() 
 def test_a_possible_gap_with_nothing_behind_it_costs_an_epoch() -> None:
     tracker, batches = tracker_with(1)
     came_back(tracker, batches[0], _E.NO_ANSWER)
-    tracker.expired(batches[0], Outcome.UNKNOWN)
+    tracker.failed(batches[0], Outcome.UNKNOWN)
     tracker.resolve()
     assert tracker._partitions[TP].producer.epoch == 1
 
 
 def test_an_expired_batch_is_pending_as_long_as_it_is_in_flight() -> None:
     tracker, batches = tracker_with(1)
-    tracker.expired(batches[0], Outcome.UNKNOWN)
+    tracker.failed(batches[0], Outcome.UNKNOWN)
     tracker.resolve()
     assert tracker.has_pending
     acknowledged(tracker, batches[0])
