@@ -242,20 +242,11 @@ class KafkaProducer:
         return self._bulk_sender().arrow_sink(topic, columns)
 
     def _bulk_sender(self) -> BulkSender:
-        records = self._records
         try:
             engine = self._lifecycle.running_engine()
         except ProducerClosedError as error:
             raise error.with_outcome(Outcome.NOT_SENT) from None
-        return BulkSender(
-            self.config,
-            engine,
-            records.partitioner,
-            records.interceptors,
-            self._fast_send,
-            self.send,
-            records.send_serialized,
-        )
+        return BulkSender(engine, self._records, self._fast_send, self.send)
 
     def flush(self, timeout: float | None = None) -> None:
         """Send at once what was accepted before this call, and wait until its outcome is known.

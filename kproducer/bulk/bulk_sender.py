@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from kproducer.bulk.send_arrow import ArrowSink
     from kproducer.bulk.send_many_input import SendManyInput
     from kproducer.bulk.send_many_result import SendManyResult
-    from kproducer.config.producer_config import ProducerConfig
     from kproducer.engine.producer_engine import ProducerEngine
-    from kproducer.sending.interceptors import ProducerInterceptors
+    from kproducer.sending.record_sender import RecordSender
 
 #: (topic, value, key, headers, partition, timestamp_ms) to the record's future.
 SendFunction = Callable[[str, Any, Any, Any, Any, Any], FutureRecordMetadata]
@@ -33,16 +32,13 @@ class BulkSender:
     """Sends in bulk through one running engine.
 
     Args:
-        config: of the producer.
         engine: running.
-        partitioner: as ``make_partitioner`` returns it.
-        interceptors: of the producer.
-        fast_send: of the producer.
+        records, fast_send: of the producer.
         send: ``KafkaProducer.send``.
-        send_serialized: the same for keys and values that are serialized already.
 
     Attributes:
-        engine, send, send_serialized: as given.
+        engine, send: as given.
+        send_serialized: ``send`` for keys and values that are serialized already.
         key_bytes, value_bytes: the serializers; ``None`` where none is configured.
         fast_slots_of: the ``TopicSlots`` of a topic; ``None`` while its records have to take the general
             path.
@@ -55,19 +51,13 @@ class BulkSender:
     """
 
     def __init__(
-        self,
-        config: ProducerConfig,
-        engine: ProducerEngine,
-        partitioner: object,
-        interceptors: ProducerInterceptors,
-        fast_send: FastSend,
-        send: SendFunction,
-        send_serialized: SendFunction,
+        self, engine: ProducerEngine, records: RecordSender, fast_send: FastSend, send: SendFunction
     ) -> None:
+        config, partitioner, interceptors = engine.config, records.partitioner, records.interceptors
         key_serializer, value_serializer = config.key_serializer, config.value_serializer
         self.engine = engine
         self.send = send
-        self.send_serialized = send_serialized
+        self.send_serialized = records.send_serialized
         self.key_bytes = _serialize_function("key", key_serializer)
         self.value_bytes = _serialize_function("value", value_serializer)
         self.fast_slots_of = fast_send.slots_of

@@ -107,6 +107,11 @@ class Metadata:
         """Whether an update was requested and its response has not arrived."""
         return self._need_full_update or self._need_partial_update
 
+    def describe_failures(self, of_connections: Iterable[str]) -> str:
+        """The present failures for error messages: those of connections, or else ``last_failure``."""
+        text = "; ".join(dict.fromkeys(of_connections))
+        return text or str(self.last_failure or "")
+
     def topic_error(self, topic: str) -> BrokerError | None:
         """The error of this topic in the latest response that mentioned it, if any."""
         with self._lock:

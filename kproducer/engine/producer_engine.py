@@ -16,7 +16,7 @@ from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, Outcome, ProducerClosedError
+from kproducer.errors import IllegalStateError, KafkaTimeoutError, Outcome, ProducerClosedError
 from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock, ExponentialBackoff
@@ -270,11 +270,7 @@ class ProducerEngine:
         """The present failures of connections and metadata, for error messages; empty if there are none."""
         if self.sender.is_forced_to_close and not self._ended.is_set():
             return _BLOCKED
-        causes = list(self.client.last_errors())
-        failure: KafkaError | None = self.metadata.last_failure
-        if failure is not None and not causes:
-            causes.append(str(failure))
-        return "; ".join(dict.fromkeys(causes))
+        return self.metadata.describe_failures(self.client.last_errors())
 
 
 def refuse_in_the_middle_of_send(call: str, accumulator: RecordAccumulator) -> None:

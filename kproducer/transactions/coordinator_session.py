@@ -301,16 +301,9 @@ class CoordinatorSession:
             links = [link for link in links if not link.task.has_ended]
 
     def _timeout(self, call: str, waits_for: str, timeout_s: float) -> KafkaTimeoutError:
-        details = "; ".join(filter(None, (waits_for, self._last_errors())))
+        failures = self._metadata.describe_failures(self._client.last_errors())
+        details = "; ".join(filter(None, (waits_for, failures)))
         return KafkaTimeoutError(f"{call}: not done within timeout_s={timeout_s} s: {details}")
-
-    def _last_errors(self) -> str:
-        """The present failures of connections and metadata; empty if there are none."""
-        causes = list(self._client.last_errors())
-        failure: KafkaError | None = self._metadata.last_failure
-        if failure is not None and not causes:
-            causes.append(str(failure))
-        return "; ".join(dict.fromkeys(causes))
 
 
 def unwrap_cause(error: KafkaError) -> KafkaError:
