@@ -175,9 +175,11 @@ class RecordLocations:
         self.value_sizes[row] = future._value_size
         self._set_owner(row, future._batch_result, future._index)
 
-    def refuse(self, row: int, error: KafkaError, partition: int = UNKNOWN_PARTITION) -> None:
+    def refuse(
+        self, row: int, error: KafkaError, partition: int = UNKNOWN_PARTITION, topic: str = ""
+    ) -> None:
         """Note that the record of a row was not accepted, because of ``error``."""
-        self._set_owner(row, _failed(TopicPartition(self.topic, partition), error), 0)
+        self._set_owner(row, _failed(TopicPartition(topic or self.topic, partition), error), 0)
 
     def _set_owner(self, row: int, owner: ProduceRequestResult, index: int) -> None:
         number = self.number_of(owner)

@@ -223,10 +223,7 @@ class _ArrowCall:
         error.outcome = error.outcome or Outcome.NOT_SENT
         if self._locations is None:
             raise RowRefusedError(self._rows_before + row, topic, partition, error, reason)
-        shown_topic = self._locations.topic
-        self._locations.topic = topic or shown_topic
-        self._locations.refuse(self._first_location + row, error, partition)
-        self._locations.topic = shown_topic
+        self._locations.refuse(self._first_location + row, error, partition, topic)
 
     def _refusal(self, code: int, size: int) -> KafkaError:
         reason = REFUSALS[code]

@@ -130,7 +130,7 @@ class SendManyCall:
             # closes the fast path.
             slots = None if sender is None else self._producer.fast_slots_of(self._topic)
             if sender is not None and slots is not None:
-                row = sender.send(slots, slots.partition_count, *lists, row, wall_ms(), first, *columns)
+                row = sender.send(slots, lists, row, wall_ms(), first, *columns)
                 if row == count:
                     return
             self._send_row(chunk, row, first + row)

@@ -128,16 +128,19 @@ class SendManyInput:
         if self._values.is_endless:
             raise _bad(f"values never ends ({type(values).__name__}): the call could never return")
         #: In the order of a chunk's fields; ``None`` where nothing was given.
-        self._others = [
-            None if rows is None else _Column(name, _checked(name, rows))
-            for name, rows in (
-                ("keys", keys),
-                ("headers", headers),
-                ("partitions", _numbers(partitions)),
-                ("timestamps_ms", _numbers(timestamps_ms)),
-            )
+        self._fields = [
+            self._values,
+            *(
+                None if rows is None else _Column(name, _checked(name, rows))
+                for name, rows in (
+                    ("keys", keys),
+                    ("headers", headers),
+                    ("partitions", _numbers(partitions)),
+                    ("timestamps_ms", _numbers(timestamps_ms)),
+                )
+            ),
         ]
-        self._columns = [self._values, *(column for column in self._others if column is not None)]
+        self._columns = [column for column in self._fields if column is not None]
         sized = [column for column in self._columns if column.size is not None]
         for column in sized[1:]:
             if column.size != sized[0].size:
@@ -166,31 +169,28 @@ class SendManyInput:
     def _read(self, wanted: int) -> Chunk:
         if self.size is not None:
             wanted = min(wanted, self.size - self._rows_read)
-        values: list[Any] = []
-        error = self._values.read(wanted, values)
-        is_last = error is None and (
-            len(values) < wanted or self._rows_read + len(values) == self.size or not wanted
-        )
-        rows: list[list[Any] | None] = []
-        shortest = len(values)
-        for column in self._others:
+        lists: list[Any] = []
+        count = wanted
+        error: BaseException | None = None
+        for column in self._fields:
             if column is None:
-                rows.append(None)
+                lists.append(None)
                 continue
             read: list[Any] = []
-            raised = column.read(len(values), read)
-            rows.append(read)
-            if len(read) < shortest:
-                shortest = len(read)
-                error = raised or self._too_short(column, self._rows_read + len(read))
-                is_last = False
-        for part in (values, *rows):
-            if part is not None:
-                del part[shortest:]
-        self._rows_read += shortest
+            raised = column.read(count, read)
+            lists.append(read)
+            if len(read) < count:
+                count = len(read)
+                error = raised
+                if raised is None and column is not self._values:
+                    error = self._too_short(column, self._rows_read + count)
+        for read in filter(None, lists):
+            del read[count:]
+        self._rows_read += count
+        is_last = error is None and (count < wanted or self._rows_read == self.size or not wanted)
         if is_last:
             error = self._check_end()
-        keys, headers, partitions, timestamps_ms = rows
+        values, keys, headers, partitions, timestamps_ms = lists
         return Chunk(values, keys, headers, partitions, timestamps_ms, error, is_last)
 
     def _too_short(self, column: _Column, length: int) -> InvalidArgumentError:

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: auto_pickle=False
-"""Reads Arrow data: ``ArrowSource`` opens it, ``ChunkColumns`` binds its columns, C functions read their cells.
+"""Reads Arrow data: ``ArrowSource`` opens it, C functions bind columns and read their cells.
 
 Columns are bound once per chunk and read without the interpreter lock and without Python objects. Needs no
 pyarrow. Invalid data raise ``ValueError``.

@@ -196,8 +196,7 @@ cdef RecordFuture new_future(object future_type):
 cdef class Deliveries:
     """The ``on_delivery`` callbacks of one batch, in order, with what the metadata of their records needs.
 
-    Iterating gives (on_delivery, index of the record). The collector does not see through this: the batch
-    holds it until its end, and every batch comes to one.
+    The garbage collector does not see the callbacks: the batch holds this object until it ends, and every batch ends.
     """
 
     def __dealloc__(self):
@@ -205,18 +204,6 @@ cdef class Deliveries:
 
     def __len__(self):
         return self._count
-
-    def __iter__(self):
-        cdef list found = []
-        cdef Delivery entry
-        cdef object on_delivery
-        cdef Py_ssize_t number = 0
-        while number < self._count:  # making a tuple may run Python code, and that may run all of these
-            entry = self._entries[number]
-            on_delivery = <object>entry.on_delivery
-            found.append((on_delivery, entry.index))
-            number += 1
-        return iter(found)
 
     def add(self, on_delivery, int index, long long timestamp_ms, int key_size, int value_size):
         """``on_delivery`` wants to know about the record with this index in the batch."""

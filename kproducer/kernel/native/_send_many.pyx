@@ -87,15 +87,14 @@ cdef class RowSender:
     def __dealloc__(self):
         free(self._known)
 
-    def send(self, TopicSlots slots not None, Py_ssize_t partition_count, list values not None, list keys,
-             list headers, list partitions, list timestamps_ms, Py_ssize_t start, long long now_ms,
+    def send(self, TopicSlots slots not None, tuple lists not None, Py_ssize_t start, long long now_ms,
              Py_ssize_t first_row, *columns):
         """Write rows in order, from ``start`` up to the first one that is not plain.
 
         Args:
             slots: the topic's.
-            partition_count: of the topic.
-            values, keys, headers, partitions, timestamps_ms: lists of one length that no other thread changes.
+            lists: values, keys, headers, partitions and timestamps, of one length; ``None`` where there are none,
+                except for values. No other thread changes them.
             start: the first row.
             now_ms: the time of rows without one, since the epoch.
             first_row: the number of ``values[0]`` in the columns.
@@ -109,7 +108,10 @@ cdef class RowSender:
         cdef Locations to
         cdef object column
         cdef Py_ssize_t item_bytes
-        cdef Py_ssize_t count = PyList_GET_SIZE(values)
+        cdef list values, keys, headers, partitions, timestamps_ms
+        cdef Py_ssize_t count
+        values, keys, headers, partitions, timestamps_ms = lists
+        count = len(values)
         for column in (keys, headers, partitions, timestamps_ms):
             if column is not None and len(column) != count:
                 raise ValueError(f"columns of {count} and {len(column)} rows")
@@ -128,18 +130,15 @@ cdef class RowSender:
             to.timestamps_ms = <long long*>views[2].buf + first_row
             to.key_sizes = <int*>views[3].buf + first_row
             to.value_sizes = <int*>views[4].buf + first_row
-            if partition_count <= 0:
-                return start
-            return self.send_run(slots, partition_count, values, keys, headers, partitions, timestamps_ms, start,
-                                 count, now_ms, &to)
+            return self.send_run(slots, values, keys, headers, partitions, timestamps_ms, start, count, now_ms, &to)
         finally:
             while held:
                 held -= 1
                 PyBuffer_Release(&views[held])
 
-    cdef Py_ssize_t send_run(self, TopicSlots slots, Py_ssize_t partition_count, list values, list keys,
-                             list headers, list partitions, list timestamps_ms, Py_ssize_t row, Py_ssize_t count,
-                             long long now_ms, Locations* to) except -1:
+    cdef Py_ssize_t send_run(self, TopicSlots slots, list values, list keys, list headers, list partitions,
+                             list timestamps_ms, Py_ssize_t row, Py_ssize_t count, long long now_ms,
+                             Locations* to) except -1:
         cdef AppendSlot slot
         cdef RecordAppender appender
         cdef StickyPartition sticky
@@ -150,6 +149,9 @@ cdef class RowSender:
         cdef Py_ssize_t partition
         cdef Py_ssize_t target
         cdef long long index
+        cdef Py_ssize_t partition_count = slots.partition_count
+        if partition_count <= 0:
+            return row
         while row < count:
             # Another thread must not change the lists; if one does, nothing outside of them is read.
             if not (has(values, row) and has(keys, row) and has(headers, row) and has(partitions, row)

@@ -16,8 +16,6 @@ from kproducer.kernel.pure.batch_v2 import encode_headers
 from kproducer.types import INT64_MAX
 
 if TYPE_CHECKING:
-    from array import array
-
     from kproducer.kernel.pure.append import TopicSlots
 
 #: Rows that are planned at a time.
@@ -219,17 +217,7 @@ class ArrowRows:
             slots: the topic's; ``None``: its rows are handed out.
         """
 
-    def start_chunk(
-        self,
-        first_location: int,
-        owners: dict[Any, int],
-        runs: list[tuple[int, int, int, int]] | None = None,
-        owner_numbers: array[int] | None = None,
-        indexes: array[int] | None = None,
-        timestamps_ms: array[int] | None = None,
-        key_sizes: array[int] | None = None,
-        value_sizes: array[int] | None = None,
-    ) -> None:
+    def start_chunk(self, first_location: int, owners: dict[Any, int], *columns: Any) -> None:
         """Read the source's current chunk, and note where its rows are written.
 
         Args:
@@ -237,6 +225,8 @@ class ArrowRows:
                 before ``end_chunk``.
             owners: the number of each batch's result; new ones are added. Without ``runs`` and
                 ``owner_numbers``: how many rows each has got.
+            columns: ``runs``, ``owner_numbers``, ``indexes``, ``timestamps_ms``, ``key_sizes`` and
+                ``value_sizes``; those at the end can be left out.
             runs: gets (first row, number of rows, owner number, index of the first record) of rows that
                 follow each other in a batch.
             owner_numbers, indexes: instead of ``runs``: of each row, its owner's number and its index in the

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -113,10 +113,7 @@ fast_result = fast_exception = fast_done
 
 
 class Deliveries:
-    """The ``on_delivery`` callbacks of one batch, in order, with what the metadata of their records needs.
-
-    Iterating gives (on_delivery, index of the record).
-    """
+    """The ``on_delivery`` callbacks of one batch, in order, with what the metadata of their records needs."""
 
     __slots__ = ("_entries",)
 
@@ -125,9 +122,6 @@ class Deliveries:
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    def __iter__(self) -> Iterator[tuple[_OnDelivery, int]]:
-        return iter([(on_delivery, index) for on_delivery, index, *_ in self._entries])
 
     def add(
         self, on_delivery: _OnDelivery, index: int, timestamp_ms: int, key_size: int, value_size: int

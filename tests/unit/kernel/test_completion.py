@@ -172,7 +172,6 @@ def test_callbacks_are_called_once_in_order(kernel: ModuleType) -> None:
     for index in range(0, 1000, 3):
         deliveries.add(lambda *told, index=index: got.append((index, *told)), index, 5, 6, 7)
     assert len(deliveries) == 334
-    assert [index for _, index in deliveries] == list(range(0, 1000, 3))
     assert run(deliveries, settled(kernel)) == 0
     assert got == [(i, RecordMetadata("topic", 3, 100 + i, 5, 6, 7), None) for i in range(0, 1000, 3)]
     assert len(deliveries) == 0
@@ -247,21 +246,23 @@ def test_a_callback_may_use_the_same_deliveries(kernel: ModuleType) -> None:
     deliveries.add(on_delivery, 10, 5, 6, 7)
     run(deliveries, settled(kernel))
     assert got == [100, 110, 101]
-    assert list(deliveries) == [(on_delivery, 2)]
+    assert len(deliveries) == 1
+    run(deliveries, settled(kernel))
+    assert got == [100, 110, 101, 102]
 
 
 def test_parts_of_a_split_batch_get_their_callbacks(kernel: ModuleType) -> None:
     deliveries = kernel.Deliveries()
-    callbacks = [lambda *_: None for _ in range(4)]
-    for callback, index in zip(callbacks, (0, 4, 5, 9), strict=True):
-        deliveries.add(callback, index, 5, 6, 7)
+    called: list[tuple[int, int]] = []
+    for index in (0, 4, 5, 9):
+        deliveries.add(
+            lambda metadata, _, index=index: called.append((index, metadata.offset)), index, 5, 6, 7
+        )
     parts = deliveries.split([0, 5, 8, 9])
-    assert [list(part) for part in parts] == [
-        [(callbacks[0], 0), (callbacks[1], 4)],
-        [(callbacks[2], 0)],
-        [],
-        [(callbacks[3], 0)],
-    ]
+    assert [len(part) for part in parts] == [2, 1, 0, 1]
+    for part in parts:
+        run(part, settled(kernel))
+    assert called == [(0, 100), (4, 104), (5, 100), (9, 100)]
     assert len(deliveries) == 4
     got: list[Any] = []
     again = kernel.Deliveries()

@@ -56,6 +56,7 @@ class Stage:
 
     def __init__(self, size: int, *, sticky_bytes: int = 1 << 40, ignores_keys: bool = False) -> None:
         self.slots = native.TopicSlots()
+        self.slots.partition_count = PARTITION_COUNT
         self.slots.slots = [native.AppendSlot(threading.RLock()) for _ in range(PARTITION_COUNT)]
         self.slots.sticky = native.StickyPartition(0, sticky_bytes, 9)
         self.ignores_keys = ignores_keys
@@ -78,9 +79,7 @@ class Stage:
         self, locations: Locations, *columns: Any, start: int = 0, first_row: int = 0, sender: Any = None
     ) -> int:
         sender = sender or native.RowSender(locations.owners, self.ignores_keys, SMALL_SIZE)
-        stopped: int = sender.send(
-            self.slots, PARTITION_COUNT, *columns, start, NOW_MS, first_row, *locations.columns()
-        )
+        stopped: int = sender.send(self.slots, columns, start, NOW_MS, first_row, *locations.columns())
         return stopped
 
 
@@ -206,7 +205,9 @@ def test_without_an_open_batch_nothing_is_sent() -> None:
     assert stage.send(rows, Locations(3)) == 0
     columns = Locations(3).columns()
     sender = native.RowSender({}, False, SMALL_SIZE)
-    assert sender.send(Stage(1000).slots, 0, [b"v"], None, None, None, None, 0, NOW_MS, 0, *columns) == 0
+    stage = Stage(1000)
+    stage.slots.partition_count = 0
+    assert sender.send(stage.slots, ([b"v"], None, None, None, None), 0, NOW_MS, 0, *columns) == 0
 
 
 def test_owners_that_replace_each_other_keep_their_numbers_apart() -> None:
@@ -241,7 +242,7 @@ def test_arguments_that_do_not_fit_each_other_are_refused() -> None:
     with pytest.raises(TypeError):
         native.RowSender(None, False, SMALL_SIZE)
     with pytest.raises(TypeError):
-        native.RowSender({}, False, SMALL_SIZE).send(None, 1, *two, 0, NOW_MS, 0, *Locations(3).columns())
+        native.RowSender({}, False, SMALL_SIZE).send(None, two, 0, NOW_MS, 0, *Locations(3).columns())
     assert stage.records() == [b""] * PARTITION_COUNT
 
 
@@ -263,4 +264,4 @@ def test_a_list_that_loses_its_rows_is_no_crash() -> None:
 def test_the_reference_leaves_every_row_to_send() -> None:
     sender = pure.RowSender({}, False, SMALL_SIZE)
     slots = pure.TopicSlots()
-    assert sender.send(slots, 3, [b"a"] * 3, None, None, None, None, 1, NOW_MS, 0) == 1
+    assert sender.send(slots, ([b"a"] * 3, None, None, None, None), 1, NOW_MS, 0) == 1
