@@ -63,8 +63,8 @@ class ClientRequest:
         expect_response: False if the broker sends none (``acks=0``).
         sent_ms: when it was queued for the socket (monotonic); the timeout counts from here.
         timeout_ms: the longest wait for the response.
-        callback: called with the ClientResponse inside ``NetworkClient.poll``, exactly once.
-        is_internal: made by the client itself (Metadata, ApiVersions).
+        callback: called with the ClientResponse inside ``NetworkClient.poll``, exactly once; ``None`` for a
+            request of the client itself (Metadata, ApiVersions).
         api_version: the version it was encoded in; the builder's latest before that.
         send: its bytes, once it is encoded; completed once they are written.
         expires_ms: when it times out; later if the broker throttles this client.
@@ -77,7 +77,6 @@ class ClientRequest:
     sent_ms: int
     timeout_ms: int
     callback: Callable[[ClientResponse], None] | None = None
-    is_internal: bool = False
     api_version: int = attrs.field(init=False)
     send: NetworkSend = attrs.field(init=False)
     expires_ms: int = attrs.field(init=False)
@@ -89,6 +88,11 @@ class ClientRequest:
     @property
     def api_key(self) -> int:
         return self.builder.api_key
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the client itself made the request."""
+        return self.callback is None
 
 
 @attrs.define(eq=False)

@@ -93,11 +93,6 @@ class Connections:
         """The node's connection, None before the first attempt. Any thread."""
         return self._by_id.get(node_id)
 
-    def broker(self, node_id: str) -> str:
-        """The node in words, for messages. Any thread."""
-        connection = self._by_id.get(node_id)
-        return f"node {node_id}" if connection is None else connection.broker
-
     def versions(self) -> list[NodeApiVersions]:
         """The API versions of the brokers that a connection is ready to. Any thread."""
         tables = [connection.versions for connection in self._by_id.copy().values()]
@@ -183,11 +178,8 @@ class Connections:
 
     # -- beginning and ending --------------------------------------------------------------------------
 
-    def begin(self, node: Node, now_ms: int) -> None:
-        """Begin a connection; ``connect_if_resolved`` continues after the lookup of the host name.
-
-        Raises NetworkError if it fails at once; ``ended`` must follow.
-        """
+    def begin(self, node: Node, now_ms: int) -> NodeConnection:
+        """Begin a connection: look up the host name. ``connect_if_resolved`` must follow."""
         node_id = str(node.id)
         connection = self._by_id.get(node_id)
         if connection is None or not connection.is_at(node):
@@ -195,7 +187,7 @@ class Connections:
             self._by_id[node_id] = connection
         self._connecting[node_id] = connection
         connection.connecting(now_ms, self._begin_lookup)
-        self.connect_if_resolved(connection, now_ms)
+        return connection
 
     def connect_if_resolved(self, connection: NodeConnection, now_ms: int) -> None:
         """Connect the socket once the address is known. Raises NetworkError; ``ended`` must follow."""

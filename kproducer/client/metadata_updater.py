@@ -107,8 +107,8 @@ class MetadataUpdater:
             _log.debug("Requesting metadata of %s from %s", wanted.topics, node)
             request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in wanted.topics])
             try:
-                client.send_internal(
-                    node.id, MessageBuilder(request, *supported_versions(ApiKey.METADATA)), now_ms
+                client.send(
+                    node.id, MessageBuilder(request, *supported_versions(ApiKey.METADATA)), now_ms, None
                 )
             except BaseException:
                 # No response will come; waiting for one would stop all updates.

@@ -101,9 +101,8 @@ class NetworkClient:
         self._ended: list[ClientResponse] = []  # the next poll to end completes them
         self._unanswered_queued = 0  # requests that end by being written, and are not written yet
         self._moved: dict[str, NodeConnection] = {}  # connections to an address that their node has left
-        self._versions_to_ask: dict[
-            str, int
-        ] = {}  # node id to the version of the ApiVersions request to send
+        # node id to the version of the ApiVersions request to send
+        self._versions_to_ask: dict[str, int] = {}
         self._log_repeats = LogRepeats(QUIET_MS)
         self.active = True
         # written by the I/O thread, read by any; each write is one atomic dictionary operation
@@ -129,12 +128,14 @@ class NetworkClient:
 
     def connect_if_possible(self, node: Node, now_ms: int) -> None:
         """Begin a connection, unless there is one or its backoff has not ended."""
-        if not self.active or not self.connections.can_connect(node, now_ms):
-            return
+        if self.active and self.connections.can_connect(node, now_ms):
+            self._connect_if_resolved(self.connections.begin(node, now_ms), now_ms)
+
+    def _connect_if_resolved(self, connection: NodeConnection, now_ms: int) -> None:
         try:
-            self.connections.begin(node, now_ms)
+            self.connections.connect_if_resolved(connection, now_ms)
         except NetworkError as error:
-            self._connection_ended(str(node.id), error, now_ms)
+            self._connection_ended(connection, error, now_ms)
 
     def poll_delay_ms(self, node: Node, now_ms: int) -> int:
         """How long until backoff or throttling end; NEVER_MS if only an event can make the node usable."""
@@ -169,38 +170,32 @@ class NetworkClient:
 
     def send(
         self,
-        node_id: int,
+        node_id: int | str,
         builder: RequestBuilder,
         now_ms: int,
-        callback: Callable[[ClientResponse], None],
+        callback: Callable[[ClientResponse], None] | None,
         *,
         expect_response: bool = True,
     ) -> ClientRequest:
         """Send a request; a later ``poll`` calls ``callback``.
 
         A request that the broker supports no version of, or that cannot be encoded, is not sent: the next
-        poll ends it with an ``error``. Raises IllegalStateError if the node is not ready or the client is
-        closed.
+        poll ends it with an ``error``.
+
+        Args:
+            node_id: of a connection that is ready (for the client's own requests: that is up).
+            builder: builds the message.
+            now_ms: monotonic.
+            callback: ``None`` for the client's own requests (Metadata, ApiVersions).
+            expect_response: whether the broker answers it.
+
+        Raises:
+            IllegalStateError: the node is not ready, or the client is closed.
         """
         if not self.active:
             raise IllegalStateError("the network client is closed")
-        if not self.connections.can_send(str(node_id), now_ms):
+        if callback is not None and not self.connections.can_send(str(node_id), now_ms):
             raise IllegalStateError(f"{api_name(builder.api_key)} to node {node_id}: the node is not ready")
-        return self._send(node_id, builder, now_ms, callback, expect_response)
-
-    def send_internal(self, node_id: int | str, builder: RequestBuilder, now_ms: int) -> None:
-        """Send a request of the client itself (Metadata, ApiVersions)."""
-        self._send(node_id, builder, now_ms, is_internal=True)
-
-    def _send(
-        self,
-        node_id: int | str,
-        builder: RequestBuilder,
-        now_ms: int,
-        callback: Callable[[ClientResponse], None] | None = None,
-        expect_response: bool = True,
-        is_internal: bool = False,
-    ) -> ClientRequest:
         request = ClientRequest(
             str(node_id),
             builder,
@@ -209,7 +204,6 @@ class NetworkClient:
             now_ms,
             self._request_timeout_ms,
             callback,
-            is_internal,
         )
         self._correlation_id = (self._correlation_id + 1) % _CORRELATION_ID_LIMIT
         connection = self.connections.get(request.destination)
@@ -224,7 +218,14 @@ class NetworkClient:
                 builder.api_key, request.api_version, request.correlation_id, self._client_id, message
             )
         except (UnsupportedVersionError, LocalProtocolError) as error:
-            self._not_sent(request, error, now_ms)
+            if not request.is_internal:
+                self._ended.append(ClientResponse(request, now_ms, error=error))
+                return request
+            api, broker = api_name(request.api_key), connection.broker
+            suffix = self._log_repeats.suffix((broker, api), now_ms)
+            if suffix is not None:
+                _log.warning("%s to %s was not sent: %s%s", api, broker, error, suffix)
+            self._updater.handle_failed_request(now_ms, error)
             return request
         request.send = NetworkSend(request.destination, buffers)
         self._versions_used[request.destination, builder.api_key] = request.api_version
@@ -240,16 +241,6 @@ class NetworkClient:
         if not expect_response:
             self._unanswered_queued += 1
         return request
-
-    def _not_sent(self, request: ClientRequest, error: KafkaError, now_ms: int) -> None:
-        if not request.is_internal:
-            self._ended.append(ClientResponse(request, now_ms, error=error))
-            return
-        broker = self.connections.broker(request.destination)
-        suffix = self._log_repeats.suffix((broker, request.api_key), now_ms)
-        if suffix is not None:
-            _log.warning("%s to %s was not sent: %s%s", api_name(request.api_key), broker, error, suffix)
-        self._updater.handle_failed_request(now_ms, error)
 
     def in_flight_request_count(self) -> int:
         """Requests that were sent and have not ended."""
@@ -293,7 +284,8 @@ class NetworkClient:
             self._handle_connections()
             self._ask_for_versions(now_ms)
             self._end_moved_connections(now_ms)
-            self._handle_lookups(now_ms)
+            for connection in self.connections.resolving():
+                self._connect_if_resolved(connection, now_ms)
             self._handle_setup_timeouts(now_ms)
             self._handle_request_timeouts(now_ms)
         finally:
@@ -394,7 +386,7 @@ class NetworkClient:
         for node_id, error in self._selector.disconnected.items():
             connection = self.connections.get(node_id)
             if connection is not None and not connection.is_disconnected:
-                self._connection_ended(node_id, error, now_ms, by_peer=True)
+                self._connection_ended(connection, error, now_ms, by_peer=True)
 
     def _handle_connections(self) -> None:
         for node_id in self._selector.connected:
@@ -412,7 +404,7 @@ class NetworkClient:
             # The setup timeout ends only now, so that a handshake that never ends cannot block the node.
             if connection is not None and connection.state is ConnectionState.CONNECTING:
                 self.connections.checking_api_versions(connection)
-            self.send_internal(node_id, MessageBuilder(self._api_versions_request, version, version), now_ms)
+            self.send(node_id, MessageBuilder(self._api_versions_request, version, version), now_ms, None)
 
     def _note_move(self, node: Node) -> None:
         """If the node is no longer where its connection is, have the connection end."""
@@ -432,14 +424,6 @@ class NetworkClient:
             error = DisconnectedError(f"{connection.broker} has another address now")
             self._end_connection(connection, error, now_ms)
         return bool(idle)
-
-    def _handle_lookups(self, now_ms: int) -> None:
-        """Connect to the nodes whose addresses are known by now."""
-        for connection in self.connections.resolving():
-            try:
-                self.connections.connect_if_resolved(connection, now_ms)
-            except NetworkError as error:
-                self._connection_ended(connection.id, error, now_ms)
 
     def _handle_setup_timeouts(self, now_ms: int) -> None:
         for connection in self.connections.past_setup_timeout(now_ms):
@@ -480,14 +464,12 @@ class NetworkClient:
     def _end_connection(self, connection: NodeConnection, error: KafkaError, now_ms: int) -> None:
         """Close a connection because of ``error``."""
         self._selector.close(connection.id)
-        self._connection_ended(connection.id, error, now_ms)
+        self._connection_ended(connection, error, now_ms)
 
     def _connection_ended(
-        self, node_id: str, error: KafkaError, now_ms: int, *, by_peer: bool = False
+        self, connection: NodeConnection, error: KafkaError, now_ms: int, *, by_peer: bool = False
     ) -> None:
         """The one place that handles the end of a connection, or of an attempt, whatever ended it."""
-        connection = self.connections.get(node_id)
-        assert connection is not None
         if connection.state is ConnectionState.CONNECTING:
             connection.exchange.on_connection_failed()
         elif (
@@ -496,11 +478,11 @@ class NetworkClient:
             and type(error) is DisconnectedError
         ):
             error = connection.exchange.on_connection_lost(connection.broker) or error
-        self._versions_to_ask.pop(node_id, None)
-        self._moved.pop(node_id, None)
+        self._versions_to_ask.pop(connection.id, None)
+        self._moved.pop(connection.id, None)
         self.connections.ended(connection, error, self._updater.fetch_nodes(), now_ms)
-        self._cancel_in_flight(node_id, error, now_ms)
-        self._updater.handle_server_disconnect(now_ms, node_id, error)
+        self._cancel_in_flight(connection.id, error, now_ms)
+        self._updater.handle_server_disconnect(now_ms, connection.id, error)
 
     def _cancel_in_flight(self, node_id: str, error: KafkaError, now_ms: int) -> None:
         cause = error

@@ -38,10 +38,14 @@ def connections(selector: MockSelector) -> Connections:
     )
 
 
+def begin(connections: Connections, node: Node, now_ms: int = NOW) -> None:
+    connections.connect_if_resolved(connections.begin(node, now_ms), now_ms)
+
+
 def fail(connections: Connections, node: Node, now_ms: int = NOW) -> None:
     """An attempt to connect that fails at once."""
     with pytest.raises(NetworkError):
-        connections.begin(node, now_ms)
+        begin(connections, node, now_ms)
     connection = connections.get(str(node.id))
     assert connection is not None
     connections.ended(connection, NetworkError("refused"), [node, BOOTSTRAP], now_ms)
@@ -51,11 +55,11 @@ def test_a_broker_has_a_name_once_it_was_connected_to(
     selector: MockSelector, connections: Connections
 ) -> None:
     selector.fail_at_once.clear()
-    assert connections.broker("1") == "node 1"
-    connections.begin(NODE, NOW)
-    connections.begin(BOOTSTRAP, NOW)
-    assert connections.broker("1") == str(NODE)
-    assert connections.broker("-1") == "seed:9092 (bootstrap)"
+    assert connections.get("1") is None
+    begin(connections, NODE, NOW)
+    begin(connections, BOOTSTRAP, NOW)
+    assert connections.get("1").broker == str(NODE)
+    assert connections.get("-1").broker == "seed:9092 (bootstrap)"
 
 
 def test_an_error_is_reported_instead_of_a_wait_until_the_next_connection_is_ready(
@@ -63,7 +67,7 @@ def test_an_error_is_reported_instead_of_a_wait_until_the_next_connection_is_rea
     connections: Connections,
 ) -> None:
     selector.fail_at_once.clear()
-    connections.begin(NODE, NOW)
+    begin(connections, NODE, NOW)
     assert "still connecting to one:9092" in connections.last_errors([NODE, BOOTSTRAP])[0]
     connection = connections.get("1")
     assert connection is not None
@@ -86,8 +90,8 @@ def test_the_next_setup_timeout_is_that_of_the_first_node_to_reach_it(
 ) -> None:
     selector.fail_at_once.clear()
     assert connections.next_setup_timeout_ms(NOW) == NEVER_MS
-    connections.begin(NODE, NOW)
-    connections.begin(BOOTSTRAP, NOW + 5)
+    begin(connections, NODE, NOW)
+    begin(connections, BOOTSTRAP, NOW + 5)
     wait = connections.next_setup_timeout_ms(NOW + 5)
     assert connections.past_setup_timeout(NOW + 5 + wait - 1) == []
     assert len(connections.past_setup_timeout(NOW + 5 + wait)) == 1
@@ -99,12 +103,12 @@ def test_a_node_at_another_address_starts_without_backoff(connections: Connectio
     moved = NODE._replace(host="elsewhere")
     fail(connections, moved, NOW + 10)
     assert connections.poll_delay_ms(moved, NOW + 10) <= 50 * 1.2
-    assert "elsewhere" in connections.broker("1")
+    assert "elsewhere" in connections.get("1").broker
 
 
 def test_brokers_that_left_the_cluster_are_forgotten_once_disconnected(connections: Connections) -> None:
     fail(connections, NODE)
-    connections.begin(BOOTSTRAP, NOW)
+    begin(connections, BOOTSTRAP, NOW)
     connections.retain([Node(2, "two", 9092)])
     assert connections.get("1") is None
     assert connections.get("-1") is not None

@@ -320,17 +320,18 @@ def test_a_request_that_cannot_even_be_sent_is_not_waited_for(monkeypatch: pytes
     world = World()
     failures = 0
 
-    send_internal = world.client.send_internal
+    send = world.client.send
 
-    def fail(node_id: int | str, builder: Any, now_ms: int) -> None:
+    def fail(node_id: int | str, builder: Any, now_ms: int, callback: Any) -> None:
         nonlocal failures
         if builder.api_key != 3:
-            return send_internal(node_id, builder, now_ms)
+            send(node_id, builder, now_ms, callback)
+            return
         failures += 1
         raise ZeroDivisionError("a bug")
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.client, "send_internal", fail)
+        patch.setattr(world.client, "send", fail)
         for _ in range(4):
             try:
                 world.poll()

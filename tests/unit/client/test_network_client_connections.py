@@ -165,7 +165,7 @@ def test_a_builder_that_cannot_say_it_in_that_version() -> None:
 def test_an_internal_request_without_a_common_version_is_told_to_the_updater() -> None:
     harness = Harness()
     harness.make_ready(ranges={0: (0, 9), 18: (0, 3), 3: (99, 100)})
-    harness.client.send_internal(NODE.id, metadata_builder(), harness.clock.now_ms)
+    harness.client.send(NODE.id, metadata_builder(), harness.clock.now_ms, None)
     assert isinstance(harness.updater.failures[0], UnsupportedVersionError)
     assert "too new" in str(harness.updater.failures[0])
 
@@ -283,7 +283,7 @@ def test_our_own_disconnect_ends_the_requests_in_the_next_poll() -> None:
 def test_a_metadata_request_in_flight_is_reported_as_failed() -> None:
     harness = Harness()
     harness.make_ready()
-    harness.client.send_internal(NODE.id, metadata_builder(), harness.clock.now_ms)
+    harness.client.send(NODE.id, metadata_builder(), harness.clock.now_ms, None)
     harness.selector.break_connection(ID)
     assert harness.poll() == []
     assert len(harness.updater.failures) == 1
@@ -293,7 +293,7 @@ def test_a_metadata_request_in_flight_is_reported_as_failed() -> None:
 def test_a_metadata_answer_goes_to_the_updater_only() -> None:
     harness = Harness()
     harness.make_ready()
-    harness.client.send_internal(NODE.id, metadata_builder(), harness.clock.now_ms)
+    harness.client.send(NODE.id, metadata_builder(), harness.clock.now_ms, None)
     harness.selector.respond(harness.selector.last_request(), MetadataResponse(cluster_id="c"))
     assert harness.poll() == []
     assert harness.updater.successes[0].cluster_id == "c"
@@ -587,7 +587,7 @@ def test_metadata_that_names_another_address_is_acted_on() -> None:
     harness = Harness()
     harness.make_ready()
     harness.updater.nodes[0] = NODE._replace(host="elsewhere")
-    harness.client.send_internal(NODE.id, metadata_builder(), harness.clock.now_ms)
+    harness.client.send(NODE.id, metadata_builder(), harness.clock.now_ms, None)
     harness.poll()
     harness.selector.respond(harness.selector.last_request(), MetadataResponse())
     harness.poll()
