@@ -99,7 +99,7 @@ class _Checker:
     def flexible(self) -> Versions:
         return self.spec.flexible_versions & self.spec.valid_versions
 
-    # -- which structs there are -------------------------------------------------------------------------
+    # -- struct definitions ------------------------------------------------------------------------------
 
     def structure(self) -> Iterator[Problem]:
         seen: dict[str, int] = {self.spec.name: self.spec.line}

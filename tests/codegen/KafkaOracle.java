@@ -13,15 +13,15 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Asks Apache Kafka's own generated classes about messages. Started with one folder of jars for each Kafka
- * version; every version has a class loader of its own, and all are reached by reflection.
+ * Encodes and decodes messages with Apache Kafka's own generated classes. The arguments are one folder of jars for
+ * each Kafka version; every version has its own class loader and is used through reflection.
  *
  * Requests on standard input, answers on standard output, both big-endian:
  * 'R' name: for each Kafka version its lowest and highest version of the message (two shorts; 0, -1 if unknown).
  * 'X' kafka (byte) name version (short) json data: 0, the bytes of the message that the JSON describes, the
- * bytes of the message that was decoded from data, the JSON of that message; or 1 and what went wrong. Messages
+ * bytes of the message that was decoded from data, the JSON of that message; or 1 and the error. Messages
  * without a JSON converter (those of Kafka Streams) have no first bytes, and {} for JSON.
- * Texts and bytes are an int length and that many bytes.
+ * Strings and bytes have an int length, followed by that many bytes.
  */
 public final class KafkaOracle {
     private static final String COMMON = "org.apache.kafka.common.";
@@ -61,7 +61,7 @@ public final class KafkaOracle {
             try {
                 return loader.loadClass("org.apache.kafka." + where + name);
             } catch (ClassNotFoundException e) {
-                // Perhaps in the next one.
+                // The class may be in the next package.
             }
         }
         throw new ClassNotFoundException(name);

@@ -67,7 +67,7 @@ def test_extra_bytes_behind_a_known_tagged_value_are_tolerated():
     assert end == len(data)
 
 
-def test_a_value_longer_than_its_tag_says_is_refused():
+def test_a_value_longer_than_its_tagged_size_is_refused():
     data = EMPTY_V3 + b"\x02" + b"\x01\x04" + bytes(8) + b"\x03\x01\x01"
     with pytest.raises(DecodeError, match=r"field finalized_features_epoch.*4 bytes longer"):
         ApiVersionsResponse.decode(data, 3)

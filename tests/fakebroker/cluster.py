@@ -294,7 +294,7 @@ class FakeCluster:
         with self.log.changed:
             self._tolerated.append(pattern)
 
-    # -- looking ------------------------------------------------------------------------------------
+    # -- inspection ---------------------------------------------------------------------------------
 
     def requests(self, api_key: int | None = None, broker_id: int | None = None) -> list[LoggedRequest]:
         return self.log.select(api_key, broker_id)

@@ -202,7 +202,7 @@ class ProducerStates:
         if verification is not None and not (verification.bumps_epoch and verification.epoch == epoch):
             del self.verifications[producer_id]
 
-    # -- forgetting -----------------------------------------------------------------------------------
+    # -- expiry ---------------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """``producer.id.expiration.ms``: drop producers without newer records, unless in a transaction.

@@ -112,7 +112,7 @@ def test_metadata_drops_a_dead_leader_unless_listed_when_down(
 
 
 @pytest.mark.parametrize("version", range(3, 13))
-def test_produce_appends_and_answers_the_base_offset(
+def test_produce_appends_and_returns_the_base_offset(
     cluster: FakeCluster, client: RawClient, version: int
 ) -> None:
     assert _produce(client, make_batch(b"a", b"b"), version).base_offset == 0
@@ -165,7 +165,9 @@ def test_log_append_time_replaces_the_records_times(cluster: FakeCluster, client
     assert cluster.records("t")[0].timestamp_ms == 1_700_000_000_000
 
 
-def test_acks_0_gets_no_answer_and_a_refusal_closes(cluster: FakeCluster, client: RawClient) -> None:
+def test_acks_0_gets_no_response_and_a_refusal_closes_the_connection(
+    cluster: FakeCluster, client: RawClient
+) -> None:
     client.send(PRODUCE, 9, produce_request("t", make_batch(b"a"), acks=0))
     assert (
         _produce(client, make_batch(b"b")).base_offset == 1

@@ -51,7 +51,7 @@ def test_an_older_epoch_is_fenced(states: ProducerStates) -> None:
     assert append(states, 2, 0) == INVALID_EPOCH
 
 
-def test_a_batch_of_an_older_epoch_is_no_duplicate(states: ProducerStates) -> None:
+def test_a_batch_of_an_older_epoch_is_not_a_duplicate(states: ProducerStates) -> None:
     assert append(states, 4, 0) == 0
     assert append(states, 3, 0, 10) == INVALID_EPOCH
 
@@ -110,7 +110,7 @@ def test_a_duplicate_has_exactly_the_same_range(states: ProducerStates) -> None:
     assert append(states, 3, 0, 10) == KeptBatch(0, 9, 0)
 
 
-# -- what is forgotten ------------------------------------------------------------------------------------
+# -- lost state -------------------------------------------------------------------------------------------
 
 
 def test_a_clean_restart_keeps_the_last_batch_only() -> None:
@@ -369,7 +369,7 @@ def test_producer_id_expiration(cluster: FakeCluster, client: RawClient) -> None
     )
 
 
-# -- false answers ------------------------------------------------------------------------------------------
+# -- false responses ----------------------------------------------------------------------------------------
 
 
 def test_a_forged_rejection_appends_nothing(cluster: FakeCluster, client: RawClient) -> None:

@@ -135,7 +135,7 @@ class TransactionCoordinator:
         same_id = transaction.producer.producer_id == producer_id
         return transaction.producer if same_id else Producer(producer_id, MAX_EPOCH)
 
-    # -- taking part ----------------------------------------------------------------------------------
+    # -- adding partitions and groups -----------------------------------------------------------------
 
     def add(
         self,

@@ -47,7 +47,7 @@ def test_the_log_dump_finds_a_wrong_checksum(kafka, tmp_path):
     assert not dump_log_files([damaged])[0].is_valid
 
 
-def test_a_killed_node_comes_back_with_its_data(kafka):
+def test_a_killed_node_restarts_with_its_data(kafka):
     create_topic(kafka.bootstrap_servers, "harness-restart", partitions=2)
     _produce(kafka.bootstrap_servers, "harness-restart", 10)
     kafka.nodes[1].kill()

@@ -62,7 +62,7 @@ def test_each_source_is_compiled_beside_itself(project: Path) -> None:
     assert not list(project.glob("kproducer/**/*.c"))
 
 
-def test_a_changed_source_is_compiled_again(project: Path) -> None:
+def test_a_changed_source_is_recompiled(project: Path) -> None:
     assert build(project, "native_build.py").returncode == 0
     source = project / "kproducer" / "inner" / "_answer.pyx"
     source.write_text(source.read_text().replace("42", "43"))
@@ -71,7 +71,7 @@ def test_a_changed_source_is_compiled_again(project: Path) -> None:
     assert answer(project) == "43"
 
 
-def test_a_changed_declaration_compiles_again_what_uses_it(project: Path) -> None:
+def test_a_changed_declaration_recompiles_its_users(project: Path) -> None:
     package = project / "kproducer" / "inner"
     (package / "_sizes.pxd").write_text("cdef enum:\n    SIZE = 7\n")
     source = package / "_answer.pyx"

@@ -92,7 +92,7 @@ def test_close_with_a_silent_broker_leaves_unknown_outcomes(stage: Stage, cluste
     assert sent.error().outcome is Outcome.UNKNOWN
 
 
-def test_close_0_with_batches_not_yet_sent_says_not_sent(stage: Stage, cluster: FakeCluster) -> None:
+def test_close_0_fails_unsent_batches_with_not_sent(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
     producer.kafka.partitions_for("t")
     sent = producer.send_many(5)
@@ -102,7 +102,7 @@ def test_close_0_with_batches_not_yet_sent_says_not_sent(stage: Stage, cluster: 
     assert cluster.records("t") == []
 
 
-def test_close_says_how_many_records_were_lost(
+def test_close_reports_the_number_of_lost_records(
     stage: Stage, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = stage.producer(cluster)
@@ -205,7 +205,7 @@ def test_close_while_threads_send_loses_no_record(stage: Stage) -> None:
         assert not caller.is_alive()
 
 
-def test_flush_sends_what_lingers(stage: Stage, cluster: FakeCluster) -> None:
+def test_flush_sends_lingering_batches(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
     sent = producer.send_many(3)
     producer.kafka.flush(PATIENCE_S)

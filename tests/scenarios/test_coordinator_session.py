@@ -118,7 +118,7 @@ def kinds(results: Iterable[KafkaError | None]) -> list[type[Any] | None]:
     return [None if error is None else type(error) for error in results]
 
 
-# -- when all is well ------------------------------------------------------------------------------------
+# -- without faults --------------------------------------------------------------------------------------
 
 
 def test_many_transactions_are_committed_at_once_and_a_second_commit_has_no_effect(
@@ -543,7 +543,7 @@ def test_a_producer_can_be_fenced_during_a_commit_of_the_session(
     assert committed(three) == []
 
 
-# -- everything at random --------------------------------------------------------------------------------
+# -- random faults ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -156,7 +156,7 @@ def test_several_responses_in_one_packet_are_separated(stage: Stage) -> None:
     assert [s.metadata().offset for s in sent] == [0, 0, 0, 0]
 
 
-def test_a_trickling_answer_does_not_prolong_the_request_timeout(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_partial_response_does_not_extend_the_request_timeout(stage: Stage, cluster: FakeCluster) -> None:
     """The first bytes of the response arrive, the rest never does."""
     never = cluster.gate()
 

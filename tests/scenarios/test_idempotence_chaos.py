@@ -184,7 +184,7 @@ class _Run:
             table = pa.table({"value": pa.array(values, pa.binary()), "to": pa.array(partitions, pa.int32())})
             yield from self._kafka.send_arrow(topic, table, value="value", partition="to")
 
-    # -- disturbing ---------------------------------------------------------------------------------------
+    # -- faults -------------------------------------------------------------------------------------------
 
     def _restart(self) -> None:
         self._restart_one(self._rng.randint(1, _BROKERS))

@@ -46,7 +46,7 @@ def test_a_topic_that_appears_in_time_is_used(stage: Stage, cluster: FakeCluster
 
 
 @pytest.mark.parametrize("first_error", [0, 3, 5])
-def test_auto_created_topics_are_used_after_their_first_answer(stage: Stage, first_error: int) -> None:
+def test_auto_created_topics_are_used_after_their_first_metadata(stage: Stage, first_error: int) -> None:
     cluster = stage.cluster(topics={}, auto_create_partitions=3)
     cluster.auto_create_first_error = first_error
     producer = stage.producer(cluster)
@@ -354,7 +354,7 @@ def test_all_brokers_return_on_other_ports_but_one_of_the_bootstrap_list(stage: 
     assert producer.send().metadata().offset == 1
 
 
-def test_a_topic_that_lost_partitions_is_used_with_what_it_has(stage: Stage) -> None:
+def test_a_topic_that_lost_partitions_uses_the_remaining_ones(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 6})
     producer = stage.producer(
         cluster,

@@ -50,7 +50,7 @@ def values(cluster: FakeCluster, partition: int = 0, topic: str = "t") -> list[b
     return [record.value for record in cluster.records(topic, partition)]
 
 
-# -- what is sent ------------------------------------------------------------------------------------------
+# -- contents of records -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
@@ -331,26 +331,26 @@ def test_a_batch_that_is_split_keeps_its_rows(stage: Stage, cluster: FakeCluster
         assert stored(cluster, result, n).value == sent[n]
 
 
-# -- calls that are mistakes -------------------------------------------------------------------------------
+# -- invalid calls -----------------------------------------------------------------------------------------
 
 TABLE = pa.table({"value": ["a"], "key": ["k"], "n": [1], "f": [0.5], "when": ["now"], "l": [["x"]]})
 TWICE = pa.Table.from_arrays([pa.array(["a"])] * 2, names=["value", "value"])
 
 MISTAKES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no such column": (TABLE, {"key": "kay"}, r"key: there is no column 'kay': did you mean 'key'\?"),
-    "nothing alike": (TABLE, {"key": "customer"}, r"no column 'customer' \(columns: 'value', 'key', "),
+    "no similar column": (TABLE, {"key": "customer"}, r"no column 'customer' \(columns: 'value', 'key', "),
     "no value": (TABLE.drop(["value"]), {}, r"no column 'value' .*pass value="),
     "a key that would be lost": (TABLE, {}, "column 'key' would not be written: pass key='key', or"),
     "numbers as values": (TABLE, {"value": "n"}, "'n' is of type int64 and must be strings or binary: cast"),
     "lists as keys": (TABLE, {"key": "l"}, r"key: column 'l' is of type list .*make it JSON"),
     "text as partition": (TABLE, {"partition": "key"}, "'key' is of type string and must be integers"),
-    "text as time": (TABLE, {"timestamp": "when"}, "must be timestamps, or int64 .*: parse it"),
-    "seconds as time": (TABLE, {"timestamp": "f"}, "float64 .*cast it to int64, in milliseconds"),
+    "text as timestamp": (TABLE, {"timestamp": "when"}, "must be timestamps, or int64 .*: parse it"),
+    "seconds as timestamp": (TABLE, {"timestamp": "f"}, "float64 .*cast it to int64, in milliseconds"),
     "text as headers": (TABLE, {"headers": "key"}, "headers: .*must be list<struct<key: string"),
-    "two columns of one name": (TWICE, {"value": "value"}, "there are 2 columns named 'value'"),
-    "a name that is none": (TABLE, {"key": 1}, "key must be the name of a column"),
-    "a partition that is none": (TABLE, {"partition": -1}, "partition must be a number from 0"),
-    "a time that is none": (TABLE, {"timestamp": 1.5}, "timestamp_ms must be whole milliseconds"),
+    "two columns with one name": (TWICE, {"value": "value"}, "there are 2 columns named 'value'"),
+    "a column name of the wrong type": (TABLE, {"key": 1}, "key must be the name of a column"),
+    "an invalid partition": (TABLE, {"partition": -1}, "partition must be a number from 0"),
+    "an invalid timestamp": (TABLE, {"timestamp": 1.5}, "timestamp_ms must be whole milliseconds"),
     "two topics": (TABLE, {"topic_column": "key"}, "topic and topic_column"),
     "a dict": ({"value": ["a"]}, {}, "must be Arrow data .* not dict"),
     "a number": (7, {}, "must be Arrow data .* not int"),

@@ -56,7 +56,7 @@ def partial(caught: pytest.ExceptionInfo[BaseException]) -> SendManyResult:
     return result
 
 
-# -- what is sent ------------------------------------------------------------------------------------------
+# -- contents of records -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])

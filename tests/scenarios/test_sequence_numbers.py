@@ -46,7 +46,7 @@ def pipeline(
     return sent
 
 
-# -- a leader that has forgotten the producer -----------------------------------------------------------
+# -- a leader without producer state --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_parts_of_a_batch_with_an_unknown_outcome_are_not_written_again(
     assert values(cluster) == [b"first", *(one.value for one in sent), b"next"]
 
 
-def test_what_may_have_been_written_behind_a_gap_is_given_up(stage: Stage, cluster: FakeCluster) -> None:
+def test_batches_that_may_have_been_written_behind_a_gap_fail(stage: Stage, cluster: FakeCluster) -> None:
     producer = idempotent(stage, cluster)
     sent = pipeline(
         producer,

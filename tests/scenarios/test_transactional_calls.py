@@ -216,7 +216,7 @@ def test_a_call_in_a_signal_handler_during_send_is_refused_and_has_no_effect(
     assert (committed(one), ends(one), one.requests(COMMIT_OFFSETS)) == ([b"1"], [True], [])
 
 
-# -- blocks ----------------------------------------------------------------------------------------------
+# -- transaction blocks ----------------------------------------------------------------------------------
 
 
 def run_block(producer: KafkaProducer, inside: Callable[[], object] = lambda: None) -> None:
@@ -329,11 +329,11 @@ def test_a_block_may_end_its_transaction_itself(stage: Stage, one: FakeCluster) 
     assert (committed(one), ends(one)) == ([b"1"], [True])
 
 
-# -- the same call again ---------------------------------------------------------------------------------
+# -- repeated calls --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-@pytest.mark.parametrize("ended_meanwhile", [True, False], ids=["ended", "goes on"])
+@pytest.mark.parametrize("ended_meanwhile", [True, False], ids=["ended", "continues"])
 def test_ending_a_prepared_transaction_can_be_retried_after_a_timeout(
     stage: Stage, one: FakeCluster, commit: bool, ended_meanwhile: bool
 ) -> None:

@@ -128,7 +128,7 @@ def test_offsets_are_committed_with_the_records(stage: Stage, two: FakeCluster) 
 
 
 @pytest.mark.parametrize("fault", [faults.close_before(), faults.close_after()], ids=["before", "after"])
-def test_lost_requests_and_answers_change_nothing(stage: Stage, two: FakeCluster, fault: Any) -> None:
+def test_lost_requests_and_responses_change_nothing(stage: Stage, two: FakeCluster, fault: Any) -> None:
     for api_key in (10, INIT, ADD_PARTITIONS, ADD_OFFSETS, COMMIT_OFFSETS, PRODUCE, END):
         two.control(api_key, fault)
     producer = transactional(stage, two)

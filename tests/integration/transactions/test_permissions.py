@@ -55,7 +55,7 @@ def guarded() -> Iterator[str]:
         create_topic(servers, "forbidden", 1)
         admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
-        rules = [binding(kind, "forbidden", "User:somebody", AclOperation.ALL) for kind in kinds]
+        rules = [binding(kind, "forbidden", "User:other", AclOperation.ALL) for kind in kinds]
         rules += [binding(kind, "described", "User:ANONYMOUS", AclOperation.DESCRIBE) for kind in kinds[1:]]
         for made in admin.create_acls(rules).values():
             made.result(PATIENCE_S)
@@ -90,7 +90,7 @@ _REFUSED: dict[str, tuple[Callable[[Any], object], list[str]]] = {
         lambda session: session.fence(["forbidden"], PATIENCE_S),
         ["transactional id 'forbidden'", "Write and Describe on the transactional id"],
     ),
-    "fence what may be described": (
+    "fence with Describe only": (
         lambda session: session.fence(["described"], PATIENCE_S),
         ["transactional id 'described'", "Write and Describe on the transactional id"],
     ),
@@ -98,7 +98,7 @@ _REFUSED: dict[str, tuple[Callable[[Any], object], list[str]]] = {
         lambda session: end(session, "forbidden"),
         ["transactional id 'forbidden'", "Write and Describe"],
     ),
-    "end what may be described": (
+    "end with Describe only": (
         lambda session: end(session, "described"),
         ["transactional id 'described'", "Write and Describe"],
     ),
@@ -106,19 +106,19 @@ _REFUSED: dict[str, tuple[Callable[[Any], object], list[str]]] = {
         lambda session: session.write_offsets("mine", "forbidden", {ALLOWED: MARK}, PATIENCE_S),
         ["group 'forbidden'", "Read on the group"],
     ),
-    "write for a group that may be described": (
+    "write for a group with Describe only": (
         lambda session: session.write_offsets("mine", "described", {ALLOWED: MARK}, PATIENCE_S),
         ["group 'described'", "Read on the group"],
     ),
-    "write about a topic": (
+    "write offsets of a topic": (
         lambda session: session.write_offsets("mine", "mine", {FORBIDDEN: MARK}, PATIENCE_S),
         ["forbidden-0", "Read on the topic"],
     ),
-    "read of a group": (
+    "read offsets of a group": (
         lambda session: session.committed_offsets(["mine", "forbidden"], ALLOWED, PATIENCE_S),
         ["group 'forbidden'", "Describe on the group"],
     ),
-    "read about a topic": (
+    "read offsets of a topic": (
         lambda session: session.committed_offsets(["mine"], FORBIDDEN, PATIENCE_S),
         ["forbidden-0", "Describe on the topic"],
     ),

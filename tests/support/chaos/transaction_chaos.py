@@ -22,7 +22,7 @@ from confluent_kafka import KafkaException
 from kproducer import KafkaProducer
 from tests.support.chaos.broker_faults import SETTLE_SECONDS, BrokerFaults
 from tests.support.chaos.command_line import fault_arguments, say, three_nodes
-from tests.support.chaos.transaction_ledger import Fate, Transaction, Verdict, compare, read_ledgers
+from tests.support.chaos.transaction_ledger import State, Transaction, Verdict, compare, read_ledgers
 from tests.support.chaos.transaction_worker import PARTITIONS, TOPICS, again, position_of
 from tests.support.chaos.worker_processes import WorkerProcesses
 from tests.support.kafka.cluster import KafkaCluster, KafkaNode
@@ -237,12 +237,12 @@ class TransactionChaos:
                 verdict.note(f"group-{name} is at offset {found}, expected {expected}")
 
     def _tell_all(self, transactions: list[Transaction], verdict: Verdict) -> None:
-        fates = Counter(each.fate for each in transactions)
+        states = Counter(each.state for each in transactions)
         prepared = len(list(self._folder.glob("*.finisher.jsonl")))
         self._say(f"faults: {', '.join(f'{what} {count}' for what, count in sorted(self.faults.items()))}")
         self._say(
-            f"transactions {len(transactions)}: committed {fates[Fate.COMMITTED]}, aborted "
-            f"{fates[Fate.ABORTED] + fates[Fate.BEGUN]}, unknown {fates[Fate.COMMITTING]}; producers "
+            f"transactions {len(transactions)}: committed {states[State.COMMITTED]}, aborted "
+            f"{states[State.ABORTED] + states[State.BEGUN]}, unknown {states[State.COMMITTING]}; producers "
             f"{len({each.incarnation for each in transactions})}, prepared for another process {prepared}"
         )
         self._say(str(verdict))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Fate(enum.Enum):
+class State(enum.Enum):
     """What a producer knows of a transaction; the last line written counts."""
 
     BEGUN = "begun"
@@ -45,9 +45,9 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._file = path.open("a")
 
-    def note(self, transaction: int, fate: Fate, counts: Mapping[str, int] | None = None) -> None:
+    def note(self, transaction: int, state: State, counts: Mapping[str, int] | None = None) -> None:
         """``counts``: records by ``topic-partition``, given with BEGUN."""
-        line: dict[str, object] = {"transaction": transaction, "fate": fate.value}
+        line: dict[str, object] = {"transaction": transaction, "state": state.value}
         if counts is not None:
             line["counts"] = dict(counts)
         self._file.write(json.dumps(line) + "\n")
@@ -65,7 +65,7 @@ class Transaction:
     incarnation: Incarnation
     number: int
     counts: dict[str, int]
-    fate: Fate = Fate.BEGUN
+    state: State = State.BEGUN
 
 
 def read_ledgers(folder: Path) -> list[Transaction]:
@@ -85,7 +85,7 @@ def read_ledgers(folder: Path) -> list[Transaction]:
             key = (incarnation, step["transaction"])
             if key not in found:
                 found[key] = Transaction(*key, step.get("counts", {}))
-            found[key].fate = Fate(step["fate"])
+            found[key].state = State(step["state"])
     return list(found.values())
 
 
@@ -191,14 +191,14 @@ def _follow(
 def _judge(transaction: Transaction, seen: Counter[str], verdict: Verdict) -> None:
     expected, got = sum(transaction.counts.values()), sum(seen.values())
     verdict.sent += expected
-    name = f"transaction {transaction.number} of {transaction.incarnation} ({transaction.fate.value})"
+    name = f"transaction {transaction.number} of {transaction.incarnation} ({transaction.state.value})"
     missing = sum(max(0, count - seen[place]) for place, count in transaction.counts.items())
-    if transaction.fate is Fate.COMMITTED:
+    if transaction.state is State.COMMITTED:
         verdict.committed += expected
         if missing:
             verdict.lost += missing
             verdict.note(f"{name}: {missing} of {expected} are missing")
-    elif transaction.fate is Fate.COMMITTING:
+    elif transaction.state is State.COMMITTING:
         if got and missing:
             verdict.torn += 1
             verdict.note(f"{name}: {got} of {expected} were seen")

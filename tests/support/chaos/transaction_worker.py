@@ -28,7 +28,7 @@ from kproducer import (
     TopicPartition,
     TransactionAbortedError,
 )
-from tests.support.chaos.transaction_ledger import Fate, Incarnation, Ledger
+from tests.support.chaos.transaction_ledger import Incarnation, Ledger, State
 
 TOPICS = ("chaos-a", "chaos-b", "chaos-c")
 PARTITIONS = 3
@@ -115,30 +115,30 @@ class Worker:
         """Run one transaction. Returns whether this producer can start another."""
         chance = self._chance
         plan = self._plan()
-        ledger.note(transaction, Fate.BEGUN, Counter(f"{topic}-{number}" for topic, number in plan))
+        ledger.note(transaction, State.BEGUN, Counter(f"{topic}-{number}" for topic, number in plan))
         try:
             producer.begin_transaction()
             self._send(producer, incarnation, transaction, plan)
             what = chance.random()
             if what < 0.15:
-                ledger.note(transaction, Fate.ABORTED)
+                ledger.note(transaction, State.ABORTED)
                 again(producer.abort_transaction)
             elif what < 0.2:
                 prepared = producer.prepare()
                 self._leave_to_the_finisher(prepared, incarnation, transaction)
                 return False
             else:
-                ledger.note(transaction, Fate.COMMITTING)
+                ledger.note(transaction, State.COMMITTING)
                 again(producer.commit_transaction)
-                ledger.note(transaction, Fate.COMMITTED)
+                ledger.note(transaction, State.COMMITTED)
         except AbortTransactionError as error:
             # After a commit call this error means that nothing is visible, and the ledger must say so.
-            ledger.note(transaction, Fate.ABORTED)
+            ledger.note(transaction, State.ABORTED)
             print(f"{incarnation} {transaction}: {error}", file=sys.stderr)
             again(producer.abort_transaction)
         except KafkaTimeoutError:
             # Raised by send, prepare or offsets: an abort is still possible.
-            ledger.note(transaction, Fate.ABORTED)
+            ledger.note(transaction, State.ABORTED)
             again(producer.abort_transaction)
         return True
 
@@ -202,14 +202,14 @@ def finish_one(
     with make_producer(servers, name, chance) as producer:
         try:
             if not is_commit:
-                ledger.note(transaction, Fate.ABORTED)
+                ledger.note(transaction, State.ABORTED)
                 producer.abort_prepared(prepared)
                 return
-            ledger.note(transaction, Fate.COMMITTING)
+            ledger.note(transaction, State.COMMITTING)
             producer.commit_prepared(prepared)
-            ledger.note(transaction, Fate.COMMITTED)
+            ledger.note(transaction, State.COMMITTED)
         except TransactionAbortedError:
-            ledger.note(transaction, Fate.ABORTED)
+            ledger.note(transaction, State.ABORTED)
         except KafkaError as error:
             # Fenced: the worker was killed and restarted.
             print(f"finisher, {path.name}: {error}", file=sys.stderr)

@@ -211,7 +211,7 @@ class MockClusters:
         library.rd_kafka_mock_request_destroy_array(requests, count)
         return rows
 
-    # -- calling -------------------------------------------------------------------------------
+    # -- calls of librdkafka -------------------------------------------------------------------
 
     def _handle(self, cluster_id: int) -> ctypes.c_void_p:
         return self._clusters[cluster_id][1]

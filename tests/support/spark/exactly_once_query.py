@@ -218,7 +218,7 @@ class ExactlyOnceQuery:
     def remove_folder(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    # -- parts -----------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------
 
     @property
     def _isolation_level(self) -> str:

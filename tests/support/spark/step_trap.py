@@ -26,7 +26,7 @@ class StepTrap:
         self._set = folder / "trap"
         self._caught = folder / "trap.caught"
 
-    # -- the one who sets it ---------------------------------------------------------------------------
+    # -- the process that sets the trap ----------------------------------------------------------------
 
     def set(self, step: str, dies: bool, chance: float = 1.0) -> None:
         """Catch the next process that reaches ``step``, or each with a probability until one is caught."""
@@ -47,7 +47,7 @@ class StepTrap:
         self._set.unlink(missing_ok=True)
         self._caught.unlink(missing_ok=True)
 
-    # -- those who may be caught -----------------------------------------------------------------------
+    # -- processes that may be caught ------------------------------------------------------------------
 
     def is_set_at(self, step: str) -> bool:
         """Whether a process may be caught at this step."""

@@ -57,7 +57,7 @@ class MockSelector:
         self._next_disconnected: dict[str, KafkaError] = {}
         self.is_closed = False
 
-    # -- what the client calls -------------------------------------------------------------------------
+    # -- called by the client --------------------------------------------------------------------------
 
     def connect(self, connection_id: str, address: SocketAddress, family: int = 2) -> None:
         if connection_id in self._up or connection_id in self._connecting:
@@ -104,7 +104,7 @@ class MockSelector:
     def release_after_fork(self) -> None:
         self.is_closed = True
 
-    # -- the test's side -------------------------------------------------------------------------------
+    # -- called by tests -------------------------------------------------------------------------------
 
     def finish_sends(self) -> None:
         """Let the full sockets accept everything; reported by the next poll."""

@@ -55,7 +55,7 @@ class ScriptedClient:
         self._responses: list[ClientResponse] = []
         self._correlation_id = 0
 
-    # -- what the sender calls -----------------------------------------------------------------------
+    # -- called by the sender ------------------------------------------------------------------------
 
     def ready(self, node: Node, now_ms: int) -> bool:
         return self.is_ready(node, now_ms)
@@ -106,7 +106,7 @@ class ScriptedClient:
     def close(self) -> None:
         self.closed = True
 
-    # -- what the test calls -------------------------------------------------------------------------
+    # -- called by tests -----------------------------------------------------------------------------
 
     def unanswered(self, node_id: int | None = None) -> list[SentRequest]:
         return [

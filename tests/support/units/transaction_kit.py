@@ -399,7 +399,7 @@ class Kit:
         )
         return _HANDLERS[api_key].handle(context)
 
-    # -- all is well again -----------------------------------------------------------------------------
+    # -- without faults --------------------------------------------------------------------------------
 
     def settle(self, rounds: int = 200) -> None:
         """Answer everything without faults until nothing happens any more."""

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from tests.support.chaos.transaction_ledger import (
-    Fate,
     Incarnation,
     Ledger,
+    State,
     Transaction,
     compare,
     read_ledgers,
@@ -17,11 +17,11 @@ from tests.support.chaos.transaction_ledger import (
 
 FIRST, SECOND = Incarnation("a", 0), Incarnation("a", 1)
 HISTORY = [
-    Transaction(FIRST, 1, {"t-0": 2, "t-1": 1}, Fate.COMMITTED),
-    Transaction(FIRST, 2, {"t-0": 1}, Fate.ABORTED),
-    Transaction(FIRST, 3, {"t-0": 1, "t-1": 1}, Fate.COMMITTING),
-    Transaction(FIRST, 4, {"t-1": 2}, Fate.BEGUN),
-    Transaction(SECOND, 1, {"t-0": 1}, Fate.COMMITTED),
+    Transaction(FIRST, 1, {"t-0": 2, "t-1": 1}, State.COMMITTED),
+    Transaction(FIRST, 2, {"t-0": 1}, State.ABORTED),
+    Transaction(FIRST, 3, {"t-0": 1, "t-1": 1}, State.COMMITTING),
+    Transaction(FIRST, 4, {"t-1": 2}, State.BEGUN),
+    Transaction(SECOND, 1, {"t-0": 1}, State.COMMITTED),
 ]
 RIGHT = {
     "t-0": [b"a.0000 1 0", b"a.0000 1 1", b"a.0001 1 0"],
@@ -73,17 +73,17 @@ def test_nothing_seen_is_not_good():
 
 def test_the_last_step_counts_and_half_a_line_does_not(tmp_path):
     ledger = Ledger(tmp_path / "a.0000.jsonl")
-    ledger.note(1, Fate.BEGUN, {"t-0": 2})
-    ledger.note(1, Fate.COMMITTING)
-    ledger.note(1, Fate.COMMITTED)
-    ledger.note(2, Fate.BEGUN, {"t-0": 1})
+    ledger.note(1, State.BEGUN, {"t-0": 2})
+    ledger.note(1, State.COMMITTING)
+    ledger.note(1, State.COMMITTED)
+    ledger.note(2, State.BEGUN, {"t-0": 1})
     ledger.close()
     with (tmp_path / "a.0000.jsonl").open("a") as file:
-        file.write(json.dumps({"transaction": 2, "fate": "committed"})[:-4])
+        file.write(json.dumps({"transaction": 2, "state": "committed"})[:-4])
     finisher = Ledger(tmp_path / "a.0000.finisher.jsonl")
-    finisher.note(2, Fate.COMMITTING)
+    finisher.note(2, State.COMMITTING)
     finisher.close()
     assert read_ledgers(tmp_path) == [
-        Transaction(FIRST, 1, {"t-0": 2}, Fate.COMMITTED),
-        Transaction(FIRST, 2, {"t-0": 1}, Fate.COMMITTING),
+        Transaction(FIRST, 1, {"t-0": 2}, State.COMMITTED),
+        Transaction(FIRST, 2, {"t-0": 1}, State.COMMITTING),
     ]

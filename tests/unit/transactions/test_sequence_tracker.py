@@ -270,7 +270,7 @@ def test_a_later_acknowledgement_does_not_make_a_success_of_a_refused_batch() ->
     assert may_drain(tracker, Batch(TP, 1, 9))
 
 
-def test_what_may_have_been_written_behind_a_gap_is_given_up() -> None:
+def test_batches_that_may_have_been_written_behind_a_gap_fail() -> None:
     tracker, (a, b, c) = tracker_with(3)
     refused_for_good(tracker, a)
     assert came_back(tracker, b, _E.NO_ANSWER) is Verdict.RETRY
