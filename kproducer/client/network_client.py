@@ -39,7 +39,6 @@ from kproducer.network.host_resolver import BackgroundResolver, BeginLookup, can
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.selector import Selector
-from kproducer.protocol.framing import MAX_FRAME_BYTES
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.protocol.send_builder import build_request
 from kproducer.runtime.clock import Clock
@@ -508,13 +507,7 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
         clock: the time for all parts.
     """
     metadata.bootstrap(_bootstrap_addresses(config))
-    selector = Selector(
-        config.connections_max_idle_ms,
-        config.send_buffer_bytes,
-        config.receive_buffer_bytes,
-        MAX_FRAME_BYTES,
-        clock,
-    )
+    selector = Selector(config, clock)
     try:
         updater = MetadataUpdater(metadata, config)
         return NetworkClient(selector, updater, config, clock)

@@ -33,9 +33,6 @@ class ResolvedAddress(NamedTuple):
     address: SocketAddress
 
 
-#: (host, port) to addresses in the order to try them; raises NetworkError, never returns an empty sequence.
-HostResolver: TypeAlias = Callable[[str, int], Sequence[ResolvedAddress]]
-
 #: A lookup that has begun, and may have ended. Its exception is a NetworkError.
 Lookup: TypeAlias = "Future[Sequence[ResolvedAddress]]"
 
@@ -89,12 +86,10 @@ class BackgroundResolver:
 
     Args:
         on_looked_up: called on another thread after each lookup that did not end at once.
-        resolve: blocks until it has the addresses, or raises NetworkError.
     """
 
-    def __init__(self, on_looked_up: Callable[[], object], resolve: HostResolver = resolve_host) -> None:
+    def __init__(self, on_looked_up: Callable[[], object]) -> None:
         self._on_looked_up = on_looked_up
-        self._resolve = resolve
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads = 0
         self._pending: dict[tuple[str, int], Lookup] = {}
@@ -106,17 +101,17 @@ class BackgroundResolver:
         """Look a host up, or join the pending lookup of it. For a literal address the lookup ends at once."""
         if _is_literal(host):
             lookup: Lookup = Future()
-            _look_up(self._resolve, host, port, lookup)
+            _look_up(host, port, lookup)
             return lookup
         self._pending = {name: lookup for name, lookup in self._pending.items() if not lookup.done()}
         known = self._pending.get((host, port))
         if known is not None:
             return known
         lookup = self._pending[host, port] = Future()
-        resolve, on_looked_up = self._resolve, self._on_looked_up
+        on_looked_up = self._on_looked_up
 
         def job() -> None:
-            _look_up(resolve, host, port, lookup)
+            _look_up(host, port, lookup)
             on_looked_up()
 
         self._jobs.put(job)
@@ -157,9 +152,9 @@ def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
         del job
 
 
-def _look_up(resolve: HostResolver, host: str, port: int, lookup: Lookup) -> None:
+def _look_up(host: str, port: int, lookup: Lookup) -> None:
     try:
-        lookup.set_result(resolve(host, port))
+        lookup.set_result(resolve_host(host, port))
     except NetworkError as error:
         lookup.set_exception(error)
     except Exception as error:

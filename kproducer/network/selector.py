@@ -15,6 +15,7 @@ import socket
 from collections import OrderedDict
 from collections.abc import Callable
 
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     DisconnectedError,
     IllegalStateError,
@@ -42,6 +43,7 @@ from kproducer.network.transport_layer import (
     start_connect,
 )
 from kproducer.network.wakeup import Wakeup
+from kproducer.protocol.framing import MAX_FRAME_BYTES
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
 
@@ -59,13 +61,10 @@ class Selector:
     """The connections of one client. I/O thread only, except ``wakeup``.
 
     Args:
-        max_idle_ms: a connection without traffic for this long is closed; negative: never.
-        send_buffer_bytes: SO_SNDBUF; -1 leaves it to the operating system.
-        receive_buffer_bytes: SO_RCVBUF; -1 leaves it to the operating system.
-        max_frame_bytes: the longest response accepted.
+        config: ``connections_max_idle_ms``, ``send_buffer_bytes``, ``receive_buffer_bytes``.
         clock: the time, for idle connections.
+        max_frame_bytes: the longest response accepted.
         transport_factory: makes the transport layer of a socket; TLS plugs in here.
-        plaintext_io: moves the bytes of plaintext connections; other transports use ``PortableChannelIo``.
 
     Attributes (results of the last ``poll``):
         connected: ids whose TCP connection came up.
@@ -76,23 +75,20 @@ class Selector:
 
     def __init__(
         self,
-        max_idle_ms: int,
-        send_buffer_bytes: int,
-        receive_buffer_bytes: int,
-        max_frame_bytes: int,
+        config: ProducerConfig,
         clock: Clock,
+        *,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
         transport_factory: Callable[[socket.socket], TransportLayer] = TransportLayer,
-        plaintext_io: Callable[[int], ChannelIo] = PlaintextChannelIo,
     ) -> None:
         # fixed after construction
-        self._max_idle_ms = max_idle_ms
-        self._send_buffer_bytes = send_buffer_bytes
-        self._receive_buffer_bytes = receive_buffer_bytes
+        self._config = config
+        self._max_idle_ms = config.connections_max_idle_ms
         self._max_frame_bytes = max_frame_bytes
         self._clock = clock
         self._transport_factory = transport_factory
         self._wakeup = Wakeup()
-        new_io = plaintext_io if transport_factory is TransportLayer else PortableChannelIo
+        new_io = PlaintextChannelIo if transport_factory is TransportLayer else PortableChannelIo
         self._io: ChannelIo = new_io(self._wakeup.fileno())
         # I/O thread only
         self._channels: OrderedDict[str, KafkaChannel] = OrderedDict()  # least recently active first
@@ -119,7 +115,7 @@ class Selector:
             raise IllegalStateError(f"a connection with id {connection_id} already exists")
         text = describe_address(address)
         try:
-            sock = open_socket(family, self._send_buffer_bytes, self._receive_buffer_bytes)
+            sock = open_socket(family, self._config.send_buffer_bytes, self._config.receive_buffer_bytes)
         except OSError as error:
             raise NetworkError(f"could not open a socket for {text}: {describe_os_error(error)}") from error
         try:

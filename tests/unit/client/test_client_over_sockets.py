@@ -17,7 +17,6 @@ from kproducer.client.network_client import NetworkClient
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.network.host_resolver import ResolvedAddress, resolve_host
 from kproducer.network.selector import Selector
-from kproducer.protocol.framing import MAX_FRAME_BYTES
 from kproducer.protocol.registry import ApiKey
 from kproducer.runtime.clock import SystemClock
 from kproducer.types import Node
@@ -28,10 +27,6 @@ from tests.support.units.lookups import at_once
 
 CLOCK = SystemClock()
 MAX_POLLS = 2000
-
-
-def build_selector() -> Selector:
-    return Selector(540_000, 131_072, 32_768, MAX_FRAME_BYTES, CLOCK)
 
 
 class Rig:
@@ -45,7 +40,7 @@ class Rig:
         addresses = [server.rsplit(":", 1) for server in config.bootstrap_servers]
         self.metadata.bootstrap([(host, int(port)) for host, port in addresses])
         updater = MetadataUpdater(self.metadata, config)
-        self.client = NetworkClient(build_selector(), updater, config, CLOCK)
+        self.client = NetworkClient(Selector(config, CLOCK), updater, config, CLOCK)
         self.done: list[ClientResponse] = []
 
     def poll_until(self, condition: Callable[[], object]) -> None:
@@ -161,7 +156,7 @@ def test_a_lowered_produce_version_is_used_and_one_too_low_is_a_clear_error(
 def one_node_client(listener: Listener, **settings: Any) -> tuple[NetworkClient, Node]:
     node = Node(0, HOST, listener.address[1])
     config = ProducerConfig(bootstrap_servers=f"{HOST}:{node.port}", **settings)
-    return NetworkClient(build_selector(), NoteTakingUpdater([node]), config, CLOCK), node
+    return NetworkClient(Selector(config, CLOCK), NoteTakingUpdater([node]), config, CLOCK), node
 
 
 def poll_until(client: NetworkClient, condition: Callable[[], object]) -> None:

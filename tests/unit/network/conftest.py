@@ -6,17 +6,19 @@ Each test runs twice, with PortableChannelIo and, where the native kernel is in 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
+import kproducer.network.selector as selector_module
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.network.channel_io import PlaintextChannelIo, PortableChannelIo
 from kproducer.network.selector import Selector
 from tests.support.loopback import open_descriptors
 from tests.support.manual_clock import ManualClock
 
 MAX_IDLE_MS = 540_000
-MAX_FRAME_BYTES = 100 * 1024 * 1024
 
 
 @pytest.fixture
@@ -25,21 +27,23 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture(params=["portable", "native"])
-def make_selector(clock: ManualClock, request: pytest.FixtureRequest) -> Iterator[Callable[..., Selector]]:
+def make_selector(
+    clock: ManualClock, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Selector]]:
     made: list[Selector] = []
     if request.param == "native" and PlaintextChannelIo is PortableChannelIo:
         pytest.skip("the native kernel is not in use")
+    if request.param == "portable":
+        monkeypatch.setattr(selector_module, "PlaintextChannelIo", PortableChannelIo)
 
-    def make(**settings: object) -> Selector:
-        arguments: dict[str, object] = {
-            "max_idle_ms": MAX_IDLE_MS,
+    def make(*, arguments: Mapping[str, Any] | None = None, **settings: Any) -> Selector:
+        defaults = {
+            "connections_max_idle_ms": MAX_IDLE_MS,
             "send_buffer_bytes": -1,
             "receive_buffer_bytes": -1,
-            "max_frame_bytes": MAX_FRAME_BYTES,
-            "clock": clock,
-            "plaintext_io": PlaintextChannelIo if request.param == "native" else PortableChannelIo,
         }
-        made.append(Selector(**{**arguments, **settings}))  # type: ignore[arg-type]
+        config = ProducerConfig(bootstrap_servers="host:1", **{**defaults, **settings})
+        made.append(Selector(config, clock, **(arguments or {})))
         return made[-1]
 
     gc.collect()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from kproducer.errors import NetworkError
+from kproducer.network import host_resolver
 from kproducer.network.host_resolver import MAX_THREADS, BackgroundResolver, ResolvedAddress
 
 PATIENCE_S = 60.0
@@ -42,9 +43,10 @@ class NameService:
 
 
 @pytest.fixture
-def service() -> Iterator[NameService]:
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameService]:
     """Whatever still hangs is let go, and all threads must end."""
     service = NameService()
+    monkeypatch.setattr(host_resolver, "resolve_host", service.ask)
     yield service
     service.answer("all")
     for thread in service.threads:
@@ -54,7 +56,7 @@ def service() -> Iterator[NameService]:
 
 def test_a_hanging_name_keeps_neither_the_caller_nor_other_names(service: NameService) -> None:
     looked_up = threading.Semaphore(0)
-    resolver = BackgroundResolver(looked_up.release, service.ask)
+    resolver = BackgroundResolver(looked_up.release)
     slow = resolver.begin("slow", 9092)
     service.await_asked(1)
     other = resolver.begin("other", 9093)
@@ -68,7 +70,7 @@ def test_a_hanging_name_keeps_neither_the_caller_nor_other_names(service: NameSe
 
 
 def test_who_asks_for_a_name_that_is_being_looked_up_joins_in(service: NameService) -> None:
-    resolver = BackgroundResolver(lambda: None, service.ask)
+    resolver = BackgroundResolver(lambda: None)
     first = resolver.begin("kafka", 9092)
     assert resolver.begin("kafka", 9092) is first
     assert resolver.begin("kafka", 9093) is not first
@@ -79,7 +81,7 @@ def test_who_asks_for_a_name_that_is_being_looked_up_joins_in(service: NameServi
 
 
 def test_threads_are_used_again_and_there_are_not_too_many(service: NameService) -> None:
-    resolver = BackgroundResolver(lambda: None, service.ask)
+    resolver = BackgroundResolver(lambda: None)
     service.answer("a")
     for _ in range(5):
         resolver.begin("a", 1).result(PATIENCE_S)
@@ -100,11 +102,12 @@ def test_a_literal_address_needs_no_thread(literal: str) -> None:
 
 
 @pytest.mark.parametrize("failure", [NetworkError("no such host"), ValueError("no such host")])
-def test_every_failure_is_a_network_error(failure: Exception) -> None:
+def test_every_failure_is_a_network_error(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(host: str, port: int) -> list[ResolvedAddress]:
         raise failure
 
-    resolver = BackgroundResolver(lambda: None, fail)
+    monkeypatch.setattr(host_resolver, "resolve_host", fail)
+    resolver = BackgroundResolver(lambda: None)
     for _ in range(2):  # the thread survives it
         with pytest.raises(NetworkError, match="no such host"):
             resolver.begin("kafka", 9092).result(PATIENCE_S)
@@ -121,7 +124,7 @@ def test_where_no_thread_can_be_started_names_are_looked_up_all_the_same(
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     service.answer("all")
-    resolver = BackgroundResolver(lambda: None, service.ask)
+    resolver = BackgroundResolver(lambda: None)
     assert resolver.begin("kafka", 9092).result(0)
     assert resolver.begin("other", 9092).result(0)
     service.threads.clear()  # it was this one
@@ -129,5 +132,5 @@ def test_where_no_thread_can_be_started_names_are_looked_up_all_the_same(
 
 def test_a_resolver_that_is_dropped_leaves_no_thread(service: NameService) -> None:
     service.answer("all")
-    BackgroundResolver(lambda: None, service.ask).begin("kafka", 9092).result(PATIENCE_S)
+    BackgroundResolver(lambda: None).begin("kafka", 9092).result(PATIENCE_S)
     gc.collect()  # the fixture waits for the thread

@@ -92,7 +92,7 @@ def test_a_failing_transport_leaks_nothing(make_selector: Callable[..., Selector
     def broken(sock: socket.socket) -> TransportLayer:
         raise RuntimeError("no context")
 
-    selector = make_selector(transport_factory=broken)
+    selector = make_selector(arguments={"transport_factory": broken})
     with Listener() as listener, pytest.raises(RuntimeError, match="no context"):
         selector.connect("0", listener.address)
 
@@ -200,7 +200,7 @@ def test_no_idle_close_while_a_frame_is_partly_written(selector: Selector, clock
 
 
 def test_a_negative_idle_time_means_never(make_selector: Callable[..., Selector], clock: ManualClock) -> None:
-    selector = make_selector(max_idle_ms=-1)
+    selector = make_selector(connections_max_idle_ms=-1)
     with Listener() as listener:
         connect(selector, listener)
         clock.advance(10**9)

@@ -291,7 +291,7 @@ def test_the_peer_closing_mid_frame(selector: Selector, piece: bytes, words: str
 def test_hostile_bytes_end_that_connection_only(
     make_selector: Callable[..., Selector], opening: bytes, words: str
 ) -> None:
-    selector = make_selector(max_frame_bytes=1000)
+    selector = make_selector(arguments={"max_frame_bytes": 1000})
     with Listener() as listener:
         bad, good = connect(selector, listener, "bad"), connect(selector, listener, "good")
         bad.sendall(frame(b"fine so far") + opening)
@@ -331,7 +331,7 @@ class BufferingTransport(TransportLayer):
 def test_bytes_buffered_inside_the_transport_are_served_without_an_event(
     make_selector: Callable[..., Selector],
 ) -> None:
-    selector = make_selector(transport_factory=BufferingTransport)
+    selector = make_selector(arguments={"transport_factory": BufferingTransport})
     with Listener() as listener:
         peer = connect(selector, listener)
         peer.sendall(frame(b"abc") + frame(b"def"))
