@@ -154,35 +154,24 @@ class BuiltInPartitioner:
         if not available:
             return int(self._random.random() * len(topic.partitions))
         sizes = self.queue_size_range if self._adaptive else None
+        smallest, largest = sizes if sizes is not None else (0, None)
         slow_nodes = self.unavailable_nodes
-        random = self._random.random
-        if sizes is None and not slow_nodes:
-            return available[int(random() * len(available))]
-        smallest, largest = sizes if sizes is not None else (0, 0)
         partitions = topic.partitions
-        top_weight = largest - smallest + 1
+        top_weight = 1 if largest is None else largest - smallest + 1
         for _ in range(MAX_DRAWS):
-            partition = available[int(random() * len(available))]
+            partition = available[int(self._random.random() * len(available))]
             if slow_nodes and partitions[partition].leader_id in slow_nodes:
                 continue
-            weight = self._weight(partition, largest) if sizes is not None else 1
-            if random() * top_weight < weight:
+            weight = self._weight(partition, largest)
+            if weight >= top_weight or self._random.random() * top_weight < weight:
                 return partition
-        return self._next_by_table(snapshot, largest if sizes is not None else None)
-
-    def _weight(self, partition: int, largest: int) -> int:
-        # The queue may have grown since the largest was determined.
-        return max(largest + 1 - self._queue_size(partition), 1)
-
-    def _next_by_table(self, snapshot: MetadataSnapshot, largest: int | None) -> int:
-        topic = snapshot.topics[self._topic]
-        slow_nodes = self.unavailable_nodes
-        candidates = [p for p in topic.available if topic.partitions[p].leader_id not in slow_nodes]
-        if not candidates:
-            candidates = list(topic.available)
-        if largest is None:
-            return self._random.choice(candidates)
+        candidates = [p for p in available if partitions[p].leader_id not in slow_nodes] or list(available)
         return self._random.choices(candidates, [self._weight(p, largest) for p in candidates])[0]
+
+    def _weight(self, partition: int, largest: int | None) -> int:
+        """Larger for shorter queues. ``largest``: the longest queue; ``None``: queues do not count."""
+        # The queue may have grown since the largest was determined.
+        return 1 if largest is None else max(largest + 1 - self._queue_size(partition), 1)
 
 
 class PartitionLoad:

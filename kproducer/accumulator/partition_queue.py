@@ -11,8 +11,10 @@ early: here it counts from the last one, and a batch is not open for long.
 
 from __future__ import annotations
 
+import bisect
 import random as random_module
 from collections import deque
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kproducer.accumulator.buffer_pool import BufferPool
@@ -133,11 +135,21 @@ class PartitionQueue:
         if len(self.batches) <= 2:
             self._all.changed.append(self)
 
-    def take_back_locked(self, batch: ProducerBatch) -> None:
-        """Undo ``add_batch_locked``, or as much of it as happened."""
-        if self.open_batch is batch:
+    def remove(self, batch: ProducerBatch) -> None:
+        """Take out a batch, which takes no more records. Nothing happens if it is not here."""
+        with self.lock:
+            self.remove_locked(batch)
+
+    def remove_locked(self, batch: ProducerBatch) -> None:
+        """Like ``remove``; also undoes as much of an interrupted ``add_batch_locked`` as happened."""
+        if batch is self.open_batch:
             self._close_open_batch_locked(batch.created_ms)
-        self._take_out_locked(batch)
+        if batch in self.batches:
+            self.batches.remove(batch)
+        if self.batches:
+            self._all.changed.append(self)
+        else:
+            self._all.active.pop(self, None)
 
     def close_full_batch_locked(self, now_ms: int) -> None:
         """The open batch has no room for a record: it is due. The caller seals or compresses it."""
@@ -148,9 +160,6 @@ class PartitionQueue:
     def close_open_batch(self, now_ms: int) -> None:
         """Let the open batch, if there is one, take no more records."""
         with self.lock:
-            if self.open_batch is not None:
-                # Not close_for_appends(), which may compress.
-                self.open_batch.is_open = False
             self._close_open_batch_locked(now_ms)
 
     def _close_open_batch_locked(self, now_ms: int) -> None:
@@ -158,17 +167,14 @@ class PartitionQueue:
         self.slot.appender = None
         batch, self.open_batch = self.open_batch, None
         if batch is not None:
+            # Not close_for_appends(), which may compress, and fail.
+            batch.is_open = False
             batch.took_last_record(now_ms)
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Return a batch that is to be sent again to its place in the sending order. I/O thread only."""
         with self.lock:
-            place = 0
-            for waiting in self.batches:
-                if waiting.order > batch.order:
-                    break
-                place += 1
-            self.batches.insert(place, batch)
+            bisect.insort(self.batches, batch, key=attrgetter("order"))
             self._all.active[self] = None
         self._all.note_expiry(batch.closed_ms + self._all.delivery_timeout_ms)
         self._all.changed.append(self)
@@ -185,22 +191,6 @@ class PartitionQueue:
             self._all.active[self] = None
         return batch
 
-    def remove(self, batch: ProducerBatch) -> None:
-        """Take out a batch, which takes no more records. Nothing happens if it is not here."""
-        with self.lock:
-            if batch is self.open_batch:
-                self._close_open_batch_locked(batch.created_ms)
-            batch.is_open = False
-            self._take_out_locked(batch)
-
-    def _take_out_locked(self, batch: ProducerBatch) -> None:
-        if batch in self.batches:
-            self.batches.remove(batch)
-        if self.batches:
-            self._all.changed.append(self)
-        else:
-            self._all.active.pop(self, None)
-
     def take_expired(self, now_ms: int) -> list[ProducerBatch]:
         """Take out the batches whose delivery timeout has passed. I/O thread only.
 
@@ -214,17 +204,13 @@ class PartitionQueue:
                 if now_ms < close_at_ms:
                     self._all.note_expiry(close_at_ms)
                 else:
-                    self.open_batch.is_open = False
                     self._close_open_batch_locked(now_ms)
             while self.batches and self.batches[0] is not self.open_batch:
                 batch = self.batches[0]
                 if not batch.has_reached_delivery_timeout(self._all.delivery_timeout_ms, now_ms):
                     self._all.note_expiry(batch.closed_ms + self._all.delivery_timeout_ms)
                     break
-                self.pop_first_locked(now_ms)
-                # Not close_for_appends(), which may compress, and fail: the batch has to be reported.
-                batch.is_open = False
-                expired.append(batch)
+                expired.append(self.pop_first_locked(now_ms))
         self._all.changed.append(self)
         return expired
 

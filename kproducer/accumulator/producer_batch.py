@@ -87,7 +87,6 @@ class ProducerBatch:
         self.in_flight = False
         self.release_pending = False
         self.retry_at_ms = created_ms
-        self.drained_ms = created_ms
         self.last_error: KafkaError | None = None
         self.knowledge = Knowledge.NEVER_SENT
         self._leader_epoch = NO_LEADER_EPOCH
@@ -206,9 +205,8 @@ class ProducerBatch:
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
 
-    def drained(self, now_ms: int) -> None:
+    def drained(self) -> None:
         """Note that it goes into a request now."""
-        self.drained_ms = max(self.drained_ms, now_ms)
         self.in_flight = True
         self.send_count += 1
 

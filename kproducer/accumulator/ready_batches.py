@@ -151,7 +151,7 @@ class ReadyBatches:
             # With no lock held: compression takes its time.
             size_bytes = self._finish(batch)
             if size_bytes:
-                batch.drained(now_ms)
+                batch.drained()
                 size += size_bytes
                 drained.append(batch)
         return drained

@@ -58,7 +58,6 @@ class RecordAccumulator:
         config: sizes, timeouts, partitioning.
         buffer_pool: memory for the batches.
         clock: for the time after a wait for memory, and of a batch's last record.
-        compression: codec of all batches; ``None`` means as ``config`` says.
         random: for backoff jitter and the sticky partitioner; tests pass a seeded one.
         transactions: numbers the batches, and decides which of them may be drained; ``None``: all,
             unnumbered.
@@ -76,7 +75,6 @@ class RecordAccumulator:
         buffer_pool: BufferPool,
         clock: Clock,
         *,
-        compression: Compression | None = None,
         random: random_module.Random | None = None,
         transactions: TransactionManager | None = None,
     ) -> None:
@@ -86,7 +84,7 @@ class RecordAccumulator:
         self._clock = clock
         self._batch_size = config.batch_size
         self._linger_ms = config.linger_ms
-        self._compression = compression if compression is not None else _compression_of(config)
+        self._compression = _compression_of(config)
         self._retry_backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
         self.queues = PartitionQueues(config, self._compression, random, buffer_pool)
         #: The same dict as ``queues.topics``, one look-up nearer.
@@ -272,7 +270,7 @@ class RecordAccumulator:
             # Also what a signal handler raises, Ctrl-C for one. A batch that is incomplete and in no queue
             # would never end, nor would any flush() or close() that waits for it.
             if batch is not None:
-                queue.take_back_locked(batch)
+                queue.remove_locked(batch)
                 self._incomplete.pop(batch, None)
                 batch.forget_memory()
             raise

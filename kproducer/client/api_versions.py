@@ -172,9 +172,7 @@ class ApiVersionsExchange:
         got_id, error_code = _HEAD.unpack_from(payload)
         if got_id != correlation_id:
             raise CorrelationIdMismatchError(
-                f"ApiVersions: the request has correlation id {correlation_id}, the response has {got_id}",
-                correlation_id,
-                got_id,
+                f"ApiVersions: the request has correlation id {correlation_id}, the response has {got_id}"
             )
         if error_code == 0:
             response = parse_response(ApiKey.API_VERSIONS, version, correlation_id, payload)

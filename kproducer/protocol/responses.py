@@ -23,17 +23,7 @@ _message_class = cache(response_class)
 
 
 class CorrelationIdMismatchError(RemoteProtocolError):
-    """The response answers another request than the oldest one in flight.
-
-    Attributes:
-        expected: correlation id of the oldest request in flight.
-        received: correlation id in the response.
-    """
-
-    def __init__(self, message: str, expected: int, received: int) -> None:
-        super().__init__(message)
-        self.expected = expected
-        self.received = received
+    """The response answers another request than the oldest one in flight."""
 
 
 def parse_response(
@@ -53,11 +43,10 @@ def parse_response(
     try:
         correlation_id, position = _read_header(data, _header_version(api_key, version))
         if correlation_id != expected_correlation_id:
-            reason = (
+            raise CorrelationIdMismatchError(
                 f"{api_name(api_key)} v{version}: the response has correlation id {correlation_id}, "
                 f"the oldest request in flight has {expected_correlation_id}"
             )
-            raise CorrelationIdMismatchError(reason, expected_correlation_id, correlation_id)
         message, _ = _message_class(api_key).decode(data, version, position)
     except DecodeError as error:
         raise RemoteProtocolError(str(error)) from error

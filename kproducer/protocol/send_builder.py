@@ -8,7 +8,7 @@ Source: Kafka's ``SendBuilder``.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Protocol
+from typing import Any
 
 from kproducer_messages import EncodeError, RequestHeader
 
@@ -23,32 +23,13 @@ _MAX_SIZE = 2**31 - 1
 _CORRELATION_ID_OFFSET = SIZE_PREFIX_BYTES + 4
 
 
-class Message(Protocol):
-    """The methods of a generated message that this module uses."""
-
-    def size(self, version: int) -> int:
-        """Exact size in bytes."""
-
-    def zero_copy_size(self, version: int) -> int:
-        """How many of these bytes are referenced, not copied."""
-
-    def encode_into(
-        self,
-        buffer: bytearray,
-        position: int,
-        version: int,
-        gather: list[tuple[int, bytes | bytearray | memoryview]] | None = None,
-    ) -> int:
-        """Write the small fields; return the position after them."""
-
-
 def build_request(
-    api_key: int, version: int, correlation_id: int, client_id: str | None, message: Message
+    api_key: int, version: int, correlation_id: int, client_id: str | None, message: Any
 ) -> list[memoryview]:
     """Lay out a whole request frame.
 
     Args:
-        message: the request; its record buffers are referenced by the result.
+        message: a generated request; its record buffers are referenced by the result.
         client_id: may be null.
 
     Returns:

@@ -132,12 +132,12 @@ def test_timeout_error_says_what_is_known() -> None:
     assert "delivery_timeout_ms=500" in str(unsent)
     assert "600 ms" in str(unsent)
     assert "never sent" in str(unsent)
-    batch.drained(1100)
+    batch.drained()
     silent = batch.delivery_timeout_error(500, 1600)
     assert silent.outcome is Outcome.UNKNOWN
     assert "has not answered" in str(silent)
     batch.reenqueued(1200, 100, NotLeaderOrFollowerError())
-    batch.drained(1300)
+    batch.drained()
     failed = batch.delivery_timeout_error(500, 1600)
     assert failed.outcome is Outcome.UNKNOWN
     assert "sent 2 times" in str(failed)

@@ -56,7 +56,6 @@ def test_another_correlation_id_is_told_apart():
     data = payload(MetadataResponse(), ApiKey.METADATA, 12, correlation_id=6)
     with pytest.raises(CorrelationIdMismatchError, match=r"correlation id 6, .* in flight has 5") as caught:
         parse_response(ApiKey.METADATA, 12, 5, data)
-    assert (caught.value.expected, caught.value.received) == (5, 6)
     assert isinstance(caught.value, RemoteProtocolError)
 
 
