@@ -46,11 +46,11 @@ types: $(VENV)/.installed ## mypy, strict
 # because brokers that several files share are started once per process and version. JOBS=0 runs all tests in one process.
 JOBS      ?= 4
 TEST_JOBS := -n $(JOBS) --dist worksteal
-# Every process that the tests start imports the same modules: compile them once, also where the environment
-# switches that off. pytest keeps its rewritten test modules the same way.
+# Every process that the tests start imports the same modules: compile them once, even if the environment
+# disables bytecode caches. This also lets pytest cache its rewritten test modules.
 test-native test-pure: export PYTHONDONTWRITEBYTECODE =
-# What the pure kernel changes: records on their way into batches and out of them. Everything else runs once, with
-# the native core; tests/unit/kernel, tests/unit/network and tests/codegen compare both implementations there.
+# The pure kernel affects how records get into batches and how batches are completed. Everything else runs once,
+# with the native core; tests/unit/kernel, tests/unit/network and tests/codegen compare both implementations.
 PURE_SCENARIOS := callbacks chaos close_and_flush delivery delivery_timeout idempotence idempotence_chaos interrupted_calls \
 	memory_bound memory_limits ordering resource_limits send_arrow send_many send_many_and_send sender_retries \
 	sending_in_transactions sequence_numbers

@@ -63,9 +63,7 @@ class Bench:
         self._content.write_text("".join(f"{line}\n" for line in lines))
 
     def throughput(self, mode: str, files: int, batches: int) -> dict[str, Any]:
-        """Write micro-batches of this many files. Returns the seconds of each, and the CPU seconds per
-        batch.
-        """
+        """Write micro-batches of this many files. Returns seconds of each, and CPU seconds per batch."""
         topic, source = self._new_place()
         for number in range(files * batches):
             # The same content under many names, so it is read from memory.

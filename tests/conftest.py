@@ -1,4 +1,4 @@
-"""Fixtures that every test directory may use: brokers of both kinds."""
+"""Fixtures for all test directories: Apache Kafka and mock clusters."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = ["each_kafka", "kafka", "kafka_three_nodes", "mock_cluster", "mock_clu
 
 MockClusterFactory = Callable[..., MockCluster]
 
-# Hypothesis also measures time, which on a busy machine says nothing: 200 ms an example, a second for data.
+# Hypothesis also limits the time per example and for data, which a busy machine exceeds by chance.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 
 def pytest_sessionstart() -> None:
-    """A run with the native core does not pass over parts of it that are missing."""
+    """A run with the native core fails if parts of the core are missing."""
     missing = build_info().missing_modules
     if missing and os.environ.get("KPRODUCER_KERNEL") == "native":
-        pytest.exit(f"KPRODUCER_KERNEL=native, and not everything is compiled: {'; '.join(missing)}", 4)
+        pytest.exit(f"KPRODUCER_KERNEL=native, but these modules are not usable: {'; '.join(missing)}", 4)
 
 
 def pytest_report_header() -> list[str]:
@@ -53,10 +53,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """After each module, what is alive is the collector's business no more.
+    """Exclude everything that is alive after a module from garbage collection.
 
-    Hundreds of tests collect garbage to see that nothing is left behind; walking through everything that was
-    imported and generated before them took longer than they do.
+    Hundreds of tests run the garbage collector to check for leaks; traversing everything that was imported
+    and generated before them took longer than the tests.
     """
     if nextitem is not None and nextitem.path != item.path:
         gc.collect()
@@ -64,7 +64,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 class _MockClusterHost:
-    """Hands out the session's mock process; a new one when a test has taken the last one down."""
+    """Provides the session's mock process, and a new one if a test has crashed the last one."""
 
     def __init__(self) -> None:
         self._process: MockClusterProcess | None = None
@@ -91,7 +91,7 @@ def _mock_cluster_host() -> Iterator[_MockClusterHost]:
 
 @pytest.fixture
 def mock_cluster_factory(_mock_cluster_host: _MockClusterHost) -> Iterator[MockClusterFactory]:
-    """Make mock clusters, ``factory(broker_count=1)``; they end with the test."""
+    """Creates mock clusters with ``factory(broker_count=1)``; they end with the test."""
     clusters: list[MockCluster] = []
 
     def make(broker_count: int = 1) -> MockCluster:

@@ -59,9 +59,7 @@ def worst_messages(case: Case, size: int) -> Iterator[tuple[str, Any]]:
 
 
 def lies(data: bytes, padding: bytes) -> Iterator[bytes]:
-    """The message with one length at a time replaced by the largest that the padding behind it could
-    satisfy.
-    """
+    """The message with one length at a time replaced by the largest one that fits the padding behind it."""
     for position in range(min(len(data), 40)):
         # Arrays of elements that take at least one byte, or more.
         for width in (1, 4, 20):

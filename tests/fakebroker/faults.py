@@ -179,9 +179,7 @@ def fragmented(size: int = 1) -> Handler:
 
 
 def silence() -> Handler:
-    """Neither apply nor answer; later requests are served, so their responses arrive in place of this
-    one's.
-    """
+    """Neither apply nor answer; responses to later requests then arrive in place of this one's."""
     return lambda context: Silence()
 
 

@@ -127,9 +127,7 @@ class TransactionCoordinator:
             transaction.producer = Producer(producer_id, epoch + 1)
 
     def _fence(self, transaction: Transaction) -> Producer:
-        """Bump the epoch. Returns the producer for the markers, always with the producer id of the
-        records.
-        """
+        """Bump the epoch. Returns the producer for the markers, with the producer id of the records."""
         producer_id = transaction.producer.producer_id
         self._raise_epoch(transaction)
         same_id = transaction.producer.producer_id == producer_id

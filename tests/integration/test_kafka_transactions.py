@@ -36,9 +36,7 @@ def transactional(cluster, transactional_id, **settings):
 
 
 def committed(cluster, topic):
-    """Values seen by ``read_committed`` consumers after all transactions have ended (EndTxn is answered
-    earlier).
-    """
+    """Values seen by ``read_committed`` consumers once no transaction is open."""
     (values,) = read_committed(cluster.bootstrap_servers, topic)
     return values
 

@@ -15,9 +15,7 @@ pytestmark = pytest.mark.mock_cluster
 
 
 def _connect(port: int) -> None:
-    """Connect and disconnect, from another address: otherwise a port without a listener may connect to
-    itself.
-    """
+    """Connect and disconnect. From another address, so that a socket never connects to itself."""
     socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)).close()
 
 

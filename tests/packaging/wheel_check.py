@@ -28,9 +28,7 @@ class WheelError(Exception):
 
 
 def check_contents(wheel: Path, modules: list[str]) -> None:
-    """Raise ``WheelError`` unless the wheel has the compiled ``modules`` and no files that only builds
-    need.
-    """
+    """Raise ``WheelError`` unless the wheel has the compiled ``modules`` and no build-only files."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     missing = [

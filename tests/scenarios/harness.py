@@ -147,9 +147,7 @@ class WatchedProducer:
 
     @staticmethod
     def was_not_sent(error: KafkaError) -> bool:
-        """True for errors raised by ``send`` itself (no record was accepted) and for futures that report
-        NOT_SENT.
-        """
+        """True for errors raised by ``send`` itself (nothing was accepted) and for outcome NOT_SENT."""
         return error.outcome in (None, Outcome.NOT_SENT)
 
     def failing_send(self, topic: str = "t", value: bytes | None = None, **options: Any) -> KafkaError:

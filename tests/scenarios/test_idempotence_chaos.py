@@ -230,9 +230,7 @@ class _Run:
         self._begin_with_rejections("remade")
 
     def _expire(self) -> None:
-        """Expire ids only of idle producers: with responses outstanding, a producer cannot know what was
-        written.
-        """
+        """Expire ids of idle producers only: others could not know which batches were written."""
         rate, self._faults.rate = self._faults.rate, 0.0
         self._kafka.flush(PATIENCE_S)
         with self._cluster.log.changed:
@@ -243,9 +241,7 @@ class _Run:
         self._begin_with_rejections(*_TOPICS)
 
     def _begin_with_rejections(self, *topics: str) -> None:
-        """The leader has no producer state, rejects the first batch, and would accept the second as the
-        first.
-        """
+        """The leader has no producer state, rejects the first batch, and would accept the second one."""
         if self._rng.random() < 0.5:
             self._faults.rejects_next |= {(topic, p) for topic in topics for p in range(_TOPICS[topic])}
         for _ in range(self._rng.randint(1, 4)):

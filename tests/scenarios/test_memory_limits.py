@@ -144,9 +144,7 @@ def test_memory_is_returned_with_compression_too(stage: Stage, cluster: FakeClus
 def test_a_dead_cluster_fills_the_buffer_and_no_more(
     stage: Stage, cluster: FakeCluster, recovery: str
 ) -> None:
-    """With "rebootstrap", the topic's metadata is dropped when all brokers are gone: then sends wait for
-    it.
-    """
+    """With "rebootstrap", the topic's metadata is dropped when all brokers are gone, and sends wait."""
     producer = stage.producer(
         cluster,
         buffer_memory=65_536,

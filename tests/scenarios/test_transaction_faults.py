@@ -35,9 +35,7 @@ OFFSETS = {TopicPartition("in", 0): OffsetAndMetadata(7)}
 
 
 def goes_on(producer: KafkaProducer, cluster: FakeCluster) -> None:
-    """Check that the failed transaction can be aborted, shows no records, and the next one can be
-    committed.
-    """
+    """Check that the failed transaction can be aborted, is invisible, and the next one can commit."""
     producer.abort_transaction()
     with producer.transaction():
         producer.send("t", b"next", partition=0)

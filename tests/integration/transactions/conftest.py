@@ -1,6 +1,4 @@
-"""Three nodes of the newest Kafka (transaction protocol 2) and of a 3.x (protocol 1), one cluster per
-session.
-"""
+"""Three nodes of the newest Kafka (transaction protocol 2) and of a 3.x (protocol 1), once per session."""
 
 from __future__ import annotations
 

@@ -86,9 +86,7 @@ def test_fifty_transactions_are_committed_at_once_despite_lost_responses(three_n
     answers = []
 
     def lose_a_few(frame: Frame) -> bool:
-        """Close the connection at the tenth and the thirtieth response, which loses other requests on it,
-        too.
-        """
+        """Close the connection at the tenth and thirtieth response; other requests on it are lost, too."""
         if frame.api_key == 26 and frame.is_answer:
             answers.append(frame)
             return len(answers) not in (10, 30)

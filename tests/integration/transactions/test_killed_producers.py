@@ -20,9 +20,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 
 class Moment(NamedTuple):
-    """The ``nth`` request of an API, or its response. ``committed``: the transactions that readers must
-    see.
-    """
+    """The ``nth`` request of an API, or its response. ``committed``: transactions visible to readers."""
 
     api_key: ApiKey
     nth: int

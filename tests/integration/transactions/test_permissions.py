@@ -42,9 +42,7 @@ EVERY_RULE = AclBindingFilter(
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[str]:
-    """A broker with ACLs: no access to resources named "forbidden", only Describe on those named
-    "described".
-    """
+    """A broker with ACLs: no access to "forbidden" resources, only Describe on "described" ones."""
     properties = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",

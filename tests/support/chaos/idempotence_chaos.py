@@ -212,9 +212,7 @@ class IdempotenceChaos:
             self._one_fault(deck.pop() if deck else None)
 
     def _one_fault(self, kind: str | None) -> None:
-        """Wait with new rates of the proxy's faults, then inject ``kind``. ``None``: the proxy's faults
-        only.
-        """
+        """Wait with new rates of the proxy's faults, then inject ``kind``, unless it is ``None``."""
         for name in self._workers.running:
             self._check_worker(name)
         self._change_rates()

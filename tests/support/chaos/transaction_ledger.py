@@ -28,9 +28,7 @@ class State(enum.Enum):
 
 
 class Incarnation(NamedTuple):
-    """One initialized producer; later ones of the same name have higher numbers. Its text is part of
-    values.
-    """
+    """One initialized producer; later ones of the same name have higher numbers. Part of each value."""
 
     name: str
     number: int

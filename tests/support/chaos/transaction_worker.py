@@ -181,9 +181,7 @@ class Worker:
 
 
 def finish(servers: str, folder: Path, seed: int) -> None:
-    """End prepared transactions until the run is over; one that cannot be ended was ended by another
-    process.
-    """
+    """End prepared transactions until the run is over, except those that another process has ended."""
     chance = random.Random(seed)
     while not (folder / "stop").exists():
         for path in sorted(folder.glob("*.prepared")):

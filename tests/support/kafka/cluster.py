@@ -147,9 +147,7 @@ class KafkaCluster:
         java_options: Iterable[str] = QUICK_START_OPTIONS,
         first_port: int | None = None,
     ) -> None:
-        """Start the cluster; ``first_port`` is the port of node 1, ``None`` for a free one as for the
-        others.
-        """
+        """Start the cluster; ``first_port`` is the port of node 1, ``None`` for a free port."""
         self.version = version
         self.heap_mb = heap_mb
         self.lifetime_seconds = lifetime_seconds

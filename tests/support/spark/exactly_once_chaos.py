@@ -90,9 +90,7 @@ class ExactlyOnceChaos:
         self.brokers: Counter[str] = Counter()
 
     def run(self, asked: Asked, deadline_seconds: float) -> None:
-        """Spread the kills over the micro-batches until all are done or time is up; then bring up all
-        brokers.
-        """
+        """Spread the kills over the micro-batches until done or out of time; then bring up all brokers."""
         deadline = time.monotonic() + deadline_seconds
         self._query.start_driver()
         self._query.await_batch(2)
@@ -210,9 +208,7 @@ class ExactlyOnceChaos:
         return self._kill_one("executor", self._query.driver.executors()) or self._kill_worker()
 
     def _orphan_worker(self) -> bool:
-        """Freeze a Python worker while its executor is killed and its task is repeated, then let it
-        resume.
-        """
+        """Freeze a Python worker while its executor is killed and the task repeated, then let it resume."""
         driver = self._query.driver
         workers = {pid: driver.workers_of(pid) for pid in driver.executors()}
         executors = [pid for pid, of_it in workers.items() if of_it]
@@ -253,9 +249,7 @@ class ExactlyOnceChaos:
     # -- brokers ---------------------------------------------------------------------------------------
 
     def _disturb_brokers(self) -> bool:
-        """Take a broker down, or bring the stopped one up. With two brokers down, nothing could be
-        committed.
-        """
+        """Take a broker down, or the stopped one up: with two of them down, nothing could be committed."""
         if self._down is not None:
             self._bring_up()
             return True

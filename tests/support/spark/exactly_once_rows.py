@@ -25,9 +25,7 @@ def text_of_file(number: int, rows: int) -> str:
 
 @dataclass
 class Verdict:
-    """Numbers of rows. ``torn``: files that were seen in part when all or none of their rows had to be
-    visible.
-    """
+    """Numbers of rows. ``torn``: files seen in part when all or none of their rows had to be visible."""
 
     expected: int = 0
     seen: int = 0
