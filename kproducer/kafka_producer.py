@@ -418,7 +418,7 @@ class KafkaProducer:
             KafkaTimeoutError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
         """
         self._transactions.run(
-            "commit_prepared", timeout, lambda state: state.begin_commit(prepared), flush=True
+            "commit_prepared", timeout, lambda state: state.take_over(prepared).begin_commit(), flush=True
         )
 
     def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
@@ -428,7 +428,9 @@ class KafkaProducer:
             IllegalStateError: it was committed, or as ``commit_prepared``.
             FencedError, InvalidArgumentError, KafkaTimeoutError, FatalProducerError: as ``commit_prepared``.
         """
-        self._transactions.run("abort_prepared", timeout, lambda state: state.begin_abort(prepared))
+        self._transactions.run(
+            "abort_prepared", timeout, lambda state: state.take_over(prepared).begin_abort()
+        )
 
     # -- the end ---------------------------------------------------------------------------------------
 

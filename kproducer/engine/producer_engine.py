@@ -155,18 +155,20 @@ class ProducerEngine:
 
     def metrics(self) -> dict[str, Any]:
         """See ``KafkaProducer.metrics``."""
-        values: dict[str, Any] = dict(self.sender.metrics.snapshot())
         updated_ms = self.metadata.last_successful_update_ms
-        values["buffer_available_bytes"] = self.pool.available_bytes
-        values["buffer_total_bytes"] = self.config.buffer_memory
-        values["incomplete_batches"] = self.accumulator.incomplete_count
-        values["metadata_age_ms"] = -1 if updated_ms is None else self.clock.monotonic_ms() - updated_ms
-        values["negotiated_versions"] = {
-            node_id: {api.name: version for api, version in versions.items()}
-            for node_id, versions in self.client.negotiated_versions().items()
+        versions = self.client.negotiated_versions()
+        return {
+            **self.sender.metrics.snapshot(),
+            "buffer_available_bytes": self.pool.available_bytes,
+            "buffer_total_bytes": self.config.buffer_memory,
+            "incomplete_batches": self.accumulator.incomplete_count,
+            "metadata_age_ms": -1 if updated_ms is None else self.clock.monotonic_ms() - updated_ms,
+            "negotiated_versions": {
+                node_id: {api.name: version for api, version in of_node.items()}
+                for node_id, of_node in versions.items()
+            },
+            "requests_in_flight": self.client.in_flight_request_count(),
         }
-        values["requests_in_flight"] = self.client.in_flight_request_count()
-        return values
 
     def stop(self, timeout_s: float | None) -> int:
         """Deliver what was accepted and end the I/O thread; after ``timeout_s`` give up the rest.

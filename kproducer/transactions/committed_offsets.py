@@ -149,7 +149,9 @@ class CommittedOffsets(CoordinatorTask):
             reaction = request.reaction_to(code)
             if reaction is not Reaction.DONE:
                 error = error_for_code(code, message, f"group {name!r}, {self._topic_partition}")
-                self._refused(name, reaction, error, now_ms)
+                self._failed(
+                    name, error, now_ms, reaction <= Reaction.RELOCATE, relocate=reaction is Reaction.RELOCATE
+                )
             elif isinstance(request, FindCoordinator):
                 self._known.found(request.wanted[0], value)
             else:
@@ -161,7 +163,8 @@ class CommittedOffsets(CoordinatorTask):
         for name in self._completed(request):
             is_lookup = isinstance(request, FindCoordinator)
             node = None if is_lookup else self._known.get(self._open[name].coordinator)
-            self._retry(name, f"no connection to {node or 'any broker'}", now_ms, relocate=True)
+            error = KafkaError(f"no connection to {node or 'any broker'}")
+            self._failed(name, error, now_ms, may_retry=True)
 
     def _completed(self, request: _Request) -> Sequence[str]:
         """Note that a request has ended. Returns its groups."""
@@ -182,30 +185,22 @@ class CommittedOffsets(CoordinatorTask):
                 f"changed by an open transaction: {error}"
             )
         for name in names:
-            if may_retry:
-                self._retry(name, str(error), now_ms, relocate=True)
-            else:
-                self._fail(name, error)
+            self._failed(name, error, now_ms, may_retry)
 
-    def _refused(self, name: str, reaction: Reaction, error: BrokerError, now_ms: int) -> None:
-        if reaction in (Reaction.RETRY, Reaction.RELOCATE):
-            first_ms = _FIRST_UNSTABLE_PAUSE_MS if error.code == _UNSTABLE else None
-            self._retry(name, str(error), now_ms, relocate=reaction is Reaction.RELOCATE, first_ms=first_ms)
-        else:
-            self._fail(name, error)
-
-    def _retry(
-        self, name: str, failure: str, now_ms: int, *, relocate: bool, first_ms: int | None = None
+    def _failed(
+        self, name: str, error: KafkaError, now_ms: int, may_retry: bool, *, relocate: bool = True
     ) -> None:
+        """Ask about a group again after a pause, first looking its coordinator up, or give it up."""
+        if not may_retry:
+            self.errors[name] = error
+            del self._open[name]
+            return
         group = self._open[name]
-        group.last_failure = failure
-        group.attempts.failed(now_ms, first_ms)
+        group.last_failure = str(error)
+        is_unstable = isinstance(error, BrokerError) and error.code == _UNSTABLE
+        group.attempts.failed(now_ms, _FIRST_UNSTABLE_PAUSE_MS if is_unstable else None)
         if relocate:
             self._known.pop(group.coordinator, None)
-
-    def _fail(self, name: str, error: KafkaError) -> None:
-        self.errors[name] = error
-        del self._open[name]
 
 
 class CoordinatorLookup(CoordinatorTask):

@@ -50,9 +50,8 @@ class Coordinator(NamedTuple):
     key: str
 
     def __str__(self) -> str:
-        return (
-            f"the coordinator of {'group' if self.kind is CoordinatorKind.GROUP else 'producer'} {self.key!r}"
-        )
+        whose = "group" if self.kind is CoordinatorKind.GROUP else "producer"
+        return f"the coordinator of {whose} {self.key!r}"
 
 
 class Reaction(enum.IntEnum):

@@ -199,11 +199,6 @@ class PartitionSequences:
     def _is_acked(self, sequence: int) -> bool:
         return self.last_acked_sequence != NO_SEQUENCE and is_at_or_before(sequence, self.last_acked_sequence)
 
-    @property
-    def is_in_flight(self) -> bool:
-        """Whether any of the pending batches is in flight."""
-        return any(batch.in_flight for batch in self.pending)
-
 
 def last_sequence(batch: SequencedBatch) -> int:
     """The sequence number of the batch's last record."""

@@ -283,7 +283,7 @@ class SequenceTracker:
         if pending and not partition.awaits_restart(pending[0]):
             # The leader can still accept or recognise it under its number.
             return []
-        if partition.is_in_flight:
+        if any(batch.in_flight for batch in pending):
             return []
         producer = self.producer
         if producer.producer_id == partition.producer.producer_id:

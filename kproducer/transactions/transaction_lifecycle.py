@@ -156,27 +156,19 @@ class TransactionLifecycle:
             self.transaction = OpenTransaction(2 if self._transaction_version() >= 2 else 1)
             self.move_to(_S.IN_TRANSACTION)
 
-    def begin_commit(self, prepared: PreparedTransaction | None = None) -> PendingOperation:
-        """Commit once everything is written.
-
-        Args:
-            prepared: a transaction that another process has prepared, instead of one of this producer.
+    def begin_commit(self) -> PendingOperation:
+        """Commit once everything is written; also a transaction that was handed over or taken over.
 
         Raises:
             AbortTransactionError: the transaction can only be aborted.
             FatalProducerError, IllegalStateError: as ``begin_initialize``.
-            InvalidArgumentError: ``prepared`` is not a transaction of this transactional id.
         """
-        if prepared is not None:
-            self._take_over(prepared)
         return self._begin(
             "commit_transaction", {_S.IN_TRANSACTION, _S.PREPARED}, _S.COMMITTING, _BEGIN_FIRST
         )
 
-    def begin_abort(self, prepared: PreparedTransaction | None = None) -> PendingOperation:
-        """Abort; batches that were not sent yet are failed. As ``begin_commit``."""
-        if prepared is not None:
-            self._take_over(prepared)
+    def begin_abort(self) -> PendingOperation:
+        """Abort; batches that were not sent yet are failed. Raises as ``begin_commit``."""
         allowed = {_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTABLE_ERROR}
         with self.lock:
             operation = self._begin("abort_transaction", allowed, _S.ABORTING, _BEGIN_FIRST)
@@ -271,8 +263,16 @@ class TransactionLifecycle:
                 self.transactional_id, *self.sequences.producer, transaction.version, is_empty
             )
 
-    def _take_over(self, prepared: PreparedTransaction) -> None:
-        """Make another process's transaction one that this producer can end, instead of initializing."""
+    def take_over(self, prepared: PreparedTransaction) -> TransactionLifecycle:
+        """Make another process's transaction one that this producer can end, instead of initializing.
+
+        Returns:
+            This lifecycle, to begin the commit or the abort.
+
+        Raises:
+            InvalidArgumentError: not a transaction of this transactional id.
+            IllegalStateError: the producer was initialized, or is ending another transaction.
+        """
         checked_prepared(prepared)
         producer = ProducerIdAndEpoch(prepared.producer_id, prepared.epoch)
         with self.lock:
@@ -287,7 +287,7 @@ class TransactionLifecycle:
                 and self.state in (_S.PREPARED, _S.COMMITTING, _S.ABORTING)
             ):
                 # The call that took it over has timed out or was interrupted, and is repeated.
-                return
+                return self
             if self.state is not _S.UNINITIALIZED:
                 self._refuse_call("take_over", "use a producer that was not initialized")
             self.operation = None
@@ -299,6 +299,7 @@ class TransactionLifecycle:
                 may_have_started=not prepared.is_empty,
             )
             self.sequences.reset(producer)
+            return self
 
     # -- application threads: checks -------------------------------------------------------------------
 

@@ -115,14 +115,17 @@ class TransactionProtocol:
 
     def next_requests(self, now_ms: int) -> Sequence[Addressed]:
         """The request to send now, if any."""
-        if self._needs_no_request:
+        life = self._life
+        if self._in_flight is not None:
             return ()
-        with self._life.lock:
-            if self._in_flight is not None:
-                return ()
+        if life.transactional_id is None and life.state is _S.READY and not life.sequences.needs_new_id:
+            # The usual state of an idempotent producer. Without the lock: only the I/O thread changes any of
+            # this.
+            return ()
+        with life.lock:
             self._held_back_until_ms = NEVER_MS
             # Under the lock: another thread may send a record and commit between the two.
-            wanted = self._wanted(self._life.has_incomplete())
+            wanted = self._wanted(life.has_incomplete())
             if wanted is None:
                 return ()
             if wanted != self._request:
@@ -135,20 +138,6 @@ class TransactionProtocol:
                 return ()
             self._in_flight = request
             return (Addressed(request, self._node_for(request)),)
-
-    @property
-    def _needs_no_request(self) -> bool:
-        """The usual state of a producer that is idempotent only.
-
-        Read without the lock: without a transactional id only the I/O thread changes any of this.
-        """
-        life = self._life
-        return (
-            life.transactional_id is None
-            and life.state is _S.READY
-            and not life.sequences.needs_new_id
-            and self._in_flight is None
-        )
 
     def delay_ms(self, now_ms: int) -> int:
         """Until the request that ``next_requests`` held back is due. Without the lock: I/O thread only."""

@@ -118,8 +118,13 @@ def test_unprepared_transactions_are_refused_without_an_effect(
     wrong: Any = handed._replace(**change) if change else list(handed)
     ender = stage.producer(one, transactional_id="tx").kafka
     for call in (ender.commit_prepared, ender.abort_prepared):
+        for each in (wrong, None):
+            with pytest.raises(InvalidArgumentError):
+                call(each)
+    # Nor do they end a transaction that is open here.
+    for call in (writer.commit_prepared, writer.abort_prepared):
         with pytest.raises(InvalidArgumentError):
-            call(wrong)
+            call(None)
     assert ends(one) == []
     ender.commit_prepared(handed)
     assert committed(one) == [b"1"]
