@@ -132,7 +132,7 @@ cdef class BlockReader:
         cdef bint fits
         try:
             bind_column(self.source.child_schema(position), self.source.child(position), base,
-                  self.source.chunk_rows, column, &self.columns[role + DICTIONARY])
+                        self.source.chunk_rows, column, &self.columns[role + DICTIONARY])
         except ValueError as error:
             raise ValueError(f"column {self.source.names[position]!r}: {error}") from error
         if role == HEADERS:
@@ -171,7 +171,7 @@ cdef class BlockReader:
         for number in range(2):
             role = HEADER_NAME + number
             bind_column(schema.children[number], array.children[number], array.offset, array.length,
-                  &self.columns[role], &self.columns[role + DICTIONARY])
+                        &self.columns[role], &self.columns[role + DICTIONARY])
             if not _has_bytes(&self.columns[role]):
                 raise ValueError("names and values of headers must be strings or binary")
         return 0

@@ -10,49 +10,6 @@ cdef extern from *:
     """
     #include <stdint.h>
 
-    #ifndef ARROW_C_DATA_INTERFACE
-    #define ARROW_C_DATA_INTERFACE
-
-    struct ArrowSchema {
-      const char* format;
-      const char* name;
-      const char* metadata;
-      int64_t flags;
-      int64_t n_children;
-      struct ArrowSchema** children;
-      struct ArrowSchema* dictionary;
-      void (*release)(struct ArrowSchema*);
-      void* private_data;
-    };
-
-    struct ArrowArray {
-      int64_t length;
-      int64_t null_count;
-      int64_t offset;
-      int64_t n_buffers;
-      int64_t n_children;
-      const void** buffers;
-      struct ArrowArray** children;
-      struct ArrowArray* dictionary;
-      void (*release)(struct ArrowArray*);
-      void* private_data;
-    };
-
-    #endif
-
-    #ifndef ARROW_C_STREAM_INTERFACE
-    #define ARROW_C_STREAM_INTERFACE
-
-    struct ArrowArrayStream {
-      int (*get_schema)(struct ArrowArrayStream*, struct ArrowSchema* out);
-      int (*get_next)(struct ArrowArrayStream*, struct ArrowArray* out);
-      const char* (*get_last_error)(struct ArrowArrayStream*);
-      void (*release)(struct ArrowArrayStream*);
-      void* private_data;
-    };
-
-    #endif
-
     /* Lengths and offsets up to here: sums of a few, and their products with small widths, do not overflow. */
     #define KP_MOST_ROWS ((int64_t) 1 << 48)
     /* No machine has as much memory: sums of sizes up to here, or of one and an address, do not overflow. */
@@ -61,30 +18,38 @@ cdef extern from *:
     const int64_t KP_MOST_ROWS
     const int64_t KP_MOST_BYTES
 
-    struct ArrowSchema:
-        const char* format
-        const char* name
-        int64_t n_children
-        ArrowSchema** children
-        ArrowSchema* dictionary
-        void (*release)(ArrowSchema*) noexcept nogil
 
-    struct ArrowArray:
-        int64_t length
-        int64_t null_count
-        int64_t offset
-        int64_t n_buffers
-        int64_t n_children
-        const void** buffers
-        ArrowArray** children
-        ArrowArray* dictionary
-        void (*release)(ArrowArray*) noexcept nogil
+cdef struct ArrowSchema:
+    const char* format
+    const char* name
+    const char* metadata
+    int64_t flags
+    int64_t n_children
+    ArrowSchema** children
+    ArrowSchema* dictionary
+    void (*release)(ArrowSchema*) noexcept nogil
+    void* private_data
 
-    struct ArrowArrayStream:
-        int (*get_schema)(ArrowArrayStream*, ArrowSchema*) noexcept nogil
-        int (*get_next)(ArrowArrayStream*, ArrowArray*) noexcept nogil
-        const char* (*get_last_error)(ArrowArrayStream*) noexcept nogil
-        void (*release)(ArrowArrayStream*) noexcept nogil
+
+cdef struct ArrowArray:
+    int64_t length
+    int64_t null_count
+    int64_t offset
+    int64_t n_buffers
+    int64_t n_children
+    const void** buffers
+    ArrowArray** children
+    ArrowArray* dictionary
+    void (*release)(ArrowArray*) noexcept nogil
+    void* private_data
+
+
+cdef struct ArrowArrayStream:
+    int (*get_schema)(ArrowArrayStream*, ArrowSchema*) noexcept nogil
+    int (*get_next)(ArrowArrayStream*, ArrowArray*) noexcept nogil
+    const char* (*get_last_error)(ArrowArrayStream*) noexcept nogil
+    void (*release)(ArrowArrayStream*) noexcept nogil
+    void* private_data
 
 
 cdef enum Layout:

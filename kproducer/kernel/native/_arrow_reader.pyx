@@ -292,12 +292,8 @@ cdef inline bint _plain_at(const Column* column, int64_t row, Cell* cell) noexce
 cdef bint cell_at(const Column* column, int64_t row, Cell* cell) noexcept nogil:
     """The bytes of one row. ``False``: they are outside of the data."""
     cdef int64_t index
-    if column.dictionary == NULL:
+    if column.dictionary == NULL or is_null(column, row):
         return _plain_at(column, row, cell)
-    if is_null(column, row):
-        cell.data = NULL
-        cell.size = -1
-        return True
     index = integer_at(column, row)
     if not (0 <= index < column.dictionary.length):
         return False

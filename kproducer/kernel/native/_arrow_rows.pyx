@@ -3,8 +3,9 @@
 """ArrowRows: writes the rows of Arrow chunks into open batches, without a Python object per row.
 
 Plans a block of rows at a time: reads them, hashes keys, and sorts the rows by target, which is a partition of a topic
-or its sticky partition. Then writes each target's rows into its open batch in one run. Hands out the rows that it cannot
-write; the caller sends them one by one. The pure twin in ``pure/arrow.py`` writes none; it describes the interface.
+or its sticky partition. Then writes each target's rows into its open batch in one run. Hands out the rows that it
+cannot write; the caller sends them one by one. The pure twin in ``pure/arrow.py`` writes none; it describes the
+interface.
 
 More than 400 lines, since every step works on the arrays of one block.
 """
@@ -22,21 +23,9 @@ from kproducer.kernel.native._arrow_block cimport (
 )
 from kproducer.kernel.native._arrow_reader cimport ArrowSource, Cell, integer_at, is_null
 from kproducer.kernel.native._batch cimport (
-    BatchWriter, Record, get_bytes, get_varint, murmur2_raw, partition_of_key, put_record,
+    KP_PREFETCH, KP_PREFETCH_TO_WRITE, BatchWriter, Record, get_bytes, get_varint, murmur2_raw, partition_of_key,
+    put_record,
 )
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define KP_PREFETCH(address) __builtin_prefetch(address)
-    #define KP_PREFETCH_TO_WRITE(address) __builtin_prefetch(address, 1)
-    #else
-    #define KP_PREFETCH(address) ((void)0)
-    #define KP_PREFETCH_TO_WRITE(address) ((void)0)
-    #endif
-    """
-    void KP_PREFETCH(const void* address) noexcept nogil
-    void KP_PREFETCH_TO_WRITE(const void* address) noexcept nogil
 
 cdef enum:
     _LONG_RUN_BYTES = 256 * 1024  # a fraction of a millisecond; shorter runs keep the interpreter lock

@@ -5,11 +5,17 @@ from libc.string cimport memcpy
 cdef extern from *:
     """
     #if defined(__GNUC__) || defined(__clang__)
+    #define KP_PREFETCH(address) __builtin_prefetch(address)
+    #define KP_PREFETCH_TO_WRITE(address) __builtin_prefetch(address, 1)
     #define KP_BITS(value) (64 - __builtin_clzll((value) | 1))
     #else
+    #define KP_PREFETCH(address) ((void)(address))
+    #define KP_PREFETCH_TO_WRITE(address) ((void)(address))
     static int KP_BITS(unsigned long long value) { int n = 1; while (value >>= 1) n++; return n; }
     #endif
     """
+    void KP_PREFETCH(const void* address) noexcept nogil
+    void KP_PREFETCH_TO_WRITE(const void* address) noexcept nogil
     int KP_BITS(uint64_t value) noexcept nogil
 
 cdef enum:

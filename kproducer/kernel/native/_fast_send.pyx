@@ -132,8 +132,9 @@ cdef class FastSend:
             tail = regular_headers(headers, True)
             if tail is None:
                 return None
-            record.headers = PyBytes_AS_STRING(tail)
-            record.headers_size = PyBytes_GET_SIZE(tail)
+            if PyBytes_GET_SIZE(tail) > 1:  # more than a count of 0, which takes no room of its own
+                record.headers = PyBytes_AS_STRING(tail)
+                record.headers_size = PyBytes_GET_SIZE(tail)
         # Null has the size -1 and takes no room.
         if max(record.key_size, 0) + max(record.value_size, 0) + record.headers_size > self._small_size:
             return None

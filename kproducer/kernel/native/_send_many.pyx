@@ -30,17 +30,7 @@ from kproducer.kernel.native._append cimport (
     should_switch_partition,
     timestamp_number,
 )
-from kproducer.kernel.native._batch cimport Record, partition_of_key, regular_headers
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define KP_PREFETCH(address) __builtin_prefetch((const char*)(address))
-    #else
-    #define KP_PREFETCH(address) ((void)(address))
-    #endif
-    """
-    void KP_PREFETCH(const void* address) noexcept
+from kproducer.kernel.native._batch cimport KP_PREFETCH, Record, partition_of_key, regular_headers
 
 cdef enum:
     # Rows to look ahead: the objects of a long list can be anywhere in memory, and waiting for them would cost as

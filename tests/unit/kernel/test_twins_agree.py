@@ -16,7 +16,7 @@ from kproducer.kernel import pure
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.runtime.arguments import encode_headers, headers_size_upper_bound
 from kproducer.serializers import serialize_function
-from kproducer.types import INT32_MAX, INT64_MAX
+from kproducer.types import INT32_MAX, INT64_MAX, RecordMetadata
 
 native: ModuleType = pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)
 
@@ -281,6 +281,16 @@ class ReferenceFastSend:
 TO_BYTES = serialize_function("value", None)
 
 
+class Delivered(list[Any]):
+    """What the callbacks of records were called with."""
+
+    def append_all(self, *arguments: Any) -> None:
+        self.append(arguments)
+
+
+DELIVERED = Delivered()
+
+
 class World(NamedTuple):
     """The fast path to a topic with three partitions."""
 
@@ -325,7 +335,7 @@ class Producers(RuleBasedStateMachine):
         header=sendable_headers,
         partition=st.sampled_from([None, None, 0, 1, 2, 3, -1, True, 1.0, 10**30, Number.SEVEN]),
         timestamp_ms=st.one_of(st.none(), timestamps),
-        on_delivery=st.sampled_from([None, print, 5]),
+        on_delivery=st.sampled_from([None, DELIVERED.append_all, 5]),
     )
     def send_anything(self, **arguments: Any) -> None:
         value, key, header = (arguments.pop(name) for name in ("value", "key", "header"))
@@ -357,14 +367,23 @@ class Producers(RuleBasedStateMachine):
             p.topic.slots[partition].appender = p.twin.RecordAppender(
                 writer,
                 f"batch {self.batches}",
-                p.twin.BatchOutcome(("t", partition), tuple),
+                p.twin.BatchOutcome(("t", partition), RecordMetadata),
                 p.twin.RecordFuture,
             )
 
     @rule(partition=st.integers(0, 1))
-    def close_a_batch(self, partition: int) -> None:
-        for p in self.producers:
-            p.topic.slots[partition].appender = None
+    def complete_a_batch(self, partition: int) -> None:
+        def complete(producer: Any) -> Any:
+            slot = producer.topic.slots[partition]
+            appender, slot.appender = slot.appender, None
+            if appender is None:
+                return None
+            appender.outcome.base_offset = 100
+            DELIVERED.clear()
+            return appender.deliveries.run(appender.outcome, None, None), list(DELIVERED)
+
+        one, other = map(complete, self.producers)
+        assert one == other
 
     @rule(partition=st.integers(0, 2))
     def choose(self, partition: int) -> None:
@@ -384,7 +403,7 @@ class Producers(RuleBasedStateMachine):
         one, other = [
             (
                 [
-                    (state(slot.appender.writer), list(slot.appender.deliveries))
+                    (state(slot.appender.writer), len(slot.appender.deliveries))
                     for slot in p.topic.slots
                     if slot is not None and slot.appender is not None
                 ],
