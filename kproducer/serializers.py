@@ -41,7 +41,16 @@ Serializer = Callable[[Any], "BytesLike | None"] | TopicSerializer
 SerializeFunction = Callable[[str, "list[tuple[str, bytes | None]]", Any], "bytes | None"]
 
 
-class StringSerializer:
+class BuiltInSerializer:
+    """Base class of the serializers of this module; a setting accepts each of them as a class, too."""
+
+    __slots__ = ()
+
+    def __call__(self, value: Any) -> bytes | None:
+        raise NotImplementedError
+
+
+class StringSerializer(BuiltInSerializer):
     """``str`` to bytes in an encoding; the default is UTF-8."""
 
     __slots__ = ("encoding",)
@@ -59,7 +68,7 @@ class StringSerializer:
         return value.encode(self.encoding)
 
 
-class BytesSerializer:
+class BytesSerializer(BuiltInSerializer):
     """Accepts bytes-like objects only, and sends them unchanged."""
 
     __slots__ = ()
@@ -70,7 +79,7 @@ class BytesSerializer:
         return bytes(value)
 
 
-class _NumberSerializer:
+class _NumberSerializer(BuiltInSerializer):
     """A number to big-endian bytes. Subclasses name the types and the ``struct`` format of each width."""
 
     __slots__ = ("_pack", "width")
@@ -110,7 +119,7 @@ class FloatSerializer(_NumberSerializer):
     _FORMATS: ClassVar[dict[int, str]] = {4: ">f", 8: ">d"}
 
 
-class JsonSerializer:
+class JsonSerializer(BuiltInSerializer):
     """Objects to compact JSON in UTF-8.
 
     Args:
@@ -143,7 +152,7 @@ class JsonSerializer:
             raise SerializationError(f"JsonSerializer cannot encode the value as JSON: {error}") from error
 
 
-class UuidSerializer:
+class UuidSerializer(BuiltInSerializer):
     """``uuid.UUID`` to its text of 36 characters, like Java's UUIDSerializer."""
 
     __slots__ = ()
@@ -154,7 +163,7 @@ class UuidSerializer:
         return str(value).encode("ascii")
 
 
-class NullSerializer:
+class NullSerializer(BuiltInSerializer):
     """For topics without keys or values: accepts only ``None``, like Java's VoidSerializer."""
 
     __slots__ = ()
@@ -191,17 +200,6 @@ _JAVA_NAMES = {
     "UUIDSerializer": "uuid",
     "VoidSerializer": "null",
 }
-
-#: The serializers of this module.
-BuiltInSerializer = (
-    StringSerializer
-    | BytesSerializer
-    | IntegerSerializer
-    | FloatSerializer
-    | JsonSerializer
-    | UuidSerializer
-    | NullSerializer
-)
 
 
 def resolve_serializer(setting: str, given: object) -> Serializer | None:

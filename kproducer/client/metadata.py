@@ -38,7 +38,7 @@ FIRST_VERSION_WITH_RELIABLE_LEADER_EPOCHS = 9
 
 @attrs.frozen
 class MetadataRequestAndVersion:
-    """The content of a Metadata request; ``Metadata.update`` gets it back with the response.
+    """The content of a Metadata request; passed to ``Metadata.update`` with the response.
 
     Attributes:
         topics: names; without any, only the brokers are requested.

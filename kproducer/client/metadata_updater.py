@@ -116,7 +116,7 @@ class MetadataUpdater:
                 self._metadata.failed_update(now_ms)
                 raise
             return self._request_timeout_ms
-        # One connection at a time: a connection that is still being made is no reason for a second one.
+        # One attempt at a time: wait for a connection that is being established instead of beginning another.
         if not client.connections.is_any_preparing(now_ms):
             client.connect_if_possible(node, now_ms)
         if not client.connections.is_any_preparing(now_ms):
@@ -130,7 +130,7 @@ class MetadataUpdater:
         self._metadata.rebootstrap()
 
     def handle_server_disconnect(self, now_ms: int, node_id: str, error: KafkaError) -> None:
-        """A connection, or the attempt to make one, ended."""
+        """A connection, or an attempt to connect, ended."""
         if isinstance(error, IdleDisconnectError):
             return  # says nothing about the cluster
         if isinstance(error, (AuthenticationError, UnsupportedVersionError)):
@@ -155,17 +155,12 @@ class MetadataUpdater:
         if wanted is None:
             return
         error_code = response.error_code
+        if not error_code and response.brokers:
+            self._attempt_since_ms = None
+            self._metadata.update(wanted, response, now_ms, api_version=request.api_version)
+            return
+        # A broker that is just starting knows no brokers; its response would leave the client without any.
+        self._metadata.failed_update(now_ms, error_for_code(error_code) if error_code else None)
         if error_code == _REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
             _log.info("Node %s asks for a rebootstrap", request.destination)
-            self._metadata.failed_update(now_ms, error_for_code(error_code))
             self._disconnect_and_rebootstrap()
-            return
-        if error_code:
-            self._metadata.failed_update(now_ms, error_for_code(error_code))
-            return
-        if not response.brokers:
-            # A broker that is just starting knows no brokers; the client would be left without any node.
-            self._metadata.failed_update(now_ms)
-            return
-        self._attempt_since_ms = None
-        self._metadata.update(wanted, response, now_ms, api_version=request.api_version)

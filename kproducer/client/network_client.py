@@ -232,8 +232,8 @@ class NetworkClient:
             self._selector.send(request.send)
             self._in_flight.add(request)
         except BaseException:
-            # A bug. The caller takes the request as not sent and reuses its buffers, so the connection must
-            # not go on reading them.
+            # This is a bug. The caller treats the request as not sent and reuses its buffers, so the
+            # connection must not read them any more.
             reason = DisconnectedError(f"a request to {connection.broker} could not be queued")
             self._end_connection(connection, reason, now_ms)
             raise
@@ -336,7 +336,7 @@ class NetworkClient:
             except (RemoteProtocolError, BrokerError) as error:
                 self._end_connection(connection, error, now_ms)
             except Exception as bug:
-                # It ends this connection only; the others go on.
+                # It ends this connection only; the others continue.
                 _log.error("Unexpected error in a response of %s", connection.broker, exc_info=bug)
                 ending = RemoteProtocolError(f"a response of {connection.broker} caused an error: {bug!r}")
                 ending.__cause__ = bug
@@ -355,7 +355,7 @@ class NetworkClient:
             return
         self._in_flight.complete_oldest(connection.id)
         if not pending.is_internal:
-            # First of all: an error below must not lose a request that is no longer in flight.
+            # This comes first: an error below must not lose a request that is no longer in flight.
             self._ended.append(ClientResponse(pending, now_ms, body=body))
         self.connections.throttle(connection, api_key, version, body, now_ms)
         if pending.is_internal:
@@ -384,8 +384,11 @@ class NetworkClient:
     def _handle_disconnections(self, now_ms: int) -> None:
         for node_id, error in self._selector.disconnected.items():
             connection = self.connections.get(node_id)
-            if connection is not None and not connection.is_disconnected:
-                self._connection_ended(connection, error, now_ms, by_peer=True)
+            if connection is None or connection.is_disconnected:
+                continue
+            if connection.state is ConnectionState.CHECKING_API_VERSIONS and type(error) is DisconnectedError:
+                error = connection.exchange.on_connection_lost(connection.broker) or error
+            self._connection_ended(connection, error, now_ms)
 
     def _handle_connections(self) -> None:
         for node_id in self._selector.connected:
@@ -406,7 +409,7 @@ class NetworkClient:
             self.send(node_id, MessageBuilder(self._api_versions_request, version, version), now_ms, None)
 
     def _note_move(self, node: Node) -> None:
-        """If the node is no longer where its connection is, have the connection end."""
+        """If metadata gives the node another address than its connection has, mark the connection."""
         connection = self.connections.get(str(node.id))
         if connection is None or connection.is_at(node) or connection.is_disconnected or connection.has_moved:
             return
@@ -465,18 +468,10 @@ class NetworkClient:
         self._selector.close(connection.id)
         self._connection_ended(connection, error, now_ms)
 
-    def _connection_ended(
-        self, connection: NodeConnection, error: KafkaError, now_ms: int, *, by_peer: bool = False
-    ) -> None:
-        """The one place that handles the end of a connection, or of an attempt, whatever ended it."""
+    def _connection_ended(self, connection: NodeConnection, error: KafkaError, now_ms: int) -> None:
+        """Handle the end of a connection, or of an attempt to connect, whatever the reason."""
         if connection.state is ConnectionState.CONNECTING:
             connection.exchange.on_connection_failed()
-        elif (
-            connection.state is ConnectionState.CHECKING_API_VERSIONS
-            and by_peer
-            and type(error) is DisconnectedError
-        ):
-            error = connection.exchange.on_connection_lost(connection.broker) or error
         self._versions_to_ask.pop(connection.id, None)
         self._moved.pop(connection.id, None)
         self.connections.ended(connection, error, self._updater.fetch_nodes(), now_ms)

@@ -47,7 +47,7 @@ class NodeConnection:
     """The connection to one node at one ``host:port``. I/O thread only, except to read ``last_error``.
 
     Args:
-        node: whom to connect to.
+        node: the node to connect to.
         reconnect_backoff: the wait after each failed attempt.
         setup_timeout: the time for a host name lookup, and again for the connection to come up.
 
@@ -100,7 +100,7 @@ class NodeConnection:
 
     @property
     def is_disconnected(self) -> bool:
-        """Whether there is neither a connection nor an attempt to make one."""
+        """Whether there is neither a connection nor an attempt to connect."""
         return self.state is _S.DISCONNECTED
 
     @property
