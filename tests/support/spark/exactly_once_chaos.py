@@ -44,7 +44,7 @@ SETTLE_SECONDS = 180.0
 #: Steps in a task and in the driver's commit: the process that reaches each of them is killed.
 TASK_STEPS = ("marker", "send", "add_marker", "prepare", "prepared")
 DRIVER_STEPS = ("fence_driver", "decide", "commit", "commit_rest", "confirm", "committed")
-#: Steps at which, in another run of the step, all processes are killed.
+#: Steps at which, another time, all processes are killed.
 LAST_STEPS = ("prepared", "commit", "commit_rest", "committed")
 #: Steps at which a driver is frozen until another has taken over, and then resumes.
 ZOMBIE_STEPS = ("prepare", "decide", "commit_rest")

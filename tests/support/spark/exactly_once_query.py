@@ -60,8 +60,8 @@ class ExactlyOnceQuery:
         servers: bootstrap servers of the cluster.
         topic: an empty topic with ``PARTITIONS`` partitions.
         master: Spark's.
-        breakage: ``markers``, ``delivery``, ``isolation`` or empty: what is broken so that the verdict must
-        fail. say: prints a line.
+        breakage: ``markers``, ``delivery``, ``isolation`` or empty: what is broken to see the verdict fail.
+        say: prints a line.
         backlog: number of files to keep waiting.
     """
 

@@ -47,7 +47,7 @@ class Verdict:
         return (
             f"rows expected {self.expected}, seen {self.seen}, lost {self.lost}, "
             f"duplicates {self.duplicates}, half-visible tasks {self.torn}, "
-            f"rows of unknown files {self.strangers}"
+            f"unknown rows {self.strangers}"
         )
 
 
@@ -82,7 +82,7 @@ class SeenRows:
             if line >= self._files.get(number, 0) or line % PARTITIONS != partition:
                 self._verdict.strangers += 1
                 self._verdict.note(
-                    f"row {line} of file {number} in partition {partition} belongs to no known file"
+                    f"row {line} of file {number} in partition {partition} was never written there"
                 )
                 return
             self._times_seen[number][line] += 1

@@ -1,4 +1,4 @@
-"""A network client over a mock selector, a manual clock and a metadata updater that only takes notes."""
+"""A network client over a mock selector, a manual clock and a metadata updater that records its calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALL_APIS = {0: (0, 13), 3: (0, 13), 18: (0, 4)}
 
 
 class NoteTakingUpdater:
-    """Knows fixed nodes, is due when the test says so, and notes every call."""
+    """Has fixed nodes, is due when the test sets it, and records every call."""
 
     def __init__(self, nodes: Sequence[Node] = NODES) -> None:
         self.nodes = list(nodes)
