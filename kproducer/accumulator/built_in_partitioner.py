@@ -142,7 +142,7 @@ class BuiltInPartitioner:
         return int(batch_bytes / min(max(self._ratio.ratio, 0.01), 1.0))
 
     def next_partition(self, snapshot: MetadataSnapshot) -> int:
-        """Draw a partition; a topic in which nothing is available still gets one.
+        """Draw a partition, even if none is available.
 
         Raises:
             IllegalStateError: the topic is not in the snapshot.
@@ -175,9 +175,9 @@ class BuiltInPartitioner:
 
 
 class PartitionLoad:
-    """What the partitioners are told about queue sizes and slow brokers, after each look at the queues.
+    """Publishes queue sizes and slow brokers to the partitioners, after each ``ready``.
 
-    I/O thread only; what it publishes is read by threads that send. Source: KIP-794; Kafka's
+    I/O thread only; threads that send read what it publishes. Source: KIP-794; Kafka's
     ``RecordAccumulator.NodeLatencyStats``.
 
     Args:
@@ -207,10 +207,10 @@ class PartitionLoad:
         active: Mapping[PartitionQueue, None],
         snapshot: MetadataSnapshot,
     ) -> None:
-        """Tell the partitioners.
+        """Publish the present load.
 
-        Sizes only those that have chosen before: the first choice of a topic is even. With keys alone nobody
-        asks, and no queue is looked at here.
+        Sizes only those that have chosen before: the first choice of a topic is even. If all records
+        have keys, no queue is visited.
 
         Args:
             topics: all topics.
@@ -238,7 +238,7 @@ class PartitionLoad:
                     waiting_node_ids.add(leader_id)
         self._publish_sizes(topics, snapshot, sizes_by_topic)
         if watches_nodes:
-            # A broker for which nothing waits any more gets another chance: nothing else would bring it back.
+            # A broker without waiting batches is tried again: nothing else would show that it has recovered.
             slow_nodes = frozenset([node_id for node_id in waiting_node_ids if self._is_slow(node_id)])
             for topic_queues in list(topics.values()):
                 topic_queues.partitioner.unavailable_nodes = slow_nodes

@@ -2,7 +2,7 @@
 
 There is one result per batch and one future per record. A future holds only its result and outcome, its
 index in the batch, and what its RecordMetadata needs, because applications keep millions of them. Events,
-waiter lists and callbacks are made when somebody asks. A split batch redirects its result to those of its
+waiter lists and callbacks are created on demand. A split batch redirects its result to those of its
 parts, so futures never change. Source: Kafka classes of the same names; ``concurrent.futures`` for how
 waiters attach.
 
@@ -256,7 +256,7 @@ class ProduceRequestResult:
 
 
 class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
-    """The promise of a RecordMetadata. A ``concurrent.futures.Future`` that cannot be cancelled.
+    """The future of one record's RecordMetadata. A ``concurrent.futures.Future`` that cannot be cancelled.
 
     Works with ``concurrent.futures.wait`` and ``as_completed``, ``asyncio.wrap_future``, and ``await`` in any
     asyncio event loop. Thread-safe. Do not block on one in an ``on_delivery`` callback: it runs on the thread

@@ -2,7 +2,7 @@
 
 A queue's methods are the only code that changes which batches it holds, which of them is open, and whether
 compiled code may append. Methods that end in ``_locked`` need the queue's lock; the others take it. A queue
-is made when its partition is first used, and stays. All transitions of a queue are in this file, hence its
+is created when its partition is first used, and stays. All transitions of a queue are in this file, hence its
 length. Source: Kafka's ``RecordAccumulator.TopicInfo``.
 
 Differs from Kafka, where the delivery timeout counts from the first record of a batch and later ones fail
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from kproducer.accumulator.future_record_metadata import DeliveryCallback
     from kproducer.accumulator.ready_queues import NodeQueues
 
-#: After so much the sticky partitioner moves on with the next batch that ends, however small that was: at low
-#: rates one partition would have all records for minutes if only full batches counted.
+#: After this many bytes the sticky partitioner switches with the end of the next batch, however small it is:
+#: at low rates one partition would get all records for minutes if only full batches counted.
 STICKY_BYTES: Final = 16384
 
 #: Timestamp, key, value, headers and callback, as ``ProducerBatch.try_append`` takes them.
@@ -59,7 +59,7 @@ class PartitionQueue:
         node: in whose rotation it is.
         is_due: it is in the ``due`` of a node.
         timer_ms: when ``ReadyQueues`` has a timer for it; ``NEVER_MS``: none.
-        leader_epoch: of its leader, as of when it was last looked at.
+        leader_epoch: of its leader, as of the last ``ready``.
     """
 
     __slots__ = (
@@ -254,7 +254,7 @@ class TopicQueues:
         )
 
     def queue_size(self, partition: int) -> int:
-        """Number of batches that wait. Lock-free: a hint."""
+        """Number of waiting batches. Lock-free: a hint."""
         queue = self.queue(partition)
         return 0 if queue is None else len(queue.batches)
 
@@ -281,7 +281,7 @@ class PartitionQueues:
         topics: by name; only ever grows. Read without lock.
         slots: the slots of the same topics.
         active: the queues with batches in them, in the order in which to drain. An entry is added and removed
-            under its queue's lock; the dict is changed by single operations and looked at as a copy.
+            under its queue's lock; the dict is changed by single operations and copied for iteration.
         changed: queues whose first batch is another one, or need not wait any more: any thread adds to the
             end, after the change; ``ReadyQueues`` takes from the front.
         next_expiry_ms: a time before which no queued batch expires, nor has been open for too long.
@@ -317,7 +317,7 @@ class PartitionQueues:
         self.is_closed = False
 
     def topic(self, topic: str, partition_count: int = 0) -> TopicQueues:
-        """The topic's queues, made now if there are none.
+        """The topic's queues, created if there are none.
 
         Args:
             partition_count: as the caller knows it; 0: unknown. The I/O thread sets the present one soon.
@@ -337,7 +337,7 @@ class PartitionQueues:
         return found
 
     def queue(self, topic_queues: TopicQueues, partition: int) -> PartitionQueue:
-        """The partition's queue, made now if there is none."""
+        """The partition's queue, created if there is none."""
         found = topic_queues.queue(partition)
         if found is None:
             with self._lock:
@@ -348,11 +348,11 @@ class PartitionQueues:
         return found
 
     def queue_of(self, topic_partition: TopicPartition) -> PartitionQueue:
-        """Likewise, by topic and partition."""
+        """The partition's queue by topic and partition, created if there is none."""
         return self.queue(self.topic(topic_partition.topic), topic_partition.partition)
 
     def all_queues(self) -> list[PartitionQueue]:
-        """Every queue there is, empty ones too. Takes no lock: a queue that is being made may be missing."""
+        """All queues, empty ones too. Takes no lock: a queue that is being created may be missing."""
         topics = list(self.topics.values())
         return [queue for topic in topics for queue in list(topic.queues) if queue is not None]
 

@@ -43,14 +43,14 @@ class ProducerBatch:
 
     Attributes:
         result: the outcome shared with the futures.
-        appender: takes records in; ``None`` once the memory was given back.
+        appender: encodes the records; ``None`` once the memory was returned.
         is_open: whether records may still be appended.
         closed_ms: when it took its last record, at the latest; the delivery timeout of all of them counts
             from here. Written under the queue's lock.
         attempts: how often it was put back to be sent again.
         send_count: how often it was handed to the network.
         in_flight: a request may be reading its buffer: the buffer must not go back to the pool.
-        release_pending: it ended while in flight; the buffer goes back when the request is over.
+        release_pending: it was completed while in flight; the buffer is returned with the request's end.
         retry_at_ms: when the backoff of the present retry ends.
         last_error: why it was put back the last time.
         knowledge: what its attempts that have ended say about it.
@@ -168,7 +168,7 @@ class ProducerBatch:
 
     @property
     def max_timestamp_ms(self) -> int:
-        """Newest timestamp of its records; -1 once the memory was given back."""
+        """Newest timestamp of its records; -1 once the memory was returned."""
         return -1 if self.builder is None else self.builder.writer.max_timestamp_ms
 
     @property
@@ -184,11 +184,13 @@ class ProducerBatch:
         """The finished batch; compressed, with header and checksum, on the first call.
 
         Raises:
-            IllegalStateError: its memory has been given back.
+            IllegalStateError: its memory was returned to the pool.
         """
         if self._records is None:
             if self.builder is None:
-                raise IllegalStateError(f"The memory of a batch for {self.topic_partition} was given back")
+                raise IllegalStateError(
+                    f"The memory of a batch for {self.topic_partition} was returned already"
+                )
             self.is_open = False
             self._records = self.builder.close()
         return self._records
@@ -241,11 +243,11 @@ class ProducerBatch:
         )
 
     def has_reached_delivery_timeout(self, delivery_timeout_ms: int, now_ms: int) -> bool:
-        """Whether the time of its last record to be delivered is over. It takes no more."""
+        """Whether the delivery timeout of its last record has passed. It must take no more records."""
         return now_ms - self.closed_ms >= delivery_timeout_ms
 
     def delivery_timeout_error(self, delivery_timeout_ms: int, now_ms: int) -> DeliveryTimeoutError:
-        """The error to fail it with when its time is over: says what happened and what is known."""
+        """The error to fail it with when it expires: what happened to it, and what is known."""
         outcome = self.outcome
         if outcome is Outcome.UNKNOWN:
             story = f"sent {self.send_count} times and perhaps written"
@@ -262,7 +264,7 @@ class ProducerBatch:
         error = DeliveryTimeoutError(
             f"{self.record_count} records for {self.topic_partition} were not acknowledged within"
             f" delivery_timeout_ms={delivery_timeout_ms}: {now_ms - self.created_ms} ms have passed since the"
-            f" batch was made, it was {story}; {cause}"
+            f" batch was created, it was {story}; {cause}"
         )
         error.outcome = outcome
         error.__cause__ = self.last_error

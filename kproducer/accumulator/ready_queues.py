@@ -124,7 +124,7 @@ class ReadyQueues:
         return ReadyCheckResult(ready, self._delay_ms(now_ms), self._unknown_leader_topics())
 
     def catch_up(self, snapshot: MetadataSnapshot, now_ms: int) -> None:
-        """Work in what has happened since the last time: changed queues, timers, metadata."""
+        """Apply what has happened since the last time: changed queues, timers, metadata."""
         try:
             if snapshot is not self._snapshot:
                 self._start_with_all_queues(snapshot)
@@ -153,7 +153,7 @@ class ReadyQueues:
         self._snapshot = None
 
     def _start_with_all_queues(self, snapshot: MetadataSnapshot) -> None:
-        """Leaders may have changed: every queue that holds something is looked at, in its present order."""
+        """Leaders may have changed: classify every queue that holds batches again, in its present order."""
         self._snapshot = snapshot
         for place in self._nodes.values():
             for queue in place.rotation:
@@ -170,7 +170,7 @@ class ReadyQueues:
         self._leaderless = {}
         changed = self._queues.changed
         changed.clear()
-        # After that: what is changed from here on may be looked at twice, but is not lost.
+        # After that: a queue that changes from here on may be classified twice, but is not missed.
         changed.extend(list(self._queues.active))
 
     def _delay_ms(self, now_ms: int) -> int:

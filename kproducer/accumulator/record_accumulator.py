@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 _log = GuardedLogger(__name__)
 
-#: Full batches that are left to the I/O thread to compress: the one that it compresses now, and the next ones
-#: for as long as it waits for the interpreter lock in between.
+#: How many full batches the I/O thread is left to compress: the one that it compresses now, and more for the
+#: time in which it waits for the interpreter lock.
 MOST_LEFT: Final = 3
 
 
 class _SpareBuffer:
-    """The buffer of an append that no batch has yet: if the append is interrupted, it goes back."""
+    """A buffer that an append has taken for a new batch; returned to the pool if the append fails."""
 
     __slots__ = ("buffer",)
 
@@ -90,8 +90,8 @@ class RecordAccumulator:
         #: The same dict as ``queues.topics``, one look-up nearer.
         self._topics = self.queues.topics
         # Any thread; each change is one operation of the container, so no lock is needed.
-        #: Batches that were accepted and whose memory has not been given back: what flush waits for and what
-        #: a forced close fails. A dict for its order: aborts fail records in the order they were sent.
+        #: Batches whose memory has not been returned to the pool: flush waits for them, and a forced close
+        #: fails them. A dict for its order: aborts fail records in the order they were sent.
         self._incomplete: dict[ProducerBatch, ProducerBatch] = {}
         #: One entry per flush.
         self._flushes: set[object] = set()
@@ -267,8 +267,8 @@ class RecordAccumulator:
             queue.add_batch_locked(batch)
             spare.buffer = None
         except BaseException:
-            # Also what a signal handler raises, Ctrl-C for one. A batch that is incomplete and in no queue
-            # would never end, nor would any flush() or close() that waits for it.
+            # Also Ctrl-C, or what else a signal handler raises. A batch that is incomplete and in no queue
+            # would never complete, so flush() and close() would wait for it forever.
             if batch is not None:
                 queue.remove_locked(batch)
                 self._incomplete.pop(batch, None)
@@ -295,7 +295,7 @@ class RecordAccumulator:
         batch.close_for_appends()
 
     def _first_bytes(self, queue: PartitionQueue, ratio: TopicCompressionRatio | None) -> int:
-        """What a batch of the partition begins with: all it is expected to take, if the last one was full.
+        """Size of a new batch's first buffer: as much as it is expected to take, if the last one was full.
 
         Otherwise, whenever records come faster than they are sent, each buffer that comes back would be cut
         into small ones that have no room to grow: the smallest batches when the load is highest. Not when
@@ -324,21 +324,21 @@ class RecordAccumulator:
         self.queues.queue_of(topic_partition).set_muted(True)
 
     def unmute_partition(self, topic_partition: TopicPartition) -> None:
-        """Undo ``mute_partition``."""
+        """Let the batches of this partition be drained again."""
         self.queues.queue_of(topic_partition).set_muted(False)
 
     # -- putting back, expiring, giving memory back ----------------------------------------------------
 
     def reenqueue(self, batch: ProducerBatch, now_ms: int, error: KafkaError | None = None) -> None:
-        """Put a batch back to be sent again after a backoff, in front of all that were made after it.
+        """Put a batch back to be sent again after a backoff, in front of all later ones.
 
-        Its request must be over. ``error`` is why; it is named if the batch expires.
+        Its request must have completed. ``error`` is the reason; the error of an expired batch names it.
         """
         batch.reenqueued(now_ms, self._retry_backoff.backoff_ms(batch.attempts), error)
         self.queues.queue_of(batch.topic_partition).put_back(batch)
 
     def split_and_reenqueue(self, batch: ProducerBatch) -> int:
-        """Replace a batch that is too large for the broker by smaller ones, to be sent at once.
+        """Replace a batch that is too large for the broker with smaller ones, which are sent at once.
 
         The caller then deallocates ``batch``. The parts' memory does not come from the pool.
 
@@ -351,8 +351,8 @@ class RecordAccumulator:
         topic_queues = self._topics[batch.topic_partition.topic]
         if topic_queues.ratio is not None:
             topic_queues.ratio.reset_after_split(builder.compression_ratio)
-        # Half of what was refused at most, so that splitting comes to an end even if the broker's limit is
-        # far below batch_size.
+        # At most half of the refused size, so that splitting ends even if the broker's limit is far below
+        # batch_size.
         split_size = max(min(self._batch_size, batch.estimated_size_bytes // 2), 1)
 
         def new_builder(size_bytes: int) -> RecordBatchBuilder:
@@ -371,7 +371,7 @@ class RecordAccumulator:
         return len(parts)
 
     def take_out(self, batch: ProducerBatch) -> None:
-        """Take a batch out of its queue, wherever it is there; the caller fails and deallocates it."""
+        """Remove a batch from its queue; the caller fails and deallocates it."""
         self.queues.queue_of(batch.topic_partition).remove(batch)
 
     def stray_batches(self, in_flight: Container[ProducerBatch]) -> list[ProducerBatch]:
@@ -386,7 +386,7 @@ class RecordAccumulator:
         candidates = [batch for batch in list(self._incomplete) if not batch.is_done]
         queued: set[ProducerBatch] = set()
         for queue in self.queues.all_queues():
-            # An append holds the lock from where a batch is made until it is in its queue, or gone again.
+            # An append creates a batch and adds it to its queue without releasing the lock.
             with queue.lock:
                 queued.update(queue.batches)
         return [
@@ -396,10 +396,10 @@ class RecordAccumulator:
         ]
 
     def deallocate(self, batch: ProducerBatch) -> None:
-        """Forget a batch that has ended and give its memory back. Harmless when repeated.
+        """Forget a completed batch and return its memory to the pool. Idempotent.
 
-        While a request with the batch may still be read from, memory waits for ``request_done``: bytes put
-        into a half-sent buffer would go out as somebody else's record (KAFKA-19012).
+        While the batch is in flight, its memory is kept until ``request_done``: otherwise the socket could
+        send the bytes of another record from a reused buffer (KAFKA-19012).
         """
         if batch.in_flight:
             batch.release_pending = True
@@ -414,9 +414,9 @@ class RecordAccumulator:
             self._pool.deallocate(buffer)
 
     def request_done(self, batch: ProducerBatch) -> None:
-        """The request that carried the batch is over: answered, written in full (acks=0), or disconnected.
+        """The batch's request has completed: answered, written in full (acks=0), or disconnected.
 
-        Call it before completing, putting back or deallocating the batch.
+        Call it before completing, reenqueuing or deallocating the batch.
         """
         batch.in_flight = False
         if batch.release_pending:
@@ -451,7 +451,7 @@ class RecordAccumulator:
         self._flushes.add(flush)
 
     def end_flush(self, flush: object) -> None:
-        """Undo ``begin_flush``. Harmless if it was not called."""
+        """End the flush. Does nothing if it has not begun."""
         self._flushes.discard(flush)
 
     def await_completion(self, timeout_ms: float | None = None) -> bool:
@@ -478,15 +478,15 @@ class RecordAccumulator:
 
         ``error`` is shared; each batch gets the outcome that fits it.
         """
-        # An append that was past its look at is_closed, or at its slot, under its lock when close() came is
-        # over once that lock was ours; every later one sees is_closed. So no batch is made after this loop.
+        # An append that did not see the close holds its queue's lock, so it has finished when this thread has
+        # had that lock; later ones see is_closed. So no batch is created after this loop.
         for queue in self.queues.all_queues():
             with queue.lock:
                 pass
         self._abort(error, lambda batch: True)
 
     def abort_undrained_batches(self, error: KafkaError, sent_too: bool = False) -> None:
-        """Fail what waits in queues and was never sent; ``sent_too``: also what waits to be sent again."""
+        """Fail the queued batches that were never sent; ``sent_too``: also those that wait for a retry."""
         self._abort(error, lambda batch: not batch.in_flight and (sent_too or not batch.send_count))
 
     def _abort(self, error: KafkaError, wanted: Callable[[ProducerBatch], bool]) -> None:
@@ -508,13 +508,13 @@ class RecordAccumulator:
                 _log.exception("The batch for %s could not be failed", batch.topic_partition)
 
     def abandon_after_fork(self, error: KafkaError) -> None:
-        """In a forked child, where this object is of no use: fail the inherited futures, lock nothing."""
+        """In a forked child, which does not use this object: fail the inherited futures, without a lock."""
         for batch in list(self._incomplete):
             for result in batch.result.leaves():
                 result.abandon_after_fork(error)
 
     def release_all_in_flight(self) -> None:
-        """All connections are closed: no request reads any buffer. Gives back what waited for that."""
+        """All connections are closed, so no request reads any buffer: return the memory kept for them."""
         for batch in list(self._incomplete):
             self.request_done(batch)
 

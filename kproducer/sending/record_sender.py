@@ -30,7 +30,7 @@ from kproducer.sending.topic_wait import await_topic
 from kproducer.serializers import serialize_function
 from kproducer.types import INT64_MAX, UNKNOWN_PARTITION, RecordMetadata
 
-#: Smaller records without headers cannot exceed a limit by their overhead: no exact sum is made for them.
+#: Records that are smaller than the limit by this much cannot exceed it: their exact size is not computed.
 _GENEROUS_OVERHEAD_BYTES = 128
 
 

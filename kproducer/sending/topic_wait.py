@@ -68,7 +68,7 @@ def _timeout(
     if count:
         what = f"topic {topic!r} has partitions 0 to {count - 1}, and partition {partition} did not appear"
     elif snapshot.is_bootstrap:
-        what = f"no broker has told us about topic {topic!r}, or about anything else,"
+        what = f"no broker has sent metadata for topic {topic!r}, or for anything else,"
     else:
         refusal = engine.metadata.topic_error(topic)
         because = f" ({refusal})" if refusal is not None else ""
