@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import random as random_module
 from collections.abc import Collection, Iterable, Sequence
+from operator import itemgetter
 
 from kproducer.client.api_versions import NodeApiVersions
 from kproducer.client.in_flight_requests import InFlightRequests
@@ -126,28 +127,22 @@ class Connections:
         then, of those that may be connected to, the one whose last attempt is the longest ago, so that each
         has its turn. Source: KAFKA-9181 and others for the order.
         """
-        ready: Node | None = None
-        ready_load = 0
-        preparing: Node | None = None
-        connectable: Node | None = None
-        oldest_attempt_ms = 0
         start = self._random.randrange(len(nodes)) if nodes else 0
-        for node in (*nodes[start:], *nodes[:start]):
-            node_id = str(node.id)
-            connection = self._by_id.get(node_id)
-            if self.can_send(node_id, now_ms):
-                load = self._in_flight.count_of(node_id)
-                if load == 0:
-                    return node
-                if ready is None or load < ready_load:
-                    ready, ready_load = node, load
-            elif connection is not None and connection.is_preparing(now_ms):
-                preparing = node
-            elif self.can_connect(node, now_ms):
-                attempt_ms = 0 if connection is None else connection.last_attempt_ms
-                if connectable is None or attempt_ms < oldest_attempt_ms:
-                    connectable, oldest_attempt_ms = node, attempt_ms
-        return ready or preparing or connectable
+        ranks = [(self._rank(node, now_ms), node) for node in (*nodes[start:], *nodes[:start])]
+        usable = [(rank, node) for rank, node in ranks if rank is not None]
+        return min(usable, key=itemgetter(0))[1] if usable else None
+
+    def _rank(self, node: Node, now_ms: int) -> tuple[int, int] | None:
+        """The place of a node in the order of ``least_loaded``, lowest first; None: it cannot be used now."""
+        node_id = str(node.id)
+        connection = self._by_id.get(node_id)
+        if self.can_send(node_id, now_ms):
+            return 0, self._in_flight.count_of(node_id)
+        if connection is not None and connection.is_preparing(now_ms):
+            return 1, 0
+        if self.can_connect(node, now_ms):
+            return 2, 0 if connection is None else connection.last_attempt_ms
+        return None
 
     def are_all_unreachable(self, nodes: Iterable[Node]) -> bool:
         """Whether the last attempt to connect failed for each of the nodes."""
