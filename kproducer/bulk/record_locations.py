@@ -22,7 +22,7 @@ NO_OWNER: Final = -1
 #: The size of a null key or value.
 NULL_SIZE: Final = -1
 
-#: Rows that are reserved in advance at most, whatever the arguments of a call say about their length.
+#: The most rows that are reserved in advance, even if a call announces more.
 _RESERVED_ROWS: Final = 1 << 20
 
 
@@ -45,7 +45,7 @@ class RecordLocations:
             other in their batch; ``None``: see ``owner_numbers`` and ``indexes``.
         timestamps_ms: ``array('q')``: as sent; ``None``: there is no such column.
         key_sizes: ``array('i')``: bytes; ``NULL_SIZE`` for null; ``None``: there is no such column.
-        value_sizes: likewise; always there.
+        value_sizes: the same for values; always there.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class RecordLocations:
         return count
 
     def number_of(self, owner: ProduceRequestResult) -> int:
-        """The owner's number, given now if it has none."""
+        """The owner's number; a new owner gets the next one."""
         return self.owners.setdefault(owner, len(self.owners))
 
     def stamp(self, first_row: int, timestamp_ms: int) -> None:

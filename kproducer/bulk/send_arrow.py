@@ -250,7 +250,7 @@ def send_arrow(producer: BulkSender, columns: ArrowColumns, topic: str | None, d
         topic if topic is not None else f"(column {columns.topic!r})",
         has_keys=columns.key is not None,
         has_timestamps=isinstance(columns.timestamp, str),
-        # Rows without a say in their partition are written in their order.
+        # Rows that name neither key, partition nor topic are written in their order.
         has_runs=columns.key is None and not isinstance(columns.partition, str) and columns.topic is None,
     )
     call = _ArrowCall(producer, columns, topic, locations)
@@ -260,7 +260,7 @@ def send_arrow(producer: BulkSender, columns: ArrowColumns, topic: str | None, d
             call.send(source, is_last=is_one_array)
     except BaseException as error:
         if len(locations):
-            # Some rows were accepted: the caller has to be told what becomes of them.
+            # Some rows were accepted: the caller needs their outcomes.
             locations.finish(locations.count_owned())
             if NO_OWNER in locations.owner_numbers:
                 # Rows of the current block, which is sent by partition and not in the order of the call.

@@ -64,7 +64,7 @@ class SendManyCall:
         try:
             self._send_all()
         except BaseException as error:
-            # Some records were accepted: the caller has to be told what becomes of them.
+            # Some records were accepted: the caller needs their outcomes.
             error.partial_result = self._result()  # type: ignore[attr-defined]
             raise
         return self._result()

@@ -3,9 +3,8 @@
 Keeps numbers per record and a reference per batch; futures are made on demand. Waits batch by batch, and
 follows a batch that is split, as futures do.
 
-Locking: that of ``future_record_metadata``. Its condition also guards the callbacks here; only threads that
-    wait or add
-a callback take it.
+The condition of ``future_record_metadata`` also guards the callbacks here. Only threads that wait or add a
+callback take it.
 """
 
 from __future__ import annotations
@@ -308,7 +307,7 @@ class SendManyResult:
         """A batch, or a part of one, whose outcome is not known; ``None``: all are known.
 
         From the last to the first: when the last one is completed, most others are too, so there are few
-            waits.
+        waits.
         """
         owners = self._owners
         count = self._open_owners

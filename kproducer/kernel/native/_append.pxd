@@ -1,8 +1,8 @@
 # Appends one record to the open batch of its partition; for the other compiled modules.
 #
-# The rule: a compiled append takes no lock, because nothing else can run between the look at `AppendSlot.appender`
-# and the end of the write. So everything that may run Python code comes before the look: conversions, and every
-# allocation (the collector may run in one, and with it anybody's __del__): new_future().
+# The rule: a compiled append takes no lock, because nothing else can run between reading `AppendSlot.appender`
+# and the end of the write. So everything that may run Python code comes before that: conversions, and every
+# allocation (the collector may run in one, and with it the application's __del__): new_future().
 # Code that writes WITHOUT the interpreter lock, moves a writer's limit or rewinds it must hold `AppendSlot.lock`,
 # take the appender out of the slot first, and put it back at the end (see PartitionQueue).
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -38,7 +38,7 @@ cdef class StickyPartition:
     cdef readonly long long record_overhead_bytes
 
 
-# Whether it may be time to switch to another partition: the general path has to look at the record first.
+# Whether it may be time to switch to another partition: the general path decides.
 cdef inline bint should_switch_partition(StickyPartition sticky, BatchWriter writer) noexcept nogil:
     return sticky.produced_bytes >= sticky.switch_at_bytes and (
         sticky.produced_bytes >= sticky.force_switch_at_bytes

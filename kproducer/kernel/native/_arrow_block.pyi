@@ -1,1 +1,1 @@
-"""Plans blocks of Arrow rows; for the compiled modules beside it alone."""
+"""Reads blocks of Arrow rows, for the other compiled modules."""

@@ -1,3 +1,1 @@
-"""The compiled ``RowChecksum``; described in ``kproducer.kernel.pure.arrow_checksum``."""
-
-from kproducer.kernel.pure.arrow_checksum import RowChecksum as RowChecksum
+"""The compiled twin of ``pure/arrow_checksum.py``; ``kproducer.kernel`` imports it."""

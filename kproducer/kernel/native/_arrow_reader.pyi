@@ -1,3 +1,1 @@
-"""The compiled ``ArrowSource``; described in ``kproducer.kernel.pure.arrow``."""
-
-from kproducer.kernel.pure.arrow import ArrowSource as ArrowSource
+"""The compiled twin of ``pure/arrow.py``; ``kproducer.kernel`` imports it."""

@@ -1,3 +1,1 @@
-"""The compiled ``ArrowRows``; described in ``kproducer.kernel.pure.arrow``."""
-
-from kproducer.kernel.pure.arrow import ArrowRows as ArrowRows
+"""The compiled twin of ``pure/arrow.py``; ``kproducer.kernel`` imports it."""

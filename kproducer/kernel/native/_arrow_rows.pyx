@@ -60,7 +60,7 @@ cdef class ArrowRows(BlockReader):
     cdef Py_ssize_t touched_count
     # Changes with every plan: Python code that runs on the way may call any method.
     cdef long long _plan_number
-    # The next row to look at for one that is not fine.
+    # Where the search for the next row that is not fine continues.
     cdef Py_ssize_t _alone_at
     # The current target is the last one before _touched_at; the run is its rows in the plan's order.
     cdef Py_ssize_t _touched_at
@@ -341,7 +341,7 @@ cdef class ArrowRows(BlockReader):
             appender.writer.limit - appender.writer.position,
             (self._run_end - start) * (self.block_bytes // self.rows),
         ) > _LONG_RUN_BYTES
-        # May run Python code: it comes before the look at the slot (see _append.pxd), and before the lock is taken,
+        # May run Python code: it comes before the slot is read (see _append.pxd), and before the lock is taken,
         # since a signal handler that waits for the lock would wait for ever.
         owner_number = self._number_of(appender.owner)
         release = None

@@ -1,2 +1,1 @@
-from kproducer.kernel.pure import BatchWriter as BatchWriter
-from kproducer.kernel.pure import partition_for_key as partition_for_key
+"""The compiled twin of ``pure/batch_v2.py`` and ``pure/murmur2.py``; ``kproducer.kernel`` imports it."""

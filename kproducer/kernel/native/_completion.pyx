@@ -138,7 +138,7 @@ cdef class RecordFuture:
         self._value_size = value_size
 
     def __setattr__(self, name, value):
-        # What an application hangs on a future may lead back to it: from now on the collector has to look.
+        # An attribute that the application sets may refer back to the future: the collector must track it from now on.
         PyObject_GenericSetAttr(self, name, value)
         if not PyObject_GC_IsTracked(<PyObject*>self):
             PyObject_GC_Track(<PyObject*>self)
@@ -167,7 +167,7 @@ def fast_result(general):
 
 
 def fast_exception(general):
-    """Likewise."""
+    """The method ``general``, preceded by a compiled answer for delivered records."""
     def exception(self, timeout=None):
         if delivered((<RecordFuture?>self)._outcome):
             return None
@@ -206,7 +206,7 @@ cdef class Deliveries:
         return self._count
 
     def add(self, on_delivery, int index, long long timestamp_ms, int key_size, int value_size):
-        """``on_delivery`` wants to know about the record with this index in the batch."""
+        """Add the callback of the record with this index in the batch."""
         self.reserve()
         self.push(on_delivery, index, timestamp_ms, key_size, value_size)
 
@@ -259,7 +259,7 @@ cdef class Deliveries:
 
         Args:
             outcome: the batch's, settled.
-            error_of: gives the error of the record with an index; asked only when ``outcome`` has one.
+            error_of: returns the error of the record with an index; called only if ``outcome`` has one.
             report: called without arguments while the first exception of a callback is handled.
 
         Returns:
@@ -288,7 +288,7 @@ cdef class Deliveries:
                         on_delivery(metadata, None)
                     else:
                         on_delivery(metadata, error_of(entries[number - 1].index))
-                except BaseException:  # SystemExit and CancelledError too: the I/O thread serves all the others
+                except BaseException:  # SystemExit and CancelledError too: the I/O thread must go on
                     raised += 1
                     if raised == 1:
                         report()

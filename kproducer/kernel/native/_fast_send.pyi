@@ -1,2 +1,1 @@
-from kproducer.kernel.pure import FastSend as FastSend
-from kproducer.kernel.pure import fast_send as fast_send
+"""The compiled twin of ``pure/fast_sender.py``; ``kproducer.kernel`` imports it."""

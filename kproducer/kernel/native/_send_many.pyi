@@ -1,3 +1,1 @@
-"""The compiled ``RowSender``; described in ``kproducer.kernel.pure.send_many``."""
-
-from kproducer.kernel.pure.send_many import RowSender as RowSender
+"""The compiled twin of ``pure/send_many.py``; ``kproducer.kernel`` imports it."""

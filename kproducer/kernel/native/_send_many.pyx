@@ -182,7 +182,7 @@ cdef class RowSender:
             if partition == ANY_PARTITION and record.key_size >= 0 and not self._ignores_keys:
                 partition = partition_of_key(record.key, record.key_size, partition_count)
             while True:
-                # Releasing these may run code of the application, so it happens before the look at the slot.
+                # Releasing these may run code of the application, so it happens before the slot is read.
                 sticky = None
                 slot = None
                 appender = None

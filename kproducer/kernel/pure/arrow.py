@@ -165,7 +165,7 @@ class ArrowSource:
             read(timestamp, _epoch_ms_list),
             read(key, _bytes_list),
             read(value, _bytes_list),
-            read(headers, _header_list),
+            read(headers, lambda cells: [_headers(cell) for cell in cells]),
             strict=True,
         )
 
@@ -359,12 +359,8 @@ def _epoch_ms_list(column: Any) -> list[int | None]:
     return [time if time is None or 0 <= time <= INT64_MAX else -1 for time in times]
 
 
-def _header_list(column: Any) -> list[Headers | int | None]:
-    """Headers of each row; a number is the code of the refusal."""
-    return [_headers(column[row]) for row in range(len(column))]
-
-
 def _headers(cell: Any) -> Headers | int | None:
+    """The headers of one row; a number is the code of the refusal."""
     try:
         headers = cell.as_py()
     except UnicodeDecodeError:

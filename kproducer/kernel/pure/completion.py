@@ -1,7 +1,7 @@
 """From the outcome of a batch to its records: the reference of ``native/_completion.pyx``.
 
 The fast paths of a future's methods do nothing here: the general methods of ``FutureRecordMetadata`` handle
-every case. Delivery callbacks run here for both kernels' reference.
+every case.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Deliveries:
     def add(
         self, on_delivery: _OnDelivery, index: int, timestamp_ms: int, key_size: int, value_size: int
     ) -> None:
-        """``on_delivery`` wants to know about the record with this index in the batch."""
+        """Add the callback of the record with this index in the batch."""
         self._entries.append((on_delivery, index, timestamp_ms, key_size, value_size))
 
     def split(self, first_indexes: list[int]) -> list[Deliveries]:
@@ -151,7 +151,7 @@ class Deliveries:
 
         Args:
             outcome: the batch's, settled.
-            error_of: gives the error of the record with an index; asked only when ``outcome`` has one.
+            error_of: returns the error of the record with an index; called only if ``outcome`` has one.
             report: called without arguments while the first exception of a callback is handled.
 
         Returns:
@@ -163,7 +163,7 @@ class Deliveries:
             try:
                 metadata = outcome.metadata(index, timestamp_ms, key_size, value_size)
                 on_delivery(metadata, error_of(index) if outcome.error is not None else None)
-            except BaseException:  # SystemExit and CancelledError too: the I/O thread serves everybody else
+            except BaseException:  # SystemExit and CancelledError too: the I/O thread must go on
                 raised += 1
                 if raised == 1:
                     report()
