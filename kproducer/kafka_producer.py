@@ -359,7 +359,7 @@ class KafkaProducer:
             timeout: seconds; ``None``: ``max_block_ms``.
 
         Raises:
-            AbortTransactionError: a record or an offset could not be written; nothing of it will be read.
+            AbortTransactionError: a record or an offset could not be written; no part of it will be read.
             KafkaTimeoutError: the outcome is not known yet; call it again. It can no longer be aborted.
             FatalProducerError: the producer has failed; close it.
             IllegalStateError: there is no open transaction.

@@ -141,7 +141,7 @@ class CoordinatorLink:
         self._client.send(node.id, request, now_ms, on_complete)
 
     def _note_bug(self, bug: Exception) -> None:
-        """Without this, the task would wait for a request that was never sent, or repeat it for ever."""
+        """Without this, the task would wait for a request that was never sent, or repeat it endlessly."""
         self.task.internal_error(bug)
         _log.error("Internal error with a request to a coordinator", exc_info=bug)
 

@@ -270,7 +270,7 @@ class CoordinatorSession:
         timeout_s: float,
         of_what: str = "",
     ) -> list[KafkaError | None]:
-        """Wait for operations. Returns their errors; one that is not done in time has one too."""
+        """Wait for operations. Returns their errors, a timeout for those that are not done in time."""
         self._drive([manager.protocol for manager, _ in steps], deadline_ms)
         errors: list[KafkaError | None] = []
         for manager, operation in steps:

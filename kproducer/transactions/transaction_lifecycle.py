@@ -134,13 +134,13 @@ class TransactionLifecycle:
         if state is _S.IN_TRANSACTION:
             self.gate(True)
 
-    # -- application threads: steps --------------------------------------------------------------------
+    # -- application threads: steps. All but check_send and send_failed need a transactional id --------
 
     def begin_initialize(self) -> PendingOperation:
         """Get a producer id and epoch; fences earlier producers and ends the transaction they left open.
 
         Raises:
-            IllegalStateError: no transactional id, or initialized before.
+            IllegalStateError: initialized before.
             FatalProducerError: the producer has failed.
         """
         return self._begin("init_transactions", {_S.UNINITIALIZED}, _S.INITIALIZING, "it was called before")
@@ -325,7 +325,6 @@ class TransactionLifecycle:
         Raises:
             IllegalStateError: another operation is not done yet. Others as ``_refuse_call``.
         """
-        self._check_transactional(name)
         earlier = self.operation
         if earlier is not None and earlier.name == name:
             return earlier
@@ -338,14 +337,9 @@ class TransactionLifecycle:
         return None
 
     def _check_in_transaction(self, name: str) -> OpenTransaction:
-        self._check_transactional(name)
         if self.transaction is None or self.state is not _S.IN_TRANSACTION:
             self._refuse_call(name, _BEGIN_FIRST)
         return self.transaction
-
-    def _check_transactional(self, name: str) -> None:
-        if self.transactional_id is None:
-            raise IllegalStateError(f"{name}: the producer has no transactional_id")
 
     def _refuse_call(self, name: str, remedy: str) -> NoReturn:
         """Raise the error for a call that the state does not allow.

@@ -20,6 +20,7 @@ from kproducer import (
     METRICS,
     BufferExhaustedError,
     ConfigError,
+    ConsumerGroupMetadata,
     FutureRecordMetadata,
     IllegalStateError,
     IntegerSerializer,
@@ -445,6 +446,26 @@ def test_what_send_raises_says_that_nothing_was_sent(make: MakeProducer) -> None
 def test_a_callback_that_cannot_be_called_is_refused_at_once(make: MakeProducer) -> None:
     with pytest.raises(InvalidArgumentError, match=r"on_delivery must be a function of .*, not str"):
         make().send("t", b"v", on_delivery="print")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_transactional_calls_need_a_transactional_id(make: MakeProducer, idempotent: bool) -> None:
+    producer = make(enable_idempotence=idempotent)
+    prepared: Any = None
+    for call in (
+        producer.init_transactions,
+        producer.begin_transaction,
+        lambda: producer.change_transactional_id("any"),
+        lambda: producer.send_offsets_to_transaction({}, ConsumerGroupMetadata("g")),
+        producer.commit_transaction,
+        producer.abort_transaction,
+        lambda: producer.transaction().__enter__(),
+        producer.prepare,
+        lambda: producer.commit_prepared(prepared),
+        lambda: producer.abort_prepared(prepared),
+    ):
+        with pytest.raises(IllegalStateError, match="set transactional_id"):
+            call()
 
 
 def test_canonical_bootstrap_names_are_used_where_they_are_asked_for(

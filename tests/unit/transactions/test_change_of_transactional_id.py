@@ -188,12 +188,6 @@ def test_a_producer_that_was_fenced_is_to_be_discarded() -> None:
         kit.manager.lifecycle.change_transactional_id("second")
 
 
-def test_a_producer_without_transactions_has_no_id_to_change() -> None:
-    kit = Stage(transactional=False)
-    with pytest.raises(IllegalStateError, match="no transactional_id"):
-        kit.manager.lifecycle.change_transactional_id("any")
-
-
 def test_records_are_refused_until_the_next_transaction() -> None:
     kit = Stage()
     opened: list[bool] = []

@@ -28,7 +28,6 @@ from kproducer.transactions.transaction_arguments import (
     OffsetAndMetadata,
     PreparedTransaction,
 )
-from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
 from kproducer.types import TopicPartition
 from tests.fakebroker.group_offsets import Member
@@ -133,17 +132,6 @@ def test_calls_out_of_order_are_refused_and_change_nothing() -> None:
     kit.append()
     kit.commit()
     assert kit.committed() == [0]
-
-
-def test_transactions_need_a_transactional_id() -> None:
-    manager = TransactionManager(None)
-    for call in (
-        manager.lifecycle.begin_initialize,
-        manager.lifecycle.begin_transaction,
-        manager.lifecycle.begin_commit,
-    ):
-        with pytest.raises(IllegalStateError, match="transactional_id"):
-            call()
 
 
 def test_a_call_that_timed_out_is_taken_up_again_by_the_same_call_only() -> None:
