@@ -53,6 +53,7 @@ _S = TransactionState
 _FIRST_BUSY_PAUSE_MS: Final = 20
 _CONCURRENT_TRANSACTIONS: Final = 51
 _INVALID_TXN_STATE: Final = 48
+_OPERATION_NOT_ATTEMPTED: Final = 55
 #: UNKNOWN_PRODUCER_ID, INVALID_PRODUCER_ID_MAPPING
 _FORGOTTEN_CODES: Final = (49, 59)
 _NO_TIMEOUT_MS: Final = 2**31 - 1
@@ -155,8 +156,7 @@ class TransactionProtocol:
             results = request.parse(response.body)
             if isinstance(request, InitProducerId):
                 self._life.can_raise_epoch = response.request.api_version >= EPOCH_RAISED_SINCE
-            # If a response has several results, the highest reaction counts.
-            worst = max(results.values(), key=lambda result: request.reaction_to(result.code))
+            worst = max(results.values(), key=lambda result: _severity(request, result.code))
             if request.reaction_to(worst.code) is Reaction.DONE:
                 self._done(request, results)
             elif not self._is_special(request, worst.code):
@@ -191,11 +191,13 @@ class TransactionProtocol:
         return None if request.coordinator is None else self._known.get(request.coordinator)
 
     def _forget_request(self) -> None:
-        """The request has succeeded, or another one is wanted: its failures do not count any more."""
+        """The request has succeeded, or another one is wanted: its failures do not count any more.
+
+        Failed look-ups count until one succeeds: the next request mostly has the same coordinator.
+        """
         self._request = None
         self._last_failure = ""
         self._attempts.succeeded()
-        self._lookup_attempts.succeeded()
 
     def _wanted(self, has_incomplete: bool) -> CoordinatorRequest | None:
         """The request that the state calls for, if any.
@@ -441,3 +443,8 @@ class TransactionProtocol:
             )
         else:
             self._life.transaction_over(NO_PRODUCER)
+
+
+def _severity(request: CoordinatorRequest, code: int) -> tuple[Reaction, bool, int]:
+    """Orders the results of one response: the highest reaction counts, and a cause before its consequence."""
+    return request.reaction_to(code), code != _OPERATION_NOT_ATTEMPTED, code

@@ -21,8 +21,10 @@ from kproducer.errors import (
 )
 from kproducer.errors.broker_errors import (
     InvalidTransactionTimeoutError,
+    TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
 )
+from kproducer.transactions.coordinator_requests import Result
 from kproducer.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -412,6 +414,21 @@ def test_concurrent_transactions_on_the_first_partitions_costs_20_ms_only() -> N
     assert kit.ask() is not None
 
 
+def test_a_look_up_that_fails_pauses_although_another_request_is_wanted() -> None:
+    kit = Stage(version=1)
+    kit.append()
+    kit.answer_next(ADD_PARTITIONS, 16)
+    kit.answer_next(FIND, 15)
+    # The next request has one more partition, and goes to the same coordinator.
+    kit.append(1)
+    kit.pump()
+    assert kit.ask() is None
+    assert kit.manager.protocol.delay_ms(kit.now_ms) > 50
+    kit.answer_next(FIND, 15)
+    assert kit.ask() is None
+    assert kit.manager.protocol.delay_ms(kit.now_ms) > 150
+
+
 def test_a_crashed_predecessor_is_waited_out() -> None:
     kit = Stage()
     kit.append()
@@ -522,6 +539,35 @@ def test_a_denied_topic_adds_no_partition_and_allows_an_abort() -> None:
     assert kit.transaction.state is State.EMPTY
     kit.abort()
     assert END not in kit.asked
+
+
+@pytest.mark.parametrize("denied", [0, 1, 2])
+def test_a_denied_topic_is_the_reason_and_not_the_partitions_that_were_left_out_for_it(denied: int) -> None:
+    kit = Stage(version=1, partitions=3)
+    for partition in range(3):
+        kit.append(partition)
+    kit.pump()
+    request = kit.ask()
+    assert request is not None
+    codes = {TopicPartition("t", i): Result(29 if i == denied else 55) for i in range(3)}
+    request.parse = lambda body: codes  # type: ignore[method-assign, assignment]
+    kit.reply()
+    assert isinstance(kit.manager.lifecycle.cause, TopicAuthorizationFailedError)
+
+
+@pytest.mark.parametrize("busy", [0, 1])
+def test_a_busy_coordinator_shortens_the_pause_whatever_else_the_response_has(busy: int) -> None:
+    kit = Stage(version=1)
+    kit.append(0)
+    kit.append(1)
+    kit.pump()
+    request = kit.ask()
+    assert request is not None
+    codes = {TopicPartition("t", i): Result(51 if i == busy else 3) for i in range(2)}
+    request.parse = lambda body: codes  # type: ignore[method-assign, assignment]
+    kit.reply()
+    assert kit.ask() is None
+    assert 0 < kit.manager.protocol.delay_ms(kit.now_ms) <= 20
 
 
 def test_the_lost_answer_that_may_have_begun_a_transaction_is_no_obstacle_to_an_abort() -> None:
