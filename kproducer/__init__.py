@@ -9,39 +9,7 @@ from kproducer.runtime import threads  # noqa: F401  # first: it refuses unsuppo
 
 # isort: off
 from kproducer.config.producer_config import ProducerConfig as ProducerConfig
-from kproducer.errors import (
-    AbortTransactionError as AbortTransactionError,
-    AuthenticationError as AuthenticationError,
-    AuthorizationError as AuthorizationError,
-    BatchRejectedError as BatchRejectedError,
-    BrokerError as BrokerError,
-    BufferExhaustedError as BufferExhaustedError,
-    CloseTimeoutError as CloseTimeoutError,
-    ConfigError as ConfigError,
-    DeliveryTimeoutError as DeliveryTimeoutError,
-    DisconnectedError as DisconnectedError,
-    FatalProducerError as FatalProducerError,
-    FencedError as FencedError,
-    IllegalStateError as IllegalStateError,
-    IncompleteResponseError as IncompleteResponseError,
-    InvalidArgumentError as InvalidArgumentError,
-    InvalidMetadataError as InvalidMetadataError,
-    KafkaError as KafkaError,
-    KafkaTimeoutError as KafkaTimeoutError,
-    LocalProtocolError as LocalProtocolError,
-    MetadataTimeoutError as MetadataTimeoutError,
-    NetworkError as NetworkError,
-    NoBrokersAvailableError as NoBrokersAvailableError,
-    Outcome as Outcome,
-    ProducerClosedError as ProducerClosedError,
-    RecordTooLargeError as RecordTooLargeError,
-    RemoteProtocolError as RemoteProtocolError,
-    RequestTimeoutError as RequestTimeoutError,
-    RetriableError as RetriableError,
-    SendManyError as SendManyError,
-    SerializationError as SerializationError,
-    TransactionAbortedError as TransactionAbortedError,
-)
+from kproducer.errors import *  # noqa: F403  # every class of this module is public
 from kproducer.errors.broker_errors import UnsupportedVersionError as UnsupportedVersionError
 from kproducer.serializers import (
     BytesSerializer as BytesSerializer,

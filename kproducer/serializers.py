@@ -44,16 +44,12 @@ SerializeFunction = Callable[[str, "list[tuple[str, bytes | None]]", Any], "byte
 class BuiltInSerializer:
     """Base class of the serializers of this module; a setting accepts each of them as a class, too."""
 
-    __slots__ = ()
-
     def __call__(self, value: Any) -> bytes | None:
         raise NotImplementedError
 
 
 class StringSerializer(BuiltInSerializer):
     """``str`` to bytes in an encoding; the default is UTF-8."""
-
-    __slots__ = ("encoding",)
 
     def __init__(self, encoding: str = "utf-8") -> None:
         try:
@@ -71,8 +67,6 @@ class StringSerializer(BuiltInSerializer):
 class BytesSerializer(BuiltInSerializer):
     """Accepts bytes-like objects only, and sends them unchanged."""
 
-    __slots__ = ()
-
     def __call__(self, value: Any) -> bytes:
         if not isinstance(value, (bytes, bytearray, memoryview)):
             raise SerializationError(f"BytesSerializer takes bytes-like objects, not {_type_name(value)}")
@@ -82,7 +76,6 @@ class BytesSerializer(BuiltInSerializer):
 class _NumberSerializer(BuiltInSerializer):
     """A number to big-endian bytes. Subclasses name the types and the ``struct`` format of each width."""
 
-    __slots__ = ("_pack", "width")
     _TYPES: ClassVar[tuple[type, ...]]
     _FORMATS: ClassVar[dict[int, str]]
 
@@ -106,7 +99,6 @@ class _NumberSerializer(BuiltInSerializer):
 class IntegerSerializer(_NumberSerializer):
     """``int`` to a signed big-endian number of ``width`` bytes: 1, 2 (Java's short), 4 (int) or 8 (long)."""
 
-    __slots__ = ()
     _TYPES = (int,)
     _FORMATS: ClassVar[dict[int, str]] = {1: ">b", 2: ">h", 4: ">i", 8: ">q"}
 
@@ -114,7 +106,6 @@ class IntegerSerializer(_NumberSerializer):
 class FloatSerializer(_NumberSerializer):
     """``float`` to an IEEE 754 big-endian number of ``width`` bytes: 4 (Java's float) or 8 (double)."""
 
-    __slots__ = ()
     _TYPES = (int, float)
     _FORMATS: ClassVar[dict[int, str]] = {4: ">f", 8: ">d"}
 
@@ -127,8 +118,6 @@ class JsonSerializer(BuiltInSerializer):
         sort_keys: whether keys are sorted, so that equal objects have equal bytes.
         allow_nan: whether NaN and the infinities, which are not valid JSON, are accepted.
     """
-
-    __slots__ = ("_encode",)
 
     def __init__(
         self,
@@ -155,8 +144,6 @@ class JsonSerializer(BuiltInSerializer):
 class UuidSerializer(BuiltInSerializer):
     """``uuid.UUID`` to its text of 36 characters, like Java's UUIDSerializer."""
 
-    __slots__ = ()
-
     def __call__(self, value: Any) -> bytes:
         if not isinstance(value, uuid.UUID):
             raise SerializationError(f"UuidSerializer takes uuid.UUID, not {_type_name(value)}")
@@ -165,8 +152,6 @@ class UuidSerializer(BuiltInSerializer):
 
 class NullSerializer(BuiltInSerializer):
     """For topics without keys or values: accepts only ``None``, like Java's VoidSerializer."""
-
-    __slots__ = ()
 
     def __call__(self, value: Any) -> bytes | None:
         raise SerializationError(f"NullSerializer takes only None, not {_type_name(value)}")

@@ -273,7 +273,15 @@ class ProducerConfig:
             ConfigError: names all unknown settings; also raised as by the class itself.
         """
         _check_names(settings, {name: name for name in SETTINGS})
-        return _log_lost_guarantee(cls(**settings), settings)
+        config = cls(**settings)
+        if not config.enable_idempotence and "enable_idempotence" not in settings:
+            causes = ", ".join(f"{name}={getattr(config, name)}" for name, _ in _obstacles(config))
+            _log.info(
+                "Idempotence is disabled because of %s: retries may write a record twice or out of order. "
+                "Set enable_idempotence=False to accept this without this message",
+                causes,
+            )
+        return config
 
     @classmethod
     def from_dotted(cls, settings: Mapping[str, Any]) -> ProducerConfig:
@@ -288,12 +296,13 @@ class ProducerConfig:
                 f"{{'bootstrap.servers': 'host:9092'}}, got {type(settings).__name__}"
             )
         _check_names(settings, DOTTED_NAMES)
-        keywords = {
-            name: from_text(SETTINGS[name], dotted, settings[dotted])
-            for name, dotted in DOTTED_NAMES.items()
-            if dotted in settings
-        }
-        return _log_lost_guarantee(cls(**keywords), keywords)
+        return cls.from_keywords(
+            {
+                name: from_text(SETTINGS[name], dotted, settings[dotted])
+                for name, dotted in DOTTED_NAMES.items()
+                if dotted in settings
+            }
+        )
 
 
 #: Every setting by attribute name, in the order of the documentation. Read-only.
@@ -332,17 +341,6 @@ def _obstacles(config: ProducerConfig) -> list[tuple[str, str]]:
         ),
     )
     return [(name, required) for name, is_met, required in requirements if not is_met]
-
-
-def _log_lost_guarantee(config: ProducerConfig, given: Mapping[str, Any]) -> ProducerConfig:
-    if not config.enable_idempotence and "enable_idempotence" not in given:
-        causes = ", ".join(f"{name}={getattr(config, name)}" for name, _ in _obstacles(config))
-        _log.info(
-            "Idempotence is disabled because of %s: retries may write a record twice or out of order. Set "
-            "enable_idempotence=False to accept this without this message",
-            causes,
-        )
-    return config
 
 
 def _check_contradictions(config: ProducerConfig) -> None:

@@ -104,10 +104,6 @@ class ProducerEngine:
             lambda: transaction_version(self.client.connections.versions()),
         )
 
-    def wakeup(self) -> None:
-        """Let the I/O thread look for work."""
-        self.sender.wakeup()
-
     @property
     def is_io_thread(self) -> bool:
         """Whether the caller runs on the I/O thread, as delivery callbacks do."""
@@ -131,7 +127,7 @@ class ProducerEngine:
         flush = object()
         try:
             self.accumulator.begin_flush(flush)
-            self.wakeup()
+            self.sender.wakeup()
             yield
         finally:
             self.accumulator.end_flush(flush)

@@ -36,8 +36,9 @@ class ManagedProducer(Protocol):
         """This process is a fork: release everything that belongs to the parent. Must not lock or log."""
 
 
-# Atomic dict operations instead of a lock, which another thread could hold at the moment of a fork.
-_live: dict[int, weakref.ref[ManagedProducer]] = {}
+# Atomic operations instead of a lock, which another thread could hold at the moment of a fork. The keys are
+# numbers because producers need not be hashable.
+_live: weakref.WeakValueDictionary[int, ManagedProducer] = weakref.WeakValueDictionary()
 #: Producers that the application dropped and that still deliver; kept alive until ``release``.
 _unowned: dict[int, ManagedProducer] = {}
 _numbers = itertools.count()
@@ -46,12 +47,7 @@ _multiprocessing_exit_pid = -1
 
 def register(producer: ManagedProducer) -> None:
     """Manage ``producer`` for as long as it lives. Thread-safe."""
-    number = next(_numbers)
-
-    def forget(_reference: weakref.ref[ManagedProducer]) -> None:
-        _live.pop(number, None)
-
-    _live[number] = weakref.ref(producer, forget)
+    _live[next(_numbers)] = producer
     ensure_exit_hook()
 
 
@@ -79,7 +75,8 @@ def ensure_exit_hook() -> None:
 
 def live_producers() -> list[ManagedProducer]:
     """All producers that are in use or still deliver."""
-    producers = [reference() for reference in list(_live.values())]
+    # ``values()`` would fail if another thread registered a producer meanwhile.
+    producers = [reference() for reference in _live.valuerefs()]
     return [*list(_unowned.values()), *(producer for producer in producers if producer is not None)]
 
 

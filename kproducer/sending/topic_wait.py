@@ -51,7 +51,7 @@ def await_topic(
         if count and (partition is None or partition < count):
             return snapshot
         version = metadata.request_update_for_topic(topic, f"a caller waits for topic {topic}")
-        engine.wakeup()
+        engine.sender.wakeup()
         try:
             metadata.await_update(version, deadline_ms - now_ms)
         except MetadataTimeoutError:

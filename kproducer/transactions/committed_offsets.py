@@ -227,19 +227,10 @@ class CoordinatorLookup(CoordinatorTask):
         """Whether all requests have ended."""
         return not self._unanswered
 
-    @property
-    def waits_for(self) -> str:
-        """One of the requests without response."""
-        return f"waiting for {self._unanswered[0]}" if self._unanswered else ""
-
     def next_requests(self, now_ms: int) -> Sequence[Addressed]:
         """All of them, the first time."""
         due, self._due = self._due, []
         return [Addressed(request, None) for request in due]
-
-    def delay_ms(self, now_ms: int) -> int:
-        """No request is held back."""
-        return NEVER_MS
 
     def handle(self, request: FindCoordinator, response: ClientResponse, now_ms: int) -> None:
         """Note the brokers that were found."""

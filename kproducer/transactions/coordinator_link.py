@@ -47,15 +47,12 @@ class CoordinatorTask(Protocol):
     def has_ended(self) -> bool:
         """Whether nothing is left to be requested."""
 
-    @property
-    def waits_for(self) -> str:
-        """The request without response and its last failure, for error messages; empty after the end."""
-
     def next_requests(self, now_ms: int) -> Sequence[Addressed]:
         """The requests that are due now and were not returned before."""
 
     def delay_ms(self, now_ms: int) -> int:
         """When requests that ``next_requests`` held back become due; about ``NEVER_MS`` if there are none."""
+        return NEVER_MS
 
     def handle(self, request: Any, response: ClientResponse, now_ms: int) -> None:
         """A request has ended: with a response, or with a failure that ``transport_failure`` explains."""

@@ -43,8 +43,8 @@ from kproducer.transactions.transaction_arguments import (
 )
 from kproducer.transactions.transaction_state import (
     LEGAL_TRANSITIONS,
-    OffsetsTask,
     OpenTransaction,
+    PendingOffsets,
     PendingOperation,
     TransactionState,
 )
@@ -134,7 +134,7 @@ class TransactionLifecycle:
         if state is _S.IN_TRANSACTION:
             self.gate(True)
 
-    # -- application threads: steps. All but check_send and send_failed need a transactional id --------
+    # -- application threads: steps of producers with a transactional id -------------------------------
 
     def begin_initialize(self) -> PendingOperation:
         """Get a producer id and epoch; fences earlier producers and ends the transaction they left open.
@@ -185,17 +185,10 @@ class TransactionLifecycle:
 
     def check_send(self) -> None:
         """Called before a record is appended. Raises as ``begin_commit`` where records are not accepted."""
-        # Without the lock: each is a single read, and a change just after it could as well come after the
-        # append.
-        if self.transactional_id is None:
-            is_accepted = self.state is not _S.FATAL_ERROR
-        else:
-            is_accepted = self.state is _S.IN_TRANSACTION
-        if is_accepted:
-            return
-        with self.lock:
-            if self.state is not _S.IN_TRANSACTION:
-                self._refuse_call("send", _BEGIN_FIRST)
+        # First without the lock: a change just after this could as well come after the append.
+        if self.state is not _S.IN_TRANSACTION:
+            with self.lock:
+                self._check_in_transaction("send")
 
     def send_failed(self, error: KafkaError) -> None:
         """``send`` raised: the transaction must not be committed without that record."""
@@ -211,15 +204,15 @@ class TransactionLifecycle:
         Raises:
             InvalidArgumentError: offsets or group cannot be sent. Others as ``begin_commit``.
         """
-        task = OffsetsTask(checked_offsets(offsets), checked_group(group))
+        task = PendingOffsets("send_offsets_to_transaction", checked_offsets(offsets), checked_group(group))
         with self.lock:
             transaction = self._check_in_transaction("send_offsets_to_transaction")
             if task.remaining:
                 transaction.offsets.append(task)
             else:
-                task.operation.end()
+                task.end()
         self.wakeup()
-        return task.operation
+        return task
 
     def change_transactional_id(self, transactional_id: str) -> None:
         """Become uninitialized under another transactional id, and forget everything about the present one.
@@ -487,5 +480,5 @@ class TransactionLifecycle:
     def _fail_offsets(self, error: KafkaError) -> None:
         if self.transaction is not None:
             for task in self.transaction.offsets:
-                task.operation.end(error)
+                task.end(error)
             self.transaction.offsets.clear()

@@ -422,7 +422,7 @@ class TransactionProtocol:
         elif isinstance(request, AddOffsetsToTxn):
             transaction.groups.add(request.group_id)
         elif isinstance(request, TxnOffsetCommit) and transaction.offsets:
-            transaction.offsets.popleft().operation.end()
+            transaction.offsets.popleft().end()
 
     def _ended(self, transaction: OpenTransaction, producer: ProducerIdAndEpoch) -> None:
         """The coordinator has committed or aborted the transaction.

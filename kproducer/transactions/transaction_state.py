@@ -106,20 +106,16 @@ class PendingOperation:
 
 
 @attrs.define(eq=False)
-class OffsetsTask:
+class PendingOffsets(PendingOperation):
     """One call of ``send_offsets_to_transaction``.
 
     Attributes:
         remaining: the offsets that the group's coordinator has not accepted yet.
         group: whose offsets.
-        operation: what the caller waits for.
     """
 
     remaining: dict[TopicPartition, OffsetAndMetadata]
     group: ConsumerGroupMetadata
-    operation: PendingOperation = attrs.field(
-        factory=lambda: PendingOperation("send_offsets_to_transaction"), init=False
-    )
 
 
 @attrs.define(eq=False)
@@ -149,4 +145,4 @@ class OpenTransaction:
     new_partitions: set[TopicPartition] = attrs.field(factory=set)
     partitions: set[TopicPartition] = attrs.field(factory=set)
     groups: set[str] = attrs.field(factory=set)
-    offsets: deque[OffsetsTask] = attrs.field(factory=deque)
+    offsets: deque[PendingOffsets] = attrs.field(factory=deque)

@@ -305,7 +305,7 @@ def test_a_task_does_not_wait_for_an_io_thread_that_has_died(monkeypatch: pytest
         )
         monkeypatch.setattr(engine.sender, "_shut_down", lambda ending: None)
         monkeypatch.setattr(engine.sender, "run_once", die)
-        engine.wakeup()
+        engine.sender.wakeup()
         engine.thread.join(30)
         rows = RowSender(producer, WriteColumns(value=0, topic_option="t"), SystemClock())
         rows.summary.rows = 1

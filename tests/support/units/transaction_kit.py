@@ -149,7 +149,8 @@ class Kit:
 
     def append(self, partition: int = 0, count: int = 1, transaction: int = 0) -> Batch:
         topic_partition = TopicPartition("t", partition)
-        self.manager.lifecycle.check_send()
+        if self.manager.lifecycle.transactional_id is not None:
+            self.manager.lifecycle.check_send()
         batch = Batch(topic_partition, count, self._next_number, transaction, self._next_record)
         self._next_number += 1
         self._next_record += count

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import weakref
 
 import pytest
 
@@ -34,7 +35,7 @@ class Managed:
 
 @pytest.fixture(autouse=True)
 def _only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_lifecycle, "_live", {})
+    monkeypatch.setattr(process_lifecycle, "_live", weakref.WeakValueDictionary())
     monkeypatch.setattr(process_lifecycle, "_unowned", {})
 
 

@@ -318,6 +318,6 @@ def test_a_look_up_that_is_lost_is_given_up() -> None:
     wanted = [Coordinator(CoordinatorKind.GROUP, name) for name in ("a", "b")]
     lookup = CoordinatorLookup(wanted, KnownCoordinators())
     (addressed,) = lookup.next_requests(0)
-    assert "'a' and 1 others" in lookup.waits_for
+    assert "'a' and 1 others" in repr(addressed.request)
     lookup.unreachable(addressed.request, 0)
     assert lookup.has_ended
