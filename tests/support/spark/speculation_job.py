@@ -34,13 +34,21 @@ SERVERS_SECONDS = 120.0
 #: Time for one attempt to reach its step, and for Spark to end the other attempt.
 STANDSTILL_SECONDS = 240.0
 NEVER = "never"
-#: By the attempt that Spark takes: for each attempt, the step at which it waits and the step of the other
+#: By the attempt that Spark takes: for each attempt, the steps at which it waits, and the step of the other
 #: attempt that it waits for. ``NEVER``: it waits until Spark ends it after taking the other attempt.
-PLANS = {
+#: The copy does not initialize before the original has written, however slowly the original starts: otherwise
+#: the original would fence the copy.
+PLANS: dict[str, dict[str, dict[str, str]]] = {
     # The copy fences the original after it has sent its rows.
-    "copy": {"original": ("add_marker", NEVER), "copy": ("", "")},
+    "copy": {
+        "original": {"add_marker": NEVER},
+        "copy": {"initialize": "original add_marker"},
+    },
     # The copy fences the original after it has prepared its transaction.
-    "original": {"original": ("prepared", "copy marker"), "copy": ("begin", NEVER)},
+    "original": {
+        "original": {"prepared": "copy marker"},
+        "copy": {"initialize": "original prepared", "begin": NEVER},
+    },
 }
 
 #: Pickled with the writer, because that belongs to the main module.
@@ -58,11 +66,11 @@ class WaitingWriter(batch_writer_class()):  # type: ignore[misc]
         who = "original" if task.attemptNumber() == 0 else "copy"
         reached = FOLDER / plan
         (reached / f"{who} {name}").touch()
-        step, other = PLANS[plan][who]
+        other = PLANS[plan][who].get(name)
         deadline = time.monotonic() + STANDSTILL_SECONDS
-        while name == step and not (reached / other).exists():
+        while other is not None and not (reached / other).exists():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the {who} timed out at {step} while waiting for: {other}")
+                raise TimeoutError(f"the {who} timed out at {name} while waiting for: {other}")
             time.sleep(0.01)
 
 
