@@ -6,8 +6,9 @@
 # Code that writes WITHOUT the interpreter lock, moves a writer's limit or rewinds it must hold `AppendSlot.lock`,
 # take the appender out of the slot first, and put it back at the end (see PartitionQueue).
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_CheckExact
-from cpython.unicode cimport PyUnicode_AsUTF8String
+from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_CheckExact
 
 from kproducer.kernel.native._batch cimport BatchWriter, Record, is_nearly_full
 from kproducer.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture
@@ -19,6 +20,9 @@ cdef class RecordAppender:
     cdef readonly BatchOutcome outcome
     cdef readonly object future_type
     cdef readonly Deliveries deliveries
+    # For send_many: the RowSender that used this appender last, and the number of `owner` there.
+    cdef long long row_sender_id
+    cdef int owner_number
 
     # Writes the record and binds `future` to it. `on_delivery` may be None.
     # 1: done; 0: no room, nothing has changed.
@@ -56,11 +60,32 @@ cdef class TopicSlots:
     cdef public StickyPartition sticky
     cdef public Py_ssize_t partition_count
 
-    # The slot of a partition, or None: nothing was sent there yet. The caller need not keep a reference.
-    cdef AppendSlot slot(self, Py_ssize_t partition)
-    # Appends to the open batch of the sticky partition. 0: not appended, nothing has changed: there is no sticky
-    # partition, no open batch or no room, or it may be time to switch.
-    cdef int append_sticky_record(self, Record* record, RecordFuture future, object on_delivery) except -1
+
+cdef inline AppendSlot slot_of(TopicSlots topic, Py_ssize_t partition):
+    """The slot of a partition; ``None``: nothing was sent there yet."""
+    cdef list slots = topic.slots
+    if slots is None or partition < 0 or partition >= PyList_GET_SIZE(slots):
+        return None
+    if <object>PyList_GET_ITEM(slots, partition) is None:
+        return None
+    return <AppendSlot?>(<object>PyList_GET_ITEM(slots, partition))
+
+
+cdef inline RecordAppender open_appender(TopicSlots topic, Py_ssize_t partition, StickyPartition sticky):
+    """The appender of the partition's open batch.
+
+    Args:
+        sticky: its ``StickyPartition``, if the partition was chosen for that reason.
+
+    Returns:
+        ``None``: there is no open batch, or it may be time to switch to another sticky partition.
+    """
+    cdef AppendSlot slot = slot_of(topic, partition)
+    if slot is None or slot.appender is None:
+        return None
+    if sticky is not None and should_switch_partition(sticky, slot.appender.writer):
+        return None
+    return slot.appender
 
 
 # -- arguments of send and send_many ----------------------------------------------------------------------------
@@ -102,18 +127,18 @@ cdef inline int timestamp_number(object timestamp_ms, long long* number) except 
     return not overflow and number[0] >= 0
 
 
-cdef inline object ascii_or_bytes(str text):
-    """ASCII text as it is, other text as UTF-8; ``text`` itself if it cannot be encoded."""
-    if PyUnicode_IS_COMPACT_ASCII(text):
-        return text
+cdef inline object ascii_or_bytes(object data):
+    """Text as UTF-8, unless its characters are its bytes; everything else as it is."""
+    if not PyUnicode_CheckExact(data) or PyUnicode_IS_COMPACT_ASCII(data):
+        return data
     try:
-        return PyUnicode_AsUTF8String(text)
+        return PyUnicode_AsUTF8String(data)
     except UnicodeEncodeError:
-        return text
+        return data
 
 
 cdef inline bint point_to(object data, const char** start, Py_ssize_t* size) noexcept:
-    """Find bytes, or the characters of a text from ``ascii_or_bytes``. ``False``: neither."""
+    """Find the bytes of a result of ``ascii_or_bytes``. ``False``: it has none."""
     start[0] = NULL
     size[0] = -1
     if data is None:
@@ -127,3 +152,21 @@ cdef inline bint point_to(object data, const char** start, Py_ssize_t* size) noe
         size[0] = PyUnicode_GET_LENGTH(data)
         return True
     return False
+
+
+cdef inline bint fill_plain_record(Record* record, object value, object key, bytes headers,
+                                   Py_ssize_t small_size) noexcept:
+    """Point to value and key from ``ascii_or_bytes`` and headers from ``regular_headers``, which the caller keeps.
+
+    Returns:
+        ``False``: one of them has no bytes, or together they have more than ``small_size``.
+    """
+    record.headers = NULL
+    record.headers_size = 0
+    if headers is not None:
+        record.headers = PyBytes_AS_STRING(headers)
+        record.headers_size = PyBytes_GET_SIZE(headers)
+    if not (point_to(value, &record.value, &record.value_size) and point_to(key, &record.key, &record.key_size)):
+        return False
+    # Null has the size -1 and takes no room.
+    return max(record.key_size, 0) + max(record.value_size, 0) + record.headers_size <= small_size

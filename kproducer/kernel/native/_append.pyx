@@ -8,7 +8,6 @@ The compiled twin of ``pure/append.py``. ``_append.pxd`` explains why compiled a
 from __future__ import annotations
 
 cimport cython
-from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 
 from kproducer.kernel.native._batch cimport BatchWriter, Record, fill_record
 from kproducer.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture, new_future
@@ -63,12 +62,7 @@ cdef class RecordAppender:
             return 0
         if on_delivery is not None:
             self.deliveries.push(on_delivery, index, record.timestamp_ms, record.key_size, record.value_size)
-        future._batch_result = self.owner
-        future._outcome = self.outcome
-        future._index = <int>index
-        future._timestamp_ms = record.timestamp_ms
-        future._key_size = <int>record.key_size
-        future._value_size = <int>record.value_size
+        bind(future, self, <int>index, record.timestamp_ms, <int>record.key_size, <int>record.value_size)
         return 1
 
     def future_for_last_record(self, timestamp_ms, key_size, value_size, on_delivery):
@@ -77,15 +71,21 @@ cdef class RecordAppender:
         The appender is in no slot meanwhile, so that record is still the last one.
         """
         cdef RecordFuture future = new_future(self.future_type)
-        future._batch_result = self.owner
-        future._outcome = self.outcome
-        future._index = self.writer.record_count - 1
-        future._timestamp_ms = timestamp_ms
-        future._key_size = key_size
-        future._value_size = value_size
+        bind(future, self, self.writer.record_count - 1, timestamp_ms, key_size, value_size)
         if on_delivery is not None:
             self.deliveries.add(on_delivery, future._index, timestamp_ms, key_size, value_size)
         return future
+
+
+cdef inline void bind(RecordFuture future, RecordAppender appender, int index, long long timestamp_ms, int key_size,
+                      int value_size) noexcept:
+    """Make it the future of the record with this index in the appender's batch."""
+    future._batch_result = appender.owner
+    future._outcome = appender.outcome
+    future._index = index
+    future._timestamp_ms = timestamp_ms
+    future._key_size = key_size
+    future._value_size = value_size
 
 
 # -- one partition ---------------------------------------------------------------------------------------------
@@ -137,28 +137,3 @@ cdef class TopicSlots:
 
     def __cinit__(self):
         self.slots = []
-
-    cdef AppendSlot slot(self, Py_ssize_t partition):
-        cdef list slots = self.slots
-        if slots is None or partition < 0 or partition >= PyList_GET_SIZE(slots):
-            return None
-        if <object>PyList_GET_ITEM(slots, partition) is None:
-            return None
-        return <AppendSlot?>(<object>PyList_GET_ITEM(slots, partition))
-
-    cdef int append_sticky_record(self, Record* record, RecordFuture future, object on_delivery) except -1:
-        cdef AppendSlot slot
-        cdef RecordAppender appender
-        cdef StickyPartition sticky = self.sticky
-        if sticky is None:
-            return 0
-        slot = self.slot(sticky.partition)
-        if slot is None:
-            return 0
-        appender = slot.appender
-        if appender is None or should_switch_partition(sticky, appender.writer):
-            return 0
-        if not appender.append_record(record, future, on_delivery):
-            return 0
-        count_record(sticky, record.key_size, record.value_size)
-        return 1

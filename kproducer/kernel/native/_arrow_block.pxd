@@ -99,5 +99,5 @@ cdef class BlockReader:
     cdef int64_t _encode_headers(self) noexcept nogil
     cdef int _encode_row(self, int64_t row, Span* span) noexcept nogil
     cdef char* _reserve_headers(self, Py_ssize_t size) noexcept nogil
-    cdef void _check_sizes(self) noexcept nogil
+    cdef void check_sizes(self) noexcept nogil
     cdef void _mark_null_rows(self) noexcept nogil

@@ -200,7 +200,6 @@ cdef class BlockReader:
         fault = self._encode_headers()
         if fault != -1:
             return fault
-        self._check_sizes()
         self._mark_null_rows()
         return -1
 
@@ -262,7 +261,7 @@ cdef class BlockReader:
 
         Returns:
             The row's status, or LEADS_OUTSIDE (of the data), or NO_MEMORY. Headers above the limit are fine here,
-            and not copied: ``_check_sizes`` refuses the row for its size.
+            and not copied: ``check_sizes`` refuses the row for its size.
         """
         cdef Column* columns = self.columns
         cdef int64_t start, end, at
@@ -320,7 +319,7 @@ cdef class BlockReader:
             self._header_room = room
         return self.header_bytes + self._header_used
 
-    cdef void _check_sizes(self) noexcept nogil:
+    cdef void check_sizes(self) noexcept nogil:
         """Mark rows that are too large; count the bytes of all rows."""
         cdef Py_ssize_t row
         cdef int64_t size, content

@@ -9,7 +9,7 @@ them, as they would be written, without Python objects per row and without the i
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from kproducer.kernel.native._arrow_block cimport PARTITION, ROW_IS_FINE, TOPIC, BlockReader, BlockRows
+from kproducer.kernel.native._arrow_block cimport PARTITION, ROW_IS_FINE, TIMESTAMP, TOPIC, BlockReader, BlockRows
 from kproducer.kernel.native._arrow_reader cimport KP_MOST_BYTES, ArrowSource, Cell, Column, integer_at, is_null
 from kproducer.kernel.native._batch cimport get_bytes, get_varint
 
@@ -136,9 +136,11 @@ cdef uint64_t _sum_rows(BlockReader reader, const Cell* default_topic, int64_t d
     cdef const Cell* topic = default_topic
     cdef uint64_t total = 0
     cdef uint64_t topic_state = _add_bytes(_ROW, topic)
-    cdef uint64_t state
+    cdef uint64_t start, state
+    cdef bint starts_alike = not (has_topics or has_partitions or reader.has(TIMESTAMP))
     cdef int64_t partition = default_partition
     cdef Py_ssize_t row
+    start = _add_number(_add_number(topic_state, <uint64_t> partition), <uint64_t> block.timestamps[0])
     for row in range(reader.rows):
         if has_topics:
             topic = &block.topic_names[row]
@@ -153,8 +155,9 @@ cdef uint64_t _sum_rows(BlockReader reader, const Cell* default_topic, int64_t d
         if block.status[row] != ROW_IS_FINE or (has_topics and topic.size < 0):
             total += _UNWRITABLE
             continue
-        state = _add_number(_add_number(topic_state, <uint64_t> partition), <uint64_t> block.timestamps[row])
-        state = _add_bytes(_add_bytes(state, &block.keys[row]), &block.values[row])
+        if not starts_alike:
+            start = _add_number(_add_number(topic_state, <uint64_t> partition), <uint64_t> block.timestamps[row])
+        state = _add_bytes(_add_bytes(start, &block.keys[row]), &block.values[row])
         total += _add_headers(state, reader.header_bytes + block.headers[row].start, block.headers[row].size)
     return total
 

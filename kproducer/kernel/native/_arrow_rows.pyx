@@ -16,7 +16,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memset
 
 from kproducer.kernel.native._append cimport (
-    AppendSlot, RecordAppender, StickyPartition, TopicSlots, count_record, should_switch_partition,
+    AppendSlot, RecordAppender, StickyPartition, TopicSlots, count_record, should_switch_partition, slot_of,
 )
 from kproducer.kernel.native._arrow_block cimport (
     BLOCK_ROWS, GENERAL_PATH, KEY, PARTITION, ROW_IS_FINE, TOO_LARGE, TOPIC, TOPIC_IS_NULL, BlockReader, BlockRows,
@@ -332,7 +332,7 @@ cdef class ArrowRows(BlockReader):
             if sticky is None:
                 return False
             partition = sticky.partition
-        slot = slots.slot(partition)
+        slot = slot_of(slots, partition)
         if slot is None or slot.appender is None:
             return False
         appender = slot.appender
@@ -435,6 +435,7 @@ cdef class ArrowRows(BlockReader):
         if fault[0] != -1:
             self.rows = 0
             return -1
+        self.check_sizes()
         self.all_fine = self._are_all_fine()
         if self.rows and self.all_fine and self._has_one_target(partition):
             self._choose_one_target(partition)

@@ -10,7 +10,6 @@ others (``None``), and then nothing has changed: the general path in ``sending/r
 from __future__ import annotations
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
@@ -20,12 +19,14 @@ from functools import update_wrapper
 from kproducer.kernel.native._append cimport (
     ANY_PARTITION,
     NO_PARTITION,
-    AppendSlot,
     RecordAppender,
+    StickyPartition,
     TopicSlots,
     ascii_or_bytes,
+    count_record,
+    fill_plain_record,
+    open_appender,
     partition_number,
-    point_to,
     timestamp_number,
 )
 from kproducer.kernel.native._batch cimport Record, partition_of_key, regular_headers
@@ -103,10 +104,10 @@ cdef class FastSend:
         """The record's future; ``None``: declined, nothing has changed."""
         cdef TopicSlots slots
         cdef RecordFuture future
-        cdef AppendSlot slot
+        cdef StickyPartition sticky = None
         cdef RecordAppender appender
         cdef Record record
-        cdef bytes tail
+        cdef bytes tail = None
         cdef Py_ssize_t number
         cdef Py_ssize_t count
         if on_delivery is not None and not PyCallable_Check(<PyObject*>on_delivery):
@@ -118,25 +119,13 @@ cdef class FastSend:
         number = partition_number(partition, count)
         if number == NO_PARTITION:
             return None
-        if type(key) is str:
-            key = ascii_or_bytes(key)
-        if not point_to(key, &record.key, &record.key_size):
-            return None
-        if type(value) is str:
-            value = ascii_or_bytes(value)
-        if not point_to(value, &record.value, &record.value_size):
-            return None
-        record.headers = NULL
-        record.headers_size = 0
+        key = ascii_or_bytes(key)
+        value = ascii_or_bytes(value)
         if headers is not None:
             tail = regular_headers(headers, True)
             if tail is None:
                 return None
-            if PyBytes_GET_SIZE(tail) > 1:  # more than a count of 0, which takes no room of its own
-                record.headers = PyBytes_AS_STRING(tail)
-                record.headers_size = PyBytes_GET_SIZE(tail)
-        # Null has the size -1 and takes no room.
-        if max(record.key_size, 0) + max(record.value_size, 0) + record.headers_size > self._small_size:
+        if not fill_plain_record(&record, value, key, tail, self._small_size):
             return None
         if timestamp_ms is None:
             record.timestamp_ms = self._wall_clock() if self._wall_clock is not NULL else self._wall_ms()
@@ -148,14 +137,17 @@ cdef class FastSend:
         # From here on nothing but the write: see _append.pxd.
         if number == ANY_PARTITION:
             if record.key_size < 0 or self._ignores_keys:
-                return future if slots.append_sticky_record(&record, future, on_delivery) else None
-            number = partition_of_key(record.key, record.key_size, count)
-        slot = slots.slot(number)
-        if slot is None:
-            return None
-        appender = slot.appender
+                sticky = slots.sticky
+                if sticky is None:
+                    return None
+                number = sticky.partition
+            else:
+                number = partition_of_key(record.key, record.key_size, count)
+        appender = open_appender(slots, number, sticky)
         if appender is None or not appender.append_record(&record, future, on_delivery):
             return None
+        if sticky is not None:
+            count_record(sticky, record.key_size, record.value_size)
         return future
 
 

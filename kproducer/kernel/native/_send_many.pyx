@@ -10,24 +10,20 @@ from __future__ import annotations
 
 cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
-from cpython.unicode cimport PyUnicode_CheckExact
-from libc.stdlib cimport free, realloc
 
 from kproducer.kernel.native._append cimport (
     ANY_PARTITION,
     NO_PARTITION,
-    AppendSlot,
     RecordAppender,
     StickyPartition,
     TopicSlots,
     ascii_or_bytes,
     count_record,
+    fill_plain_record,
+    open_appender,
     partition_number,
-    point_to,
-    should_switch_partition,
     timestamp_number,
 )
 from kproducer.kernel.native._batch cimport KP_PREFETCH, Record, partition_of_key, regular_headers
@@ -47,9 +43,8 @@ cdef struct Locations:
     int* value_sizes
 
 
-cdef struct KnownOwner:
-    PyObject* owner             # kept alive by the dict of owners, so an address means one owner
-    int number
+# How many there were so far; each has its number as its id.
+cdef long long _row_senders = 0
 
 
 @cython.final
@@ -65,17 +60,15 @@ cdef class RowSender:
     cdef dict _owners
     cdef bint _ignores_keys
     cdef Py_ssize_t _small_size
-    # By partition: the owner that was met there last.
-    cdef KnownOwner* _known
-    cdef Py_ssize_t _known_count
+    cdef long long _id          # of appenders that this object has met, see _append.pxd
 
     def __cinit__(self, dict owners not None, bint ignores_keys, Py_ssize_t small_size):
+        global _row_senders
         self._owners = owners
         self._ignores_keys = ignores_keys
         self._small_size = small_size
-
-    def __dealloc__(self):
-        free(self._known)
+        _row_senders += 1
+        self._id = _row_senders
 
     def send(self, TopicSlots slots not None, tuple lists not None, Py_ssize_t start, long long now_ms,
              Py_ssize_t first_row, *columns):
@@ -129,11 +122,10 @@ cdef class RowSender:
     cdef Py_ssize_t send_run(self, TopicSlots slots, list values, list keys, list headers, list partitions,
                              list timestamps_ms, Py_ssize_t row, Py_ssize_t count, long long now_ms,
                              Locations* to) except -1:
-        cdef AppendSlot slot
         cdef RecordAppender appender
         cdef StickyPartition sticky
         cdef object value
-        cdef object key
+        cdef object key = None
         cdef bytes tail
         cdef Record record
         cdef Py_ssize_t partition
@@ -151,23 +143,15 @@ cdef class RowSender:
                 prefetch(PyList_GET_ITEM(values, row + PREFETCH_ROWS))
                 if keys is not None:
                     prefetch(PyList_GET_ITEM(keys, row + PREFETCH_ROWS))
-            value = as_bytes(<object>PyList_GET_ITEM(values, row))
-            if not point_to(value, &record.value, &record.value_size):
-                return row
-            key = None
+            value = ascii_or_bytes(<object>PyList_GET_ITEM(values, row))
             if keys is not None:
-                key = as_bytes(<object>PyList_GET_ITEM(keys, row))
-            if not point_to(key, &record.key, &record.key_size):
-                return row
-            record.headers = NULL
-            record.headers_size = 0
+                key = ascii_or_bytes(<object>PyList_GET_ITEM(keys, row))
+            tail = None
             if headers is not None and <object>PyList_GET_ITEM(headers, row) is not None:
                 tail = regular_headers(<object>PyList_GET_ITEM(headers, row), True)
                 if tail is None:
                     return row
-                record.headers = PyBytes_AS_STRING(tail)
-                record.headers_size = PyBytes_GET_SIZE(tail)
-            if max(record.key_size, 0) + max(record.value_size, 0) + record.headers_size > self._small_size:
+            if not fill_plain_record(&record, value, key, tail, self._small_size):
                 return row
             partition = ANY_PARTITION
             if partitions is not None:
@@ -184,7 +168,6 @@ cdef class RowSender:
             while True:
                 # Releasing these may run code of the application, so it happens before the slot is read.
                 sticky = None
-                slot = None
                 appender = None
                 # From here on nothing but the write: see _append.pxd.
                 target = partition
@@ -193,16 +176,14 @@ cdef class RowSender:
                     if sticky is None:
                         return row
                     target = sticky.partition
-                slot = slots.slot(target)
-                if slot is None or slot.appender is None:
+                appender = open_appender(slots, target, sticky)
+                if appender is None:
                     return row
-                appender = slot.appender
-                if sticky is not None and should_switch_partition(sticky, appender.writer):
-                    return row
-                if target < self._known_count and self._known[target].owner == <PyObject*>appender.owner:
+                if appender.row_sender_id == self._id:
                     break
                 # This runs Python code: look again.
-                self.note_owner(target, appender.owner)
+                appender.owner_number = self._owners.setdefault(appender.owner, len(self._owners))
+                appender.row_sender_id = self._id
             index = appender.writer.record_count
             if not appender.writer.append_record(&record):
                 return row
@@ -210,30 +191,11 @@ cdef class RowSender:
             to.timestamps_ms[row] = record.timestamp_ms
             to.key_sizes[row] = <int>record.key_size
             to.value_sizes[row] = <int>record.value_size
-            to.owner_numbers[row] = self._known[target].number
+            to.owner_numbers[row] = appender.owner_number
             row += 1
             if sticky is not None:
                 count_record(sticky, record.key_size, record.value_size)
         return row
-
-    cdef int note_owner(self, Py_ssize_t partition, owner) except -1:
-        cdef Py_ssize_t count
-        cdef void* grown
-        number = self._owners.get(owner)
-        if number is None:
-            number = self._owners[owner] = len(self._owners)
-        if partition >= self._known_count:
-            count = max(partition + 1, 2 * self._known_count)
-            grown = realloc(self._known, count * sizeof(KnownOwner))
-            if grown is NULL:
-                raise MemoryError()
-            self._known = <KnownOwner*>grown
-            while self._known_count < count:
-                self._known[self._known_count].owner = NULL
-                self._known_count += 1
-        self._known[partition].owner = <PyObject*>owner
-        self._known[partition].number = number
-        return 0
 
 
 cdef inline bint has(list column, Py_ssize_t row) noexcept:
@@ -243,8 +205,3 @@ cdef inline bint has(list column, Py_ssize_t row) noexcept:
 cdef inline void prefetch(PyObject* data) noexcept:
     KP_PREFETCH(data)
     KP_PREFETCH(<const char*>data + CACHE_LINE_BYTES)
-
-
-cdef inline object as_bytes(object data):
-    """Text as UTF-8, unless its characters are its bytes; everything else as it is."""
-    return ascii_or_bytes(data) if PyUnicode_CheckExact(data) else data
