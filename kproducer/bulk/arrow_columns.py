@@ -101,13 +101,12 @@ class ArrowColumns:
             "timestamp": self.timestamp if isinstance(self.timestamp, str) else None,
             "topic_column": self.topic,
         }
-        others = {role: -1 if name is None else _number(role, name, names) for role, name in given.items()}
-        names_none = all(name is None for name in given.values())
-        found = {"value": self._value_number(names, names_none), **others}
-        for role, number in found.items():
-            if number >= 0:
-                self._check_type(role, names[number], formats[number])
-        value, key, headers, partition, timestamp, topic = found.values()
+        found = {role: _number(role, name, names) for role, name in given.items() if name is not None}
+        found["value"] = self._value_number(names, names_none=not found)
+        for role in _RULES:
+            if role in found:
+                self._check_type(role, names[found[role]], formats[found[role]])
+        value, key, headers, partition, timestamp, topic = (found.get(role, -1) for role in _RULES)
         return value, key, headers, partition, timestamp, topic
 
     def _value_number(self, names: tuple[str, ...], names_none: bool) -> int:
@@ -192,15 +191,16 @@ def _cure_time(text: str) -> str:
     return "parse it into a timestamp"
 
 
+#: By role, in the order of the kernel: the accepted formats, their names, and the advice for another one.
 _RULES: dict[str, tuple[re.Pattern[str], str, Callable[[str], str]]] = {
     "value": (_IS_BYTES, "strings or binary", _cure_bytes),
     "key": (_IS_BYTES, "strings or binary", _cure_bytes),
-    "topic_column": (_IS_TEXT, "strings", lambda text: "cast it to string"),
-    "partition": (_IS_INTEGER, "integers", lambda text: "cast it to int32"),
-    "timestamp": (_IS_TIME, "timestamps, or int64 of milliseconds since the epoch", _cure_time),
     "headers": (
         _IS_HEADERS,
         "list<struct<key: string, value: binary>> or map<string, binary>",
         lambda text: "build it of pairs; values may be strings",
     ),
+    "partition": (_IS_INTEGER, "integers", lambda text: "cast it to int32"),
+    "timestamp": (_IS_TIME, "timestamps, or int64 of milliseconds since the epoch", _cure_time),
+    "topic_column": (_IS_TEXT, "strings", lambda text: "cast it to string"),
 }

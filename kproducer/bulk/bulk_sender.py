@@ -14,7 +14,7 @@ from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
 from kproducer.kernel import FastSend, TopicSlots
 from kproducer.sending.partitioners import DefaultPartitioner
 from kproducer.sending.topic_wait import await_topic
-from kproducer.serializers import SerializeFunction, TopicSerializer, serialize_function
+from kproducer.serializers import TopicSerializer, serialize_function
 
 if TYPE_CHECKING:
     from kproducer.bulk.arrow_columns import ArrowColumns
@@ -58,8 +58,8 @@ class BulkSender:
         self.engine = engine
         self.send = send
         self.send_serialized = records.send_serialized
-        self.key_bytes = _serialize_function("key", key_serializer)
-        self.value_bytes = _serialize_function("value", value_serializer)
+        self.key_bytes = None if key_serializer is None else serialize_function("key", key_serializer)
+        self.value_bytes = None if value_serializer is None else serialize_function("value", value_serializer)
         self.fast_slots_of = fast_send.slots_of
         self.transactions = engine.transaction_lifecycle
         self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
@@ -83,23 +83,13 @@ class BulkSender:
         """See ``KafkaProducer.send_many``."""
         return self._in_transaction(SendManyCall(self, topic, rows).run)
 
-    def send_arrow(
-        self,
-        data: Any,
-        topic: str | None,
-        value: str | None,
-        key: str | None,
-        headers: str | None,
-        partition: str | int | None,
-        timestamp: str | int | None,
-        topic_column: str | None,
-    ) -> SendManyResult:
-        """See ``KafkaProducer.send_arrow``."""
+    def send_arrow(self, data: Any, topic: str | None, *arguments: object) -> SendManyResult:
+        """See ``KafkaProducer.send_arrow``. ``arguments``: further ones of ``ArrowColumns.checked``."""
         from kproducer.bulk.arrow_columns import ArrowColumns
         from kproducer.bulk.send_arrow import send_arrow
 
         try:
-            columns = ArrowColumns.checked(topic, value, key, headers, partition, timestamp, topic_column)
+            columns = ArrowColumns.checked(topic, *arguments)
             self._check_needs_no_objects("send_arrow()")
         except KafkaError as error:
             error.outcome = Outcome.NOT_SENT
@@ -168,7 +158,3 @@ class BulkSender:
         """A record was refused: a transaction must not be committed without it."""
         if self.transactions is not None:
             self.transactions.send_failed(error)
-
-
-def _serialize_function(role: str, serializer: Any) -> SerializeFunction | None:
-    return None if serializer is None else serialize_function(role, serializer)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from kproducer.bulk.general_path import GeneralPath
 from kproducer.bulk.record_locations import RecordLocations
 from kproducer.bulk.send_many_input import Chunk, SendManyInput
@@ -23,13 +21,6 @@ if TYPE_CHECKING:
 
 #: Key, value and headers that are this much below the limit do not exceed it with the record's overhead.
 _GENEROUS_OVERHEAD_BYTES = 128
-
-
-@attrs.frozen
-class _Refusal:
-    """Replaces the value of a row that a serializer has refused."""
-
-    error: KafkaError
 
 
 class SendManyCall:
@@ -95,7 +86,7 @@ class SendManyCall:
                 return
 
     def _serialized(self, chunk: Chunk) -> Chunk:
-        """Replace keys and values by bytes, in place."""
+        """Replace keys and values by bytes, in place, or a value by the error of a serializer."""
         topic, values, keys = self._topic, chunk.values, chunk.keys
         key_bytes, value_bytes = self._producer.key_bytes, self._producer.value_bytes
         row = 0
@@ -111,7 +102,7 @@ class SendManyCall:
                     error.outcome = Outcome.NOT_SENT
                     # Its frames would keep the rows alive.
                     error.__traceback__ = None
-                    values[row] = _Refusal(error)
+                    values[row] = error
         except BaseException as error:
             # Ctrl-C: the rows before this one are sent, as with an iterator that raises.
             return chunk.cut(row, error)
@@ -128,8 +119,7 @@ class SendManyCall:
         while row < count:
             # Asked again after each record of the general path: a fork, a close or the end of a transaction
             # closes the fast path.
-            slots = None if sender is None else self._producer.fast_slots_of(self._topic)
-            if sender is not None and slots is not None:
+            if sender is not None and (slots := self._producer.fast_slots_of(self._topic)) is not None:
                 row = sender.send(slots, lists, row, wall_ms(), first, *columns)
                 if row == count:
                     return
@@ -142,8 +132,8 @@ class SendManyCall:
     def _send_row(self, chunk: Chunk, row: int, location: int) -> None:
         """Send one record as ``send`` does, and note its location, or why it was refused."""
         value = chunk.values[row]
-        if value.__class__ is _Refusal:
-            self._locations.refuse(location, value.error)
+        if self._serializes and isinstance(value, KafkaError):
+            self._locations.refuse(location, value)
             return
         partition: Any = None if chunk.partitions is None else chunk.partitions[row]
         sent = self._general_path.send(

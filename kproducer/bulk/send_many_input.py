@@ -59,27 +59,23 @@ class _Column:
     """One argument of the call. ``size``: its number of rows; ``None``: unknown until its end."""
 
     def __init__(self, name: str, rows: Any) -> None:
+        _check_column(name, rows)
         self.name = name
         self.size: int | None = None
         self._position = 0
-        self._sequence: list[Any] | tuple[Any, ...] | None = None
+        self.sequence: list[Any] | tuple[Any, ...] | None = None
         self.is_endless = _is_endless(rows)
         if isinstance(rows, (list, tuple)):
-            self._sequence = rows
+            self.sequence = rows
             self.size = len(rows)
         elif isinstance(rows, Sized) and not self.is_endless:
             self.size = len(rows)
         self._iterator: Iterator[Any] = iter(rows)
 
-    @property
-    def is_slow(self) -> bool:
-        """Whether reading it may run the caller's code, which may be slow."""
-        return self._sequence is None and not self.is_endless
-
     def read(self, row_count: int, into: list[Any]) -> BaseException | None:
         """Append up to ``row_count`` rows, fewer at the end. Returns what the iterator raised."""
-        if self._sequence is not None:
-            into += self._sequence[self._position : self._position + row_count]
+        if self.sequence is not None:
+            into += self.sequence[self._position : self._position + row_count]
             self._position += len(into)
             return None
         try:
@@ -93,8 +89,8 @@ class _Column:
         """Whether there is a row left. Consumes it, so this comes last."""
         if self.is_endless:
             return False
-        if self._sequence is not None:
-            return self._position < len(self._sequence)
+        if self.sequence is not None:
+            return self._position < len(self.sequence)
         for _ in self._iterator:
             return True
         return False
@@ -124,14 +120,14 @@ class SendManyInput:
         clock: Clock,
     ) -> None:
         self._clock = clock
-        self._values = _Column("values", _checked("values", values))
+        self._values = _Column("values", values)
         if self._values.is_endless:
             raise _bad(f"values never ends ({type(values).__name__}): the call could never return")
         #: In the order of a chunk's fields; ``None`` where nothing was given.
         self._fields = [
             self._values,
             *(
-                None if rows is None else _Column(name, _checked(name, rows))
+                None if rows is None else _Column(name, rows)
                 for name, rows in (
                     ("keys", keys),
                     ("headers", headers),
@@ -149,22 +145,20 @@ class SendManyInput:
                     "each record needs one of each"
                 )
         self.size = sized[0].size if sized else None
-        is_slow = any(column.is_slow for column in self._columns)
-        self._chunk_rows = _FIRST_CHUNK_ROWS if is_slow else CHUNK_ROWS
+        # Reading an iterator may run the caller's code, which may be slow.
+        is_fast = all(column.sequence is not None or column.is_endless for column in self._columns)
+        self._chunk_rows = CHUNK_ROWS if is_fast else _FIRST_CHUNK_ROWS
         self._rows_read = 0
 
     def next_chunk(self) -> Chunk:
         """Read the next rows. Not after a chunk that was the last one or has an error."""
-        wanted = self._chunk_rows
-        if wanted < CHUNK_ROWS or any(column.is_slow for column in self._columns):
-            started_ms = self._clock.monotonic_ms()
-            chunk = self._read(wanted)
-            if self._clock.monotonic_ms() - started_ms > SLOW_CHUNK_MS:
-                self._chunk_rows = max(wanted // 2, 1)
-            else:
-                self._chunk_rows = min(wanted * 2, CHUNK_ROWS)
-            return chunk
-        return self._read(wanted)
+        started_ms = self._clock.monotonic_ms()
+        chunk = self._read(self._chunk_rows)
+        if self._clock.monotonic_ms() - started_ms > SLOW_CHUNK_MS:
+            self._chunk_rows = max(self._chunk_rows // 2, 1)
+        else:
+            self._chunk_rows = min(self._chunk_rows * 2, CHUNK_ROWS)
+        return chunk
 
     def _read(self, wanted: int) -> Chunk:
         if self.size is not None:
@@ -224,7 +218,7 @@ def _is_endless(rows: Any) -> bool:
     return kind is cycle or kind is count
 
 
-def _checked(name: str, rows: Any) -> Any:
+def _check_column(name: str, rows: Any) -> None:
     """Refuse iterables that are hardly meant as one entry per record, like text."""
     if isinstance(rows, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(rows, Iterable):
         advice = "put them into a list"
@@ -234,7 +228,6 @@ def _checked(name: str, rows: Any) -> Any:
             f"{name} must be a list or iterable with one entry for each record, not "
             f"{type(rows).__name__}; {advice}"
         )
-    return rows
 
 
 def _numbers(rows: Any) -> Any:
