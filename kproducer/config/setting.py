@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from kproducer.errors import ConfigError
-from kproducer.runtime.arguments import LONGEST_TEXT_BYTES, utf8_size, whole_number
+from kproducer.runtime.arguments import LONGEST_TEXT_BYTES, text_mistake, whole_number
 from kproducer.serializers import resolve_serializer
 from kproducer.types import INT32_MAX, INT64_MAX
 
@@ -197,12 +197,9 @@ def parse_text(setting: Setting, name: str, value: Any) -> str:
         return ""
     if not isinstance(value, str):
         raise refused(name, "text", shown(value))
-    try:
-        size = utf8_size(value)
-    except UnicodeEncodeError as error:
-        raise refused(name, "text that UTF-8 can encode", shown(value), str(error)) from None
-    if size > LONGEST_TEXT_BYTES:
-        raise refused(name, f"at most {LONGEST_TEXT_BYTES} bytes of UTF-8", f"{size} bytes")
+    mistake = text_mistake(value)
+    if mistake is not None:
+        raise refused(name, f"at most {LONGEST_TEXT_BYTES} bytes of UTF-8", mistake)
     return value
 
 

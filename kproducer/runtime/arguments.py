@@ -158,9 +158,15 @@ def checked_number(what: str, value: Any, lowest: int, highest: int) -> int:
     return number
 
 
-def utf8_size(text: str) -> int:
-    """The size of a text in UTF-8, in bytes. Raises UnicodeEncodeError for lone surrogates."""
-    return len(text) if text.isascii() else len(text.encode())
+def text_mistake(text: str) -> str | None:
+    """The reason why a text does not fit into a request, or ``None``. Not the text, which may be a secret."""
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError as error:
+        return f"text that UTF-8 cannot encode: {error}"
+    if size > LONGEST_TEXT_BYTES:
+        return f"{size} bytes of UTF-8, more than the {LONGEST_TEXT_BYTES} that a request can hold"
+    return None
 
 
 def checked_text(what: str, value: Any, shortest: int = 0) -> str:
@@ -176,14 +182,9 @@ def checked_text(what: str, value: Any, shortest: int = 0) -> str:
     """
     if not isinstance(value, str) or len(value) < shortest:
         raise InvalidArgumentError(f"{what} must be a str{', not empty' if shortest else ''}, not {value!r}")
-    try:
-        size = utf8_size(value)
-    except UnicodeEncodeError as error:
-        raise InvalidArgumentError(f"{what} has text that UTF-8 cannot encode: {error}") from error
-    if size > LONGEST_TEXT_BYTES:
-        raise InvalidArgumentError(
-            f"{what} must have at most {LONGEST_TEXT_BYTES} bytes of UTF-8, not {size}: {value[:40]!r}..."
-        )
+    mistake = text_mistake(value)
+    if mistake is not None:
+        raise InvalidArgumentError(f"{what} has {mistake}")
     return value
 
 

@@ -342,26 +342,25 @@ class TransactionLifecycle:
             AbortTransactionError: only an abort is allowed.
             IllegalStateError: the call came at the wrong time; nothing has changed.
         """
-        if self.state is _S.FATAL_ERROR:
-            raise self._fatal_error()
-        if self.state is _S.ABORTABLE_ERROR:
-            raise self._abort_error()
+        state_error = self._state_error()
+        if state_error is not None:
+            raise state_error
         cause = "" if self.cause is None else f" ({self.cause})"
         error = IllegalStateError(f"{name}: the producer is {self.state.value}{cause}; {remedy}")
         raise error from self.cause
 
-    def _fatal_error(self) -> FatalProducerError:
-        """The error that every call gets after FATAL_ERROR was entered."""
-        is_fenced = isinstance(self.cause, FencedError)
-        error = (FencedError if is_fenced else FatalProducerError)(
-            f"the producer has failed and cannot be used any more, close it: {self.cause}"
-        )
-        error.__cause__ = self.cause
-        return error
-
-    def _abort_error(self) -> AbortTransactionError:
-        """The error that every call but an abort gets in ABORTABLE_ERROR."""
-        error = AbortTransactionError(f"the transaction can only be aborted: {self.cause}")
+    def _state_error(self) -> KafkaError | None:
+        """The error of every call in FATAL_ERROR, and of every call but an abort in ABORTABLE_ERROR."""
+        error: KafkaError
+        if self.state is _S.FATAL_ERROR:
+            error_class = FencedError if isinstance(self.cause, FencedError) else FatalProducerError
+            error = error_class(
+                f"the producer has failed and cannot be used any more, close it: {self.cause}"
+            )
+        elif self.state is _S.ABORTABLE_ERROR:
+            error = AbortTransactionError(f"the transaction can only be aborted: {self.cause}")
+        else:
+            return None
         error.__cause__ = self.cause
         return error
 
@@ -373,20 +372,16 @@ class TransactionLifecycle:
         if self.cause is None and not self.is_ending:
             return None
         with self.lock:
+            error = self._state_error()
+            if self.state is _S.ABORTING:
+                error = TransactionAbortedError("the transaction is being aborted")
+            elif self.state is _S.UNINITIALIZED and self.transactional_id is None:
+                # Only once: records that are sent later cause another attempt.
+                error, self.cause = self.cause, None
             # In version 2, the next epoch fences requests that are still on their way. In version 1, the
             # outcome of each batch has to be found out.
-            numbered_too = self.uses_version_2
-            if self.state is _S.FATAL_ERROR:
-                return GivenUp(self._fatal_error(), True)
-            if self.state is _S.ABORTABLE_ERROR:
-                return GivenUp(self._abort_error(), numbered_too)
-            if self.state is _S.ABORTING:
-                return GivenUp(TransactionAbortedError("the transaction is being aborted"), numbered_too)
-            if self.transactional_id is None and self.state is _S.UNINITIALIZED and self.cause is not None:
-                # Only once: records that are sent later cause another attempt.
-                refusal, self.cause = self.cause, None
-                return GivenUp(refusal, False)
-            return None
+            numbered_too = self.uses_version_2 or self.state is _S.FATAL_ERROR
+            return None if error is None else GivenUp(error, numbered_too)
 
     def begin_close(self) -> None:
         """The producer is about to be closed: abort an open transaction, unless it was handed over."""
@@ -402,8 +397,7 @@ class TransactionLifecycle:
             if self.state is not _S.FATAL_ERROR:
                 self.cause = error
                 self._enter(_S.FATAL_ERROR)
-            self._end_operation(error)
-            self._fail_offsets(error)
+            self._fail_calls(error)
 
     def initialized(self, producer: ProducerIdAndEpoch) -> None:
         """The coordinator has assigned a producer id and epoch."""
@@ -419,7 +413,7 @@ class TransactionLifecycle:
         """The initialization was refused, or a taken-over transaction cannot be ended; it may be retried."""
         self.cause = error
         self.move_to(_S.UNINITIALIZED)
-        self._end_operation(error)
+        self._fail_calls(error)
         self.transaction = None
 
     def transaction_over(self, producer: ProducerIdAndEpoch) -> None:
@@ -450,8 +444,7 @@ class TransactionLifecycle:
         # Their batches will not be sent, so the partitions need not be added.
         transaction.new_partitions.clear()
         transaction.must_raise_epoch = transaction.version < 2
-        self._end_operation(self._abort_error())
-        self._fail_offsets(self._abort_error())
+        self._fail_calls()
 
     def fail_for_good(self, cause: KafkaError) -> None:
         """Enter FATAL_ERROR: from now on only ``close`` is allowed."""
@@ -464,18 +457,22 @@ class TransactionLifecycle:
         _log.log(level, "Producer %s has failed and has to be closed: %s", self.transactional_id, cause)
         self.cause = cause
         self._enter(_S.FATAL_ERROR)
-        self._end_operation(self._fatal_error())
-        self._fail_offsets(self._fatal_error())
+        self._fail_calls()
 
     def _end_operation(self, error: KafkaError | None) -> None:
         """End what the caller waits for; ``None``: with success."""
-        if self.operation is None:
-            return
-        if self.transaction is not None and self.transaction.has_ended:
-            # The transaction is committed or aborted. If the request for the next epoch has failed, the next
-            # call reports that.
-            error = None
-        self.operation.end(error)
+        if self.operation is not None:
+            self.operation.end(error)
+
+    def _fail_calls(self, error: KafkaError | None = None) -> None:
+        """Fail everything that callers wait for, by default with the error of the state."""
+        error = error or self._state_error()
+        assert error is not None
+        # If the transaction is committed or aborted already, only the request for the next epoch has failed,
+        # which the next call reports.
+        has_ended = self.transaction is not None and self.transaction.has_ended
+        self._end_operation(None if has_ended else error)
+        self._fail_offsets(error)
 
     def _fail_offsets(self, error: KafkaError) -> None:
         if self.transaction is not None:

@@ -396,7 +396,9 @@ class TransactionalMachine(ProducerMachine):
     @rule()
     def the_transaction_times_out(self) -> None:
         version_2 = self.kit.transaction_version >= 2
-        self.may_be_fatal |= not version_2
+        # The coordinator answers offsets with PRODUCER_FENCED then, in both versions.
+        transaction = self.manager.lifecycle.transaction
+        self.may_be_fatal |= not version_2 or bool(transaction and transaction.offsets)
         self.kit.coordination.transactions.time_out(self.manager.lifecycle.transactional_id, version_2)
 
     @rule()
