@@ -132,7 +132,7 @@ def special(
     )
 
 
-def integer(default: int, minimum: int = 0, maximum: int = INT32_MAX, **facts: Any) -> Any:
+def integer(default: int | None, minimum: int = 0, maximum: int = INT32_MAX, **facts: Any) -> Any:
     """Declare a whole number between two bounds."""
     return special("integer", "int", _parse_integer, default, minimum=minimum, maximum=maximum, **facts)
 

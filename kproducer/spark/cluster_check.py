@@ -1,8 +1,9 @@
-"""The check on the driver before tasks start: does a broker answer, and do the topics exist?
+"""The check on the driver before tasks start: does a broker respond, and do the topics exist?
 
-Without it a wrong address or topic costs each attempt of each task ``max.block.ms``. Asks with a few bytes of
-its own and not with the client: importing that takes longer than all the rest of planning a write, which a
-streaming query does for each micro-batch. Source: ``MetadataRequest.json``, version 4 (Kafka 0.11 and later).
+Without it, a wrong address or topic costs each attempt of each task ``max.block.ms``. The check encodes its
+requests by hand instead of using the client: importing the client takes longer than all the rest of planning
+a write, which a streaming query does for each micro-batch. Source: ``MetadataRequest.json``, version 4
+(Kafka 0.11 and later).
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from io import BufferedRWPair
+from typing import Any
 
 from kproducer.errors import KafkaError
 from kproducer.protocol.framing import SIZE_PREFIX_BYTES, parse_size_prefix
@@ -24,65 +27,64 @@ _PAUSE_S = 0.2
 
 #: UNKNOWN_TOPIC_OR_PARTITION
 _UNKNOWN_TOPIC = 3
-#: NONE, and LEADER_NOT_AVAILABLE: the topic is being made. Tasks wait for its leaders.
+#: NONE, and LEADER_NOT_AVAILABLE: the topic is being created. Tasks wait for its leaders.
 _EXISTS = (0, 5)
 #: TOPIC_AUTHORIZATION_FAILED
 _NOT_ALLOWED = 29
 #: With INVALID_TOPIC_EXCEPTION: asking again does not help.
 _FINAL = (17, _NOT_ALLOWED)
 
-#: Error codes by topic; or why there are none.
+#: Error codes by topic, or the reason why there are none.
 _Answer = dict[str, int] | Exception
 
 
 def check_cluster(servers: Sequence[str], topics: Mapping[str, str], timeout_s: float) -> None:
-    """Return as soon as one broker knows all topics; brokers that create topics are given the time to do so.
+    """Return as soon as one broker knows all topics; brokers that create topics have until the timeout.
 
     Args:
         servers: ``host:port`` of each.
-        topics: names, and the option that each comes from. Without any, a broker has to answer.
+        topics: names, and the option that each comes from. If empty, one broker must respond.
         timeout_s: in seconds.
 
     Raises:
-        SparkWriteError: no broker has answered, or a topic does not exist or must not be written to.
+        SparkWriteError: no broker responded, or a topic does not exist or cannot be written to.
     """
     answers: queue.SimpleQueue[tuple[str, _Answer]] = queue.SimpleQueue()
     has_ended = threading.Event()
-    # All at once: connecting to a host that is down, or looking up its name, may take all of the time.
+
+    def ask(server: str) -> None:
+        for answer in _answers(server, list(topics), timeout_s):
+            answers.put((server, answer))
+            if has_ended.wait(_PAUSE_S):
+                return
+
+    # In parallel: connecting to a host that is down, or looking up its name, may take the whole timeout.
     for server in servers:
-        ask = partial(_ask, server, list(topics), timeout_s, answers, has_ended)
-        threading.Thread(target=ask, name=f"kproducer-check-{server}", daemon=True).start()
-    last_codes: dict[str, int] = {}
-    failures: dict[str, str] = dict.fromkeys(servers, "no answer")
+        threading.Thread(target=ask, args=[server], name=f"kproducer-check-{server}", daemon=True).start()
+    unusable: dict[str, int] = {}
+    failures: dict[str, str] = dict.fromkeys(servers, "no response")
     deadline = time.monotonic() + timeout_s
     try:
         while (left_s := deadline - time.monotonic()) > 0:
-            try:
+            with suppress(queue.Empty):
                 server, answer = answers.get(timeout=left_s)
-            except queue.Empty:
-                break
-            if isinstance(answer, Exception):
-                failures[server] = str(answer) or type(answer).__name__
-                continue
-            last_codes = answer
-            if all(code in _EXISTS for code in answer.values()):
-                return
-            if any(code in _FINAL for code in answer.values()):
-                break
+                if isinstance(answer, Exception):
+                    failures[server] = str(answer) or type(answer).__name__
+                    continue
+                unusable = {topic: code for topic, code in answer.items() if code not in _EXISTS}
+                if not unusable:
+                    return
+                if any(code in _FINAL for code in unusable.values()):
+                    break
     finally:
         has_ended.set()
-    if not last_codes:
-        raise _unreachable(failures, timeout_s)
-    topic, code = next((topic, code) for topic, code in last_codes.items() if code not in _EXISTS)
-    raise _unusable(topic, topics[topic], code, timeout_s)
-
-
-def _unreachable(failures: Mapping[str, str], timeout_s: float) -> SparkWriteError:
+    for topic, code in unusable.items():
+        raise _unusable(topic, topics[topic], code, timeout_s)
     listed = "; ".join(f"{server}: {failure}" for server, failure in failures.items())
-    return SparkWriteError(
-        f"no broker of the option 'kafka.bootstrap.servers' answered the driver within {timeout_s:g} s "
-        f"({listed}). Nothing was written. Check the addresses, and that the brokers run. To wait longer, "
-        "raise the option 'checkTimeoutMs'; if only executors can reach the brokers, set it to 0"
+    raise SparkWriteError(
+        f"no broker of the option 'kafka.bootstrap.servers' responded to the driver within {timeout_s:g} s "
+        f"({listed}). Nothing was written. Check the addresses, and that the brokers are running. To wait "
+        "longer, raise the option 'checkTimeoutMs'; if only executors can reach the brokers, set it to 0"
     )
 
 
@@ -91,65 +93,58 @@ def _unusable(topic: str, option: str, code: int, timeout_s: float) -> SparkWrit
 
     if code == _UNKNOWN_TOPIC:
         return SparkWriteError(
-            f"topic '{topic}' does not exist, and brokers have not created it within {timeout_s:g} s. "
+            f"topic '{topic}' does not exist, and the brokers did not create it within {timeout_s:g} s. "
             f"Nothing was written. Create the topic, or correct the option '{option}'"
         )
-    cure = (
-        ". It needs the permission Write on the topic, and Create where brokers are to create the topic"
-        if code == _NOT_ALLOWED
-        else ""
-    )
+    remedy = " Grant Write on it, and Create if brokers should create it" if code == _NOT_ALLOWED else ""
+    where = f"topic '{topic}' (option '{option}')"
     return SparkWriteError(
-        f"topic '{topic}' (option '{option}') cannot be written to, and nothing was written: "
-        f"{error_for_code(code)}{cure}"
+        f"{where} cannot be written to. Nothing was written: {error_for_code(code)}{remedy}"
     )
 
 
-def _ask(
-    server: str,
-    topics: Sequence[str],
-    timeout_s: float,
-    answers: queue.SimpleQueue[tuple[str, _Answer]],
-    has_ended: threading.Event,
-) -> None:
+def _answers(server: str, topics: Sequence[str], timeout_s: float) -> Iterator[_Answer]:
+    """Ask a broker about the topics again and again; after an error, on a new connection."""
     host, _, port = server.rpartition(":")
     address = (host.removeprefix("[").removesuffix("]"), int(port))
-    while not has_ended.is_set():
+    while True:
         try:
-            with socket.create_connection(address, timeout_s) as connection:
-                while not has_ended.is_set():
-                    # One topic in each request: then its error code is in front of everything that differs.
-                    codes = {topic: _ask_about(connection, [topic]) for topic in topics}
-                    answers.put((server, codes or {"": _ask_about(connection, [])}))
-                    has_ended.wait(_PAUSE_S)
+            with (
+                socket.create_connection(address, timeout_s) as connection,
+                connection.makefile("rwb") as stream,
+            ):
+                while True:
+                    # One topic per request: then its error code comes before everything of variable number.
+                    codes = {topic: _ask_about(stream, [topic]) for topic in topics}
+                    yield codes or {"": _ask_about(stream, [])}
         except (OSError, UnicodeError, KafkaError) as error:
-            # UnicodeError: a name that no host can have.
-            answers.put((server, error))
-        has_ended.wait(_PAUSE_S)
+            # UnicodeError: not a valid host name.
+            yield error
 
 
-def _ask_about(connection: socket.socket, topics: Sequence[str]) -> int:
+def _ask_about(stream: BufferedRWPair[Any, Any], topics: Sequence[str]) -> int:
     """The error code of the topic; 0 without one."""
-    # Correlation id 0, client id, topics, and that missing ones may be created.
+    # Correlation id 0, client id, topics, and allow_auto_topic_creation.
     body = struct.pack(">hhi", _METADATA, _VERSION, 0) + _text("kproducer-spark")
     body += struct.pack(">i", len(topics)) + b"".join(map(_text, topics)) + b"\x01"
-    connection.sendall(struct.pack(">i", len(body)) + body)
-    answer = _receive(connection, parse_size_prefix(_receive(connection, SIZE_PREFIX_BYTES)))
+    stream.write(struct.pack(">i", len(body)) + body)
+    stream.flush()
+    response = _read(stream, parse_size_prefix(_read(stream, SIZE_PREFIX_BYTES)))
     try:
-        return _error_code(answer) if topics else 0
+        return _error_code(response) if topics else 0
     except struct.error:
-        raise KafkaError("the answer to a Metadata request makes no sense") from None
+        raise KafkaError("the response to a Metadata request is malformed") from None
 
 
-def _error_code(answer: bytes) -> int:
-    """That of the first topic of a Metadata response."""
-    (brokers,) = struct.unpack_from(">i", answer, 8)  # behind correlation id and throttle time
+def _error_code(response: bytes) -> int:
+    """The error code of the first topic of a Metadata response."""
+    (brokers,) = struct.unpack_from(">i", response, 8)  # after correlation id and throttle time
     position = 12
     for _ in range(brokers):
-        position = _behind_text(answer, position + 4)  # node id, host
-        position = _behind_text(answer, position + 4)  # port, rack
-    position = _behind_text(answer, position) + 8  # cluster id, controller, number of topics
-    (code,) = struct.unpack_from(">h", answer, position)
+        position = _skip_text(response, position + 4)  # node id, host
+        position = _skip_text(response, position + 4)  # port, rack
+    position = _skip_text(response, position) + 8  # cluster id, controller, number of topics
+    (code,) = struct.unpack_from(">h", response, position)
     return int(code)
 
 
@@ -157,17 +152,13 @@ def _text(text: str) -> bytes:
     return struct.pack(">h", len(text)) + text.encode()
 
 
-def _behind_text(answer: bytes, position: int) -> int:
-    (length,) = struct.unpack_from(">h", answer, position)
+def _skip_text(response: bytes, position: int) -> int:
+    (length,) = struct.unpack_from(">h", response, position)
     return position + 2 + max(int(length), 0)
 
 
-def _receive(connection: socket.socket, count: int) -> bytes:
-    parts = []
-    while count:
-        part = connection.recv(count)
-        if not part:
-            raise ConnectionError("the connection was closed without an answer; is this a TLS listener?")
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
+def _read(stream: BufferedRWPair[Any, Any], count: int) -> bytes:
+    data = stream.read(count)
+    if len(data) < count:
+        raise ConnectionError("the broker closed the connection without a response; is this a TLS listener?")
+    return data

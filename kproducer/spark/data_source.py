@@ -16,12 +16,7 @@ from kproducer.spark.cluster_check import check_cluster
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
-from kproducer.spark.writers import batch_writer_class, stream_writer_class
-
-_READING = (
-    "the format 'kproducer' writes only; to read from Kafka use spark.read.format('kafka') "
-    "(org.apache.spark:spark-sql-kafka-0-10)"
-)
+from kproducer.spark.writers import BatchWriter, StreamWriter
 
 
 class KafkaProducerDataSource(DataSource):
@@ -29,11 +24,16 @@ class KafkaProducerDataSource(DataSource):
 
     docs/spark.md describes options and columns. Spark finds an installed package without registration;
     otherwise call ``spark.dataSource.register(KafkaProducerDataSource)``.
+
+    Attributes:
+        batch_writer, stream_writer: the classes of writers; tests replace them.
     """
 
-    #: Whether this is the process that plans a write. Spark pickles a source only for the process that
-    #: commits a micro-batch. Then the rows are already written, and a failed check would only cause them to
-    #: be repeated.
+    batch_writer: type[Any] = BatchWriter
+    stream_writer: type[Any] = StreamWriter
+
+    #: Whether this process plans a write. Spark pickles a source only for the process that commits a
+    #: micro-batch. At that point the rows are written, and a failed check would only cause a replay.
     _is_planning = True
 
     @classmethod
@@ -50,27 +50,31 @@ class KafkaProducerDataSource(DataSource):
 
     def schema(self) -> StructType | str:
         """Called for reading only."""
-        raise SparkOptionError(_READING)
+        raise SparkOptionError(
+            "the format 'kproducer' cannot read; to read from Kafka use spark.read.format('kafka') "
+            "(org.apache.spark:spark-sql-kafka-0-10)"
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Check options and schema, and make the writer of a DataFrame.
+        """Check options and schema, and create the writer of a DataFrame.
 
         Raises:
             SparkOptionError: wrong options, or ``mode("overwrite")``.
             SparkSchemaError: wrong columns.
-            SparkWriteError: no broker answers, or a topic does not exist.
+            SparkWriteError: no broker responds, or a topic does not exist.
         """
         if overwrite:
             raise SparkOptionError(
-                "mode('overwrite') is not possible: a topic's records cannot be replaced; use mode('append')"
+                "mode('overwrite') is not supported: the records of a topic cannot be replaced; use "
+                "mode('append')"
             )
-        writer: DataSourceWriter = self._make(self.batch_writer_class(), schema)
+        writer: DataSourceWriter = self._checked(self.batch_writer, schema)
         return writer
 
     def streamWriter(  # noqa: N802 (Spark's name)
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
-        """Check options and schema, and make the writer of a micro-batch.
+        """Check options and schema, and create the writer of a micro-batch.
 
         ``overwrite`` is set for the output mode "complete": then each micro-batch writes the whole result,
         as with Spark's own sink.
@@ -78,20 +82,11 @@ class KafkaProducerDataSource(DataSource):
         Raises:
             SparkOptionError, SparkSchemaError, SparkWriteError: as above.
         """
-        writer: DataSourceStreamWriter = self._make(self.stream_writer_class(), schema)
+        writer: DataSourceStreamWriter = self._checked(self.stream_writer, schema)
         return writer
 
-    def batch_writer_class(self) -> type[Any]:
-        """The writer of DataFrames. Subclasses may return a subclass of it."""
-        return batch_writer_class()
-
-    def stream_writer_class(self) -> type[Any]:
-        """The writer of micro-batches. Subclasses may return a subclass of it."""
-        return stream_writer_class()
-
-    def _make(self, writer_class: type[Any], schema: StructType) -> Any:
-        is_stream = issubclass(writer_class, DataSourceStreamWriter)
-        options = WriteOptions.parse(self.options, is_stream=is_stream)
+    def _checked(self, writer_class: type[Any], schema: StructType) -> Any:
+        options = WriteOptions.parse(self.options, is_stream=issubclass(writer_class, DataSourceStreamWriter))
         columns = WriteColumns.check(schema, options.topic, fail_on_extra=options.extra_columns == "fail")
         if self._is_planning and options.check_timeout_ms:
             servers = options.producer_config().bootstrap_servers

@@ -1,11 +1,10 @@
 """ProducerCache: producers that outlive a task, shared by the tasks of one Python worker.
 
-Connections, metadata and compression estimates are worth keeping between micro-batches, but a producer must
-not be closed while a task uses it. So producers are kept by configuration, their users are counted, and a
-producer is closed when it has had no user for a while. Transactional producers serve one user at a time
-(``exclusive``). A forked child starts with an empty cache: the parent's producers belong to the parent.
-Independent of Spark.
-Source: the pool of Spark's own sink (``InternalKafkaProducerPool``).
+Keeping a producer between micro-batches saves connections, metadata and compression estimates, but it must
+not be closed while a task uses it. So the cache keeps producers by configuration, counts their users, and
+closes a producer that has been idle for a while. Transactional producers have one user at a time
+(``exclusive``). A forked child starts with an empty cache, because the producers belong to the parent.
+Independent of Spark. Source: the pool of Spark's own sink (``InternalKafkaProducerPool``).
 """
 
 from __future__ import annotations
@@ -13,59 +12,42 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
-from kproducer.bulk.arrow_columns import ArrowColumns
-from kproducer.bulk.send_arrow import ArrowSink
+import attrs
+
+from kproducer.kafka_producer import KafkaProducer
 
 logger = logging.getLogger("kproducer.spark")
 
-#: What identifies a producer: its settings as sorted (dotted name, text). May hold secrets: never shown.
+#: Identifies a producer: its settings as sorted (dotted name, text). May contain secrets: never shown.
 SettingsKey = tuple[tuple[str, str], ...]
 
 #: An idle producer has nothing to deliver, so this is ample.
 _CLOSE_TIMEOUT_S = 5.0
 
 
-class Producer(Protocol):
-    """The part of ``KafkaProducer`` that the sink uses."""
-
-    def arrow_sink(self, topic: str | None, columns: ArrowColumns) -> ArrowSink:
-        """Return an object that takes RecordBatches."""
-
-    def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records are delivered."""
-
-    def metrics(self) -> Mapping[str, Any]:
-        """Counters."""
-
-    def close(self, timeout: float | None = None) -> None:
-        """Close it."""
-
-
 class Closable(Protocol):
-    """What the cache keeps."""
+    """What the cache keeps: a producer, or something that contains one."""
 
     def close(self, timeout: float | None = None) -> None:
-        """Close it, within so many seconds."""
+        """Close it within ``timeout`` seconds."""
 
 
 P = TypeVar("P", bound=Closable)
 
 
+@attrs.define(eq=False)
 class Lease(Generic[P]):
-    """One task's use of a producer, until ``release``. Used on the task's thread only.
+    """The use of a producer by one task, until ``release``. For the task's thread only.
 
-    As a context manager it gives the producer, and discards it if an exception ends the block.
+    As a context manager it returns the producer, and discards it if an exception ends the block.
     """
 
-    __slots__ = ("_cache", "_entry", "producer")
-
-    def __init__(self, cache: ProducerCache[P], entry: _Entry[P]) -> None:
-        self.producer = entry.producer
-        self._cache = cache
-        self._entry: _Entry[P] | None = entry
+    producer: P
+    _cache: ProducerCache[P]
+    _entry: _Entry[P] | None
 
     def __enter__(self) -> P:
         return self.producer
@@ -75,39 +57,40 @@ class Lease(Generic[P]):
         self.release(discard=kind is not None)
 
     def release(self, *, discard: bool = False) -> None:
-        """Give the producer back. Idempotent.
+        """Return the producer to the cache. Idempotent.
 
         Args:
-            discard: the task failed: no other task gets this producer, and what the task left in its buffers
-            is
-                not sent. It is closed when its last user has released it.
+            discard: the task failed: no other task gets this producer, and records that the task left in its
+                buffers are not sent. It is closed when its last user has released it.
         """
         entry, self._entry = self._entry, None
         if entry is not None:
             self._cache._release(entry, discard)
 
 
+@attrs.define(eq=False)
 class _Entry(Generic[P]):
     """A producer and its users. Guarded by the cache's lock."""
 
-    __slots__ = ("discarded", "idle_timeout_ms", "key", "producer", "timer", "users")
+    key: SettingsKey
+    producer: P
+    users: int = 0
+    idle_timeout_ms: int = 0
+    timer: threading.Timer | None = None
 
-    def __init__(self, key: SettingsKey, producer: P) -> None:
-        self.key = key
-        self.producer = producer
-        self.users = 0
-        self.idle_timeout_ms = 0
-        self.discarded = False
-        self.timer: threading.Timer | None = None
+    def cancel_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
 
 
 class ProducerCache(Generic[P]):
     """Producers by configuration. Thread-safe and fork-safe.
 
     Args:
-        make_producer: makes a producer from settings (dotted names); not called concurrently.
+        make_producer: creates a producer from settings with dotted names; calls never overlap.
+        make_timer: creates a timer from seconds and a function; tests pass their own.
         exclusive: whether a producer has one user at a time.
-        make_timer: makes a timer from seconds and a function; tests use their own.
     """
 
     def __init__(
@@ -120,26 +103,28 @@ class ProducerCache(Generic[P]):
         self._make_producer = make_producer
         self._make_timer = make_timer
         self._exclusive = exclusive
-        self._lock = threading.Lock()
-        # Guarded by _lock: producers that a task can get. Only their users have discarded ones.
-        self._entries: list[_Entry[P]] = []
+        self._reset()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._start_afresh)
+            # In a forked child, a thread of the parent may hold the lock, and the timers do not exist. The
+            # producers are not closed: their sockets and records belong to the parent.
+            os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        # Guarded by _lock: producers that a task can get. Discarded ones are known only to their users.
+        self._entries: list[_Entry[P]] = []
 
     def __len__(self) -> int:
         """Number of producers that a task can get."""
         with self._lock:
             return len(self._entries)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a producer cache belongs to its process and cannot be pickled")
-
     def acquire(self, key: SettingsKey, idle_timeout_ms: int) -> Lease[P]:
-        """Get a producer with these settings, a new one if necessary. It stays open while the lease lasts.
+        """Get a producer with these settings; creates one if necessary. It stays open during the lease.
 
         Args:
             key: the settings, sorted.
-            idle_timeout_ms: how long it stays open without users; 0: it is closed at once.
+            idle_timeout_ms: how long it stays open without users; 0: it is closed with the last user.
         """
         with self._lock:
             usable = (
@@ -147,79 +132,55 @@ class ProducerCache(Generic[P]):
             )
             entry = next(usable, None)
             if entry is None:
-                # Made under the lock, so that two tasks that start together share one. It waits for no
-                # broker.
+                # Created under the lock, so that two tasks that start together share it. This does not wait
+                # for brokers.
                 entry = _Entry(key, self._make_producer(dict(key)))
                 self._entries.append(entry)
             entry.users += 1
             entry.idle_timeout_ms = idle_timeout_ms
-            if entry.timer is not None:
-                entry.timer.cancel()
-                entry.timer = None
-            return Lease(self, entry)
+            entry.cancel_timer()
+            return Lease(entry.producer, self, entry)
 
     def close_idle(self) -> None:
         """Close every producer without users."""
-        with self._lock:
-            idle = [entry for entry in self._entries if entry.users == 0]
-            for entry in idle:
-                self._forget_locked(entry)
-        for entry in idle:
-            self._close(entry, _CLOSE_TIMEOUT_S)
+        for entry in tuple(self._entries):
+            self._close_if_idle(entry)
 
     def _release(self, entry: _Entry[P], discard: bool) -> None:
         with self._lock:
             entry.users -= 1
-            if discard and not entry.discarded:
-                self._forget_locked(entry)
+            if discard and entry in self._entries:
+                self._entries.remove(entry)
             if entry.users > 0:
                 return
-            if not entry.discarded and entry.idle_timeout_ms > 0:
-                entry.timer = self._make_timer(
-                    entry.idle_timeout_ms / 1000, lambda: self._close_if_still_idle(entry)
-                )
-                entry.timer.daemon = True
-                entry.timer.start()
-                return
-            self._forget_locked(entry)
-        # Outside the lock: closing joins the producer's thread, and other tasks should not wait for that.
+            if entry in self._entries:
+                if entry.idle_timeout_ms > 0:
+                    entry.timer = self._make_timer(
+                        entry.idle_timeout_ms / 1000, lambda: self._close_if_idle(entry)
+                    )
+                    entry.timer.daemon = True
+                    entry.timer.start()
+                    return
+                self._entries.remove(entry)
+        # Outside the lock: closing joins the producer's thread, which other tasks should not wait for.
         self._close(entry, 0.0 if discard else _CLOSE_TIMEOUT_S)
 
-    def _close_if_still_idle(self, entry: _Entry[P]) -> None:
+    def _close_if_idle(self, entry: _Entry[P]) -> None:
         with self._lock:
-            # A task may have taken it after the timer fired and before this lock: too late for cancel().
-            if entry.users > 0 or entry.discarded:
+            # A task may have acquired it after the timer fired and before this lock: too late for cancel().
+            if entry.users > 0 or entry not in self._entries:
                 return
-            self._forget_locked(entry)
-        self._close(entry, _CLOSE_TIMEOUT_S)
-
-    def _forget_locked(self, entry: _Entry[P]) -> None:
-        entry.discarded = True
-        if entry.timer is not None:
-            entry.timer.cancel()
-            entry.timer = None
-        if entry in self._entries:
+            entry.cancel_timer()
             self._entries.remove(entry)
+        self._close(entry, _CLOSE_TIMEOUT_S)
 
     def _close(self, entry: _Entry[P], timeout_s: float) -> None:
         try:
             entry.producer.close(timeout_s)
         except Exception as error:
-            # The task already has its result, or its own error, which says more than this one.
-            logger.warning("closing a producer: %s: %s", type(error).__name__, error)
-
-    def _start_afresh(self) -> None:
-        # In a forked child: a thread of the parent may hold the lock, and the timers are gone. The producers
-        # are not closed: their sockets and records are the parent's.
-        self._lock = threading.Lock()
-        self._entries = []
+            # The task has its result already, or its own error, which is more useful than this one.
+            logger.warning("Closing a producer failed: %s: %s", type(error).__name__, error)
 
 
-def _make_kafka_producer(settings: dict[str, str]) -> Producer:
-    from kproducer.kafka_producer import KafkaProducer
-
-    return KafkaProducer.from_config(settings)
-
-
-#: The cache of this process: a global, because writers are pickled and caches cannot be.
-PRODUCERS: ProducerCache[Producer] = ProducerCache(_make_kafka_producer)
+#: The cache of this process. A global, because writers are pickled and caches cannot be.
+PRODUCERS: ProducerCache[KafkaProducer] = ProducerCache(KafkaProducer.from_config)

@@ -2,197 +2,152 @@
 
 The columns are those of Spark's own Kafka sink: ``value`` (required), ``key``, ``topic``, ``partition``,
 ``headers``, ``timestamp``. They are checked on the driver before a task starts. The error names every wrong
-column, its type and the cast that helps. Source: Spark's ``KafkaWriter``.
+column, its type and the cast that fixes it. Source: Spark's ``KafkaWriter``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import attrs
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    IntegralType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as t
 
 from kproducer.spark.errors import SparkSchemaError
 
-COLUMN_NAMES = ("key", "value", "topic", "partition", "timestamp", "headers")
-
-#: Likely misspellings of a column's name. Extra columns are ignored, as by Spark's sink, but ignoring one of
-#: these would lose all keys or headers.
-_NEAR_NAMES = {
-    "keys": "key",
-    "record_key": "key",
-    "values": "value",
-    "payload": "value",
-    "topics": "topic",
-    "topic_name": "topic",
-    "partitions": "partition",
-    "partition_id": "partition",
-    "partitionid": "partition",
-    "header": "headers",
-    "time_stamp": "timestamp",
-    "timestamps": "timestamp",
-    "timestamp_ms": "timestamp",
+#: Every column that can be written, with likely misspellings. Extra columns are ignored, as by Spark's sink,
+#: but ignoring a misspelt one would lose all keys or headers.
+COLUMN_NAMES = {
+    "key": ("keys", "record_key"),
+    "value": ("values", "payload"),
+    "topic": ("topics", "topic_name"),
+    "partition": ("partitions", "partition_id", "partitionid"),
+    "timestamp": ("time_stamp", "timestamps", "timestamp_ms"),
+    "headers": ("header",),
 }
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class WriteColumns:
-    """Positions of the columns that are written; ``None``: missing, or overridden by an option.
+    """The columns that are written.
 
     Attributes:
-        topic_option: the topic of every row, if the option was given; then ``topic`` is ``None``.
+        names: without ``topic`` if an option sets the topic.
+        topic: the topic of every row, if the option is set.
     """
 
-    value: int
-    key: int | None = None
-    topic: int | None = None
-    partition: int | None = None
-    timestamp: int | None = None
-    headers: int | None = None
-    topic_option: str | None = None
+    names: tuple[str, ...]
+    topic: str | None = None
 
     @classmethod
     def check(
-        cls, schema: StructType, topic_option: str | None = None, *, fail_on_extra: bool = False
+        cls, schema: t.StructType, topic: str | None = None, *, fail_on_extra: bool = False
     ) -> WriteColumns:
         """Find the columns in a schema.
 
         Args:
-            schema: the DataFrame's.
-            topic_option: takes precedence over a column ``topic``, as in Spark's sink.
+            schema: of the DataFrame.
+            topic: the option; takes precedence over a column ``topic``, as in Spark's sink.
             fail_on_extra: whether a column that is not written is an error.
 
         Raises:
-            SparkSchemaError: names every wrong or missing column and what would be right.
+            SparkSchemaError: names every wrong or missing column, and the remedy.
         """
         mistakes: list[str] = []
-        positions: dict[str, int] = {}
-        for position, field in enumerate(schema.fields):
-            if field.name in positions:
-                mistakes.append(f"column '{field.name}' comes twice: drop or rename one of them")
+        written: dict[str, t.StructField] = {}
+        for field in schema.fields:
+            if field.name in written:
+                mistakes.append(f"column '{field.name}' appears twice: drop or rename one of them")
             elif field.name in COLUMN_NAMES:
-                positions[field.name] = position
-        if topic_option is not None:
-            positions.pop("topic", None)
-        mistakes += _missing(schema, positions, topic_option)
-        mistakes += _misnamed(schema, positions, topic_option, fail_on_extra)
-        checked = (_MISTAKES[name](schema.fields[position]) for name, position in positions.items())
-        mistakes += [mistake for mistake in checked if mistake]
+                written[field.name] = field
+        if topic is not None:
+            written.pop("topic", None)
+        elif "topic" not in written:
+            mistakes.append(
+                "there is no topic: set the option 'topic', or add a column 'topic' of type STRING"
+            )
+        if "value" not in written:
+            names = ", ".join(f"'{field.name}'" for field in schema.fields) or "none"
+            mistakes.append(
+                f"column 'value' is missing (columns: {names}): create it, for example with "
+                "df.select(to_json(struct('*')).alias('value'))"
+            )
+        missing = COLUMN_NAMES.keys() - written.keys() - ({"topic"} if topic is not None else set())
+        mistakes += _extra_column_mistakes(schema, missing, fail_on_extra)
+        mistakes += [mistake for field in written.values() if (mistake := _type_mistake(field))]
         if mistakes:
             raise SparkSchemaError("; ".join(mistakes))
-        return cls(topic_option=topic_option, **positions)
+        return cls(tuple(written), topic)
 
 
-def _missing(schema: StructType, positions: dict[str, int], topic_option: str | None) -> list[str]:
+def _extra_column_mistakes(schema: t.StructType, missing: Iterable[str], fail_on_extra: bool) -> list[str]:
     mistakes = []
-    if "value" not in positions:
-        names = ", ".join(f"'{field.name}'" for field in schema.fields) or "none"
-        mistakes.append(
-            f"column 'value' is missing (columns: {names}): make one, for instance "
-            "df.select(to_json(struct('*')).alias('value'))"
-        )
-    if topic_option is None and "topic" not in positions:
-        mistakes.append("there is no topic: set the option 'topic', or add a column 'topic' of type STRING")
-    return mistakes
-
-
-def _misnamed(
-    schema: StructType, positions: dict[str, int], topic_option: str | None, fail_on_extra: bool
-) -> list[str]:
-    mistakes = []
-    for field in schema.fields:
-        if field.name in COLUMN_NAMES:
-            continue
-        lower = field.name.lower()
-        meant = lower if lower in COLUMN_NAMES else _NEAR_NAMES.get(lower)
-        unused = meant is not None and meant not in positions and (meant != "topic" or topic_option is None)
-        if meant is not None and unused:
+    for name in (field.name for field in schema.fields if field.name not in COLUMN_NAMES):
+        meant = next((each for each in missing if name.lower() in (each, *COLUMN_NAMES[each])), None)
+        if meant is not None:
             mistakes.append(
-                f"column '{field.name}' would not be written: rename it to '{meant}', or drop it "
-                f"(df.withColumnRenamed('{field.name}', '{meant}'))"
+                f"column '{name}' would not be written: rename it to '{meant}', or drop it "
+                f"(df.withColumnRenamed('{name}', '{meant}'))"
             )
         elif fail_on_extra:
-            mistakes.append(
-                f"column '{field.name}' would not be written: drop it, or leave out the option 'extraColumns'"
-            )
+            mistakes.append(f"column '{name}' would not be written: drop it, or remove extraColumns=fail")
     return mistakes
 
 
-def _bytes_mistake(field: StructField) -> str | None:
-    if isinstance(field.dataType, (StringType, BinaryType)):
+def _type_mistake(field: t.StructField) -> str | None:
+    is_right, right, remedy = _RULES[field.name]
+    if is_right(field.dataType):
         return None
-    if field.dataType.typeName() in ("struct", "array", "map"):
-        remedy = f"use to_json({field.name}), or to_avro/to_protobuf for those formats"
-    else:
-        remedy = f"use CAST({field.name} AS STRING)"
-    return _wrong_type(field, "STRING or BINARY", remedy)
-
-
-def _cast_mistake(field: StructField) -> str | None:
-    kind, name = (StringType, "STRING") if field.name == "topic" else (IntegerType, "INT")
-    if isinstance(field.dataType, kind):
-        return None
-    return _wrong_type(field, name, f"use CAST({field.name} AS {name})")
-
-
-def _timestamp_mistake(field: StructField) -> str | None:
-    data_type, name = field.dataType, field.name
-    if isinstance(data_type, (TimestampType, DoubleType)):
-        return None
-    if isinstance(data_type, IntegralType):
-        remedy = f"use timestamp_millis({name}) for ms since the epoch, timestamp_seconds({name}) for seconds"
-    elif isinstance(data_type, TimestampNTZType):
-        remedy = f"use CAST({name} AS TIMESTAMP), which reads it in the session's time zone"
-    elif isinstance(data_type, DateType):
-        remedy = f"use CAST({name} AS TIMESTAMP)"
-    else:
-        remedy = f"use to_timestamp({name})"
-    return _wrong_type(field, "TIMESTAMP, or DOUBLE in seconds since the epoch", remedy)
-
-
-def _headers_mistake(field: StructField) -> str | None:
-    data_type = field.dataType
-    if isinstance(data_type, ArrayType) and isinstance(data_type.elementType, StructType):
-        inner = data_type.elementType.fields
-        if (
-            [each.name for each in inner] == ["key", "value"]
-            and isinstance(inner[0].dataType, StringType)
-            and isinstance(inner[1].dataType, (StringType, BinaryType))
-        ):
-            return None
-    remedy = "use array(struct(<name> AS key, CAST(<value> AS BINARY) AS value), ...)"
-    if data_type.typeName() == "map":
-        remedy = (
-            f"use transform(map_entries({field.name}), "
-            "e -> struct(e.key AS key, CAST(e.value AS BINARY) AS value))"
-        )
-    return _wrong_type(field, "ARRAY<STRUCT<key: STRING, value: BINARY>>", remedy)
-
-
-def _wrong_type(field: StructField, right: str, remedy: str) -> str:
     given = field.dataType.simpleString()
     if field.name != "headers":
-        given = given.upper()  # as SQL writes it; struct fields keep their case
-    return f"column '{field.name}' is of type {given} and must be {right}: {remedy}"
+        given = given.upper()  # as in SQL; names of struct fields keep their case
+    return f"column '{field.name}' has type {given} and must be {right}: use {remedy(field)}"
 
 
-_MISTAKES: dict[str, Callable[[StructField], str | None]] = {
-    "key": _bytes_mistake,
-    "value": _bytes_mistake,
-    "topic": _cast_mistake,
-    "partition": _cast_mistake,
-    "timestamp": _timestamp_mistake,
-    "headers": _headers_mistake,
+def _bytes_remedy(field: t.StructField) -> str:
+    if field.dataType.typeName() in ("struct", "array", "map"):
+        return f"to_json({field.name}), or to_avro/to_protobuf for those formats"
+    return f"CAST({field.name} AS STRING)"
+
+
+def _timestamp_remedy(field: t.StructField) -> str:
+    kind = field.dataType
+    if isinstance(kind, t.IntegralType):
+        return "timestamp_millis(timestamp) for ms since the epoch, timestamp_seconds(timestamp) for seconds"
+    if isinstance(kind, t.TimestampNTZType):
+        return "CAST(timestamp AS TIMESTAMP), which reads it in the session's time zone"
+    return "CAST(timestamp AS TIMESTAMP)" if isinstance(kind, t.DateType) else "to_timestamp(timestamp)"
+
+
+def _is_headers(kind: t.DataType) -> bool:
+    if not (isinstance(kind, t.ArrayType) and isinstance(kind.elementType, t.StructType)):
+        return False
+    fields = kind.elementType.fields
+    return (
+        [each.name for each in fields] == ["key", "value"]
+        and isinstance(fields[0].dataType, t.StringType)
+        and isinstance(fields[1].dataType, (t.StringType, t.BinaryType))
+    )
+
+
+def _headers_remedy(field: t.StructField) -> str:
+    if field.dataType.typeName() == "map":
+        return "transform(map_entries(headers), e -> struct(e.key AS key, CAST(e.value AS BINARY) AS value))"
+    return "array(struct(<name> AS key, CAST(<value> AS BINARY) AS value), ...)"
+
+
+def _accept(*kinds: type[t.DataType]) -> Callable[[t.DataType], bool]:
+    return lambda given: isinstance(given, kinds)
+
+
+#: Whether a type is right, the right types, and the expression that converts another one.
+_Rule = tuple[Callable[[t.DataType], bool], str, Callable[[t.StructField], str]]
+_BYTES: _Rule = (_accept(t.StringType, t.BinaryType), "STRING or BINARY", _bytes_remedy)
+_TIME = "TIMESTAMP, or DOUBLE in seconds since the epoch"
+_RULES: dict[str, _Rule] = {
+    "key": _BYTES,
+    "value": _BYTES,
+    "topic": (_accept(t.StringType), "STRING", lambda field: "CAST(topic AS STRING)"),
+    "partition": (_accept(t.IntegerType), "INT", lambda field: "CAST(partition AS INT)"),
+    "timestamp": (_accept(t.TimestampType, t.DoubleType), _TIME, _timestamp_remedy),
+    "headers": (_is_headers, "ARRAY<STRUCT<key: STRING, value: BINARY>>", _headers_remedy),
 }

@@ -1,10 +1,10 @@
-"""WriteSummary: what one task wrote, and the sum of a job; how both are told to the user.
+"""WriteSummary: what one task wrote, or all tasks of a job; and how it is reported.
 
-The Data Source API has no way for a Python sink to put numbers into a query's progress or metrics. What it
-has: a task's commit message, which carries the summary to the driver, and Spark's collected worker logs
-(``spark.sql.pyspark.worker.logging.enabled``, Spark 4.1), into which both are logged with their numbers as
-``context``. Lines on the standard error of the process, and so in the executor's or driver's log, have to be
-asked for: a streaming query would fill these logs.
+The Data Source API gives a Python sink no way to add numbers to a query's progress or metrics. What it offers
+is a task's commit message, which carries the summary to the driver, and Spark's collected worker logs
+(``spark.sql.pyspark.worker.logging.enabled``, Spark 4.1), which get the numbers as ``context``. Lines on
+standard error, which end up in the log of the executor or the driver, are optional: a streaming query would
+fill these logs.
 """
 
 from __future__ import annotations
@@ -19,20 +19,24 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 logger = logging.getLogger("kproducer.spark")
 
+#: Attributes of ``WriteSummary`` that come from the producer, and the metrics that count them.
+_METRICS = {"wire_bytes": "byte_total", "requests": "request_total", "retried_records": "record_retry_total"}
+
 
 @dataclass
 class WriteSummary(WriterCommitMessage):
-    """Numbers of one task; added up, of a job.
+    """Numbers of one task, or the sums over the tasks of a job.
 
     Attributes:
-        tasks: how many tasks are in it (one, or as many as were added).
+        tasks: number of tasks.
         rows: records, all acknowledged.
         content_bytes: keys and values.
-        wire_bytes: record batches as sent, compressed, retries included.
+        wire_bytes: record batches as sent: compressed, retries included.
         requests: produce requests.
         retried_records: records that were sent again.
-        elapsed_ms: time of the task; of a job the sum of its tasks' times.
-        repeated_rows: rows of a repetition that were committed before and not written again; not in ``rows``.
+        elapsed_ms: duration of the task; for a job, the sum over its tasks.
+        repeated_rows: rows that an earlier attempt had committed, so they were not written again; not
+            included in ``rows``.
     """
 
     tasks: int = 0
@@ -44,83 +48,57 @@ class WriteSummary(WriterCommitMessage):
     elapsed_ms: int = 0
     repeated_rows: int = 0
 
-    def note_requests(self, before: tuple[int, int, int], after: tuple[int, int, int]) -> None:
-        """Set what was sent between two looks at a producer's ``counters``."""
-        self.wire_bytes, self.requests, self.retried_records = (
-            late - early for late, early in zip(after, before, strict=True)
-        )
-
-    def plus(self, other: WriteSummary) -> WriteSummary:
-        """Both together."""
-        return WriteSummary(
-            **{
-                each.name: getattr(self, each.name) + getattr(other, each.name)
-                for each in fields(WriteSummary)
-            }
-        )
+    def set_requests(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        """Set what a producer sent between two readings of its metrics."""
+        for attribute, metric in _METRICS.items():
+            setattr(self, attribute, int(after.get(metric, 0)) - int(before.get(metric, 0)))
 
     @classmethod
     def total(cls, messages: Iterable[object]) -> WriteSummary:
-        """The sum over commit messages; those of failed tasks are ``None`` and count nothing."""
-        result = cls()
-        for message in messages:
-            # Messages of exactly-once writes have theirs with them.
-            summary = getattr(message, "summary", message)
-            if isinstance(summary, WriteSummary):
-                result = result.plus(summary)
-        return result
+        """The sum over commit messages. Failed tasks have ``None`` and are not counted."""
+        # Messages of exactly-once writes contain a summary.
+        found = [getattr(message, "summary", message) for message in messages]
+        summaries = [each for each in found if isinstance(each, WriteSummary)]
+        return cls(*(sum(getattr(each, field.name) for each in summaries) for field in fields(cls)))
 
     @property
     def is_repetition(self) -> bool:
-        """Whether there was nothing to write, since all rows were committed before."""
+        """Whether nothing was written because all rows were already committed."""
         return self.repeated_rows > 0 and self.rows == 0
 
-    @property
-    def rows_per_second(self) -> float:
-        """Rows by the time that tasks took (for a job: the mean rate of a task)."""
-        return 1000 * self.rows / self.elapsed_ms if self.elapsed_ms else 0.0
-
     def text(self) -> str:
-        """One line for a log."""
+        """One line for a log. The rate is that of one task, on average."""
         if self.is_repetition:
-            return f"nothing was written, as all {self.repeated_rows} rows were committed before"
+            return f"nothing was written because all {self.repeated_rows} rows were already committed"
+        rate = 1000 * self.rows / self.elapsed_ms if self.elapsed_ms else 0.0
         return (
             f"{self.rows} rows, {self.content_bytes} bytes of keys and values, {self.wire_bytes} bytes sent, "
             f"{self.requests} requests, {self.retried_records} records retried, {self.elapsed_ms} ms, "
-            f"{self.rows_per_second:.0f} rows/s"
-            + (f", {self.repeated_rows} more rows were committed before" if self.repeated_rows else "")
+            f"{rate:.0f} rows/s"
+            + (f", {self.repeated_rows} more rows were already committed" if self.repeated_rows else "")
         )
 
 
-def counters(metrics: Mapping[str, Any]) -> tuple[int, int, int]:
-    """(bytes sent, requests, retried records) out of a producer's metrics."""
-    return (
-        int(metrics.get("byte_total", 0)),
-        int(metrics.get("request_total", 0)),
-        int(metrics.get("record_retry_total", 0)),
-    )
-
-
 def report(subject: str, summary: WriteSummary, *, is_printed: bool, **context: object) -> None:
-    """Tell a summary: a log record for Spark's collected logs, and perhaps a line on standard error.
+    """Log a summary for Spark's collected logs, and optionally print it to standard error.
 
-    Spark collects the logs of a DataFrame's tasks and commit where its user can ask for them, and those of a
-    micro-batch under a copy of the session, where nobody can: then the line is all there is.
+    Spark shows the collected logs of a DataFrame's write to its user, but stores those of a micro-batch under
+    a copy of the session that nobody can query: for streams, the printed line is the only report.
 
     Args:
         subject: what was written: ``"task 3 (attempt 0)"``, ``"micro-batch 7"``.
-        summary: the numbers; they are in the record's ``context`` as well.
-        is_printed: whether the line is wanted.
-        context: more of it.
+        summary: the numbers, which also go into the ``context`` of the log record.
+        is_printed: whether to print the line.
+        context: more values for the ``context``.
     """
     line = f"kproducer: {subject}: {summary.text()}"
     if is_printed:
-        # The original stream: sys.stderr may be Spark's, which would collect the line a second time.
+        # The original stream: Spark may have replaced sys.stderr, and would collect the line a second time.
         print(line, file=sys.__stderr__, flush=True)
     if not logger.hasHandlers():
         return
     details = {**asdict(summary), **context}
     if logger.level == logging.NOTSET:
-        # The root logger of a Python worker stands at WARNING, and nobody else has a say there.
+        # The root logger of a Python worker has the level WARNING, and users cannot configure it.
         logger.setLevel(logging.INFO)
     logger.info(line, extra={"context": {name: str(value) for name, value in details.items()}})

@@ -87,7 +87,7 @@ class MemoryTask:
         self.kafka = kafka
         self.name = ""
         self.epoch = 0
-        self.discarded = self.aborted = False
+        self.aborted = False
 
     def decision(self, group):
         return self.kafka.offsets.get(group)
@@ -116,9 +116,6 @@ class MemoryTask:
     def abort(self):
         self.aborted = True
         self.kafka.end(self.name, self.epoch, commit=False)
-
-    def discard(self):
-        self.discarded = True
 
 
 class MemoryDriver:

@@ -74,7 +74,7 @@ def test_brokers_that_create_topics_are_given_the_time_to_do_so(first_error):
         assert "new" in cluster.topics
 
 
-@pytest.mark.parametrize(("code", "said"), [(29, "the permission Write"), (17, "INVALID_TOPIC_EXCEPTION")])
+@pytest.mark.parametrize(("code", "said"), [(29, "Grant Write on it"), (17, "INVALID_TOPIC_EXCEPTION")])
 def test_a_topic_that_is_refused_is_not_waited_for(cluster, code, said):
     cluster.metadata_errors["there"] = code
     assert said in refusal(cluster.bootstrap_servers, "there", timeout_s=AGES_S)
@@ -107,7 +107,7 @@ def test_one_server_that_answers_is_enough(cluster):
         (b"HTTP/1.1 400 Bad Request\r\n", "HTTP server"),
         (b"\x15\x03\x03\x00\x02\x02\x28", "TLS listener"),
         (b"", "TLS listener"),
-        (b"\x00\x00\x00\x08" + bytes(8), "makes no sense"),
+        (b"\x00\x00\x00\x08" + bytes(8), "malformed"),
     ],
 )
 def test_a_server_of_another_kind_is_recognised(answer, said):

@@ -10,8 +10,8 @@ import pytest
 from kproducer import ConsumerGroupMetadata, KafkaError, KafkaProducer, TopicPartition
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError, StaleReplayError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
-from kproducer.spark.exactly_once.kafka_ports import DriverSession, KafkaDriver, KafkaTask, TransactionalPair
-from kproducer.spark.exactly_once.spark_write import SparkWrite
+from kproducer.spark.exactly_once.kafka_ports import Connections, KafkaDriver, KafkaTask
+from kproducer.spark.exactly_once.spark_write import new_checksum
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from kproducer.spark.exactly_once.write_state import (
     Decision,
@@ -52,40 +52,31 @@ class Write:
             **options,
         }
         self.options = WriteOptions.parse(given, is_stream=True)
-        self.columns = WriteColumns(value=0, topic_option=self.topic)
-        self.pairs = ProducerCache(TransactionalPair, exclusive=True)
-        self.sessions = ProducerCache(DriverSession, exclusive=True)
+        self.columns = WriteColumns(("value",), self.topic)
+        self.pairs = ProducerCache(Connections, exclusive=True)
+        self.sessions = ProducerCache(Connections, exclusive=True)
 
     def close(self) -> None:
         self.pairs.close_idle()
         self.sessions.close_idle()
 
     def task(self, task, rows, number=0, run="run-1", on_step=lambda step: None, batches=1):
-        port = KafkaTask(self.columns, self.options, self.pairs)
-        checksum = SparkWrite(self.columns, self.options, None)._new_checksum
         batch = pa.RecordBatch.from_arrays([pa.array(rows)], names=["value"])
-        try:
-            message = TaskProtocol(port, checksum, on_step).write(
+        with KafkaTask(self.columns, self.options, self.pairs) as port:
+            return TaskProtocol(port, new_checksum(self.columns), on_step).write(
                 TaskPlace(self.identity, number, run, task), iter([batch] * batches)
             )
-        finally:
-            port.release()
-        return message
 
     def tasks(self, partitions, number=0, run="run-1"):
         return [self.task(task, rows, number, run) for task, rows in enumerate(partitions)]
 
     def commit(self, messages, number=0):
-        port = KafkaDriver(self.options, self.sessions)
-        try:
+        with KafkaDriver(self.options, self.sessions) as port:
             DriverProtocol(port).commit(messages, number)
-        finally:
-            port.release()
 
     def abort(self, messages):
-        port = KafkaDriver(self.options, self.sessions)
-        DriverProtocol(port).abort(messages)
-        port.release()
+        with KafkaDriver(self.options, self.sessions) as port:
+            DriverProtocol(port).abort(messages)
 
     def sent(self):
         servers = self.cluster.bootstrap_servers

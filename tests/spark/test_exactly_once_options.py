@@ -57,19 +57,23 @@ def test_what_the_user_sets_wins():
 @pytest.mark.parametrize(
     ("options", "is_stream", "said"),
     [
-        ({"delivery": "once"}, False, "'delivery': 'once' (str) is not one of at-least-once, exactly-once"),
-        ({"delivery": None, "writeId": "a"}, False, "'writeId' needs the option delivery=exactly-once"),
+        ({"delivery": "once"}, False, "'delivery': expected one of at-least-once, exactly-once, got 'once'"),
+        ({"delivery": None, "writeId": "a"}, False, "'writeId' requires the option delivery=exactly-once"),
         (
             {"delivery": "at-least-once", "markerTopic": "a"},
             True,
-            "'markerTopic' needs the option delivery",
+            "'markerTopic' requires the option delivery",
         ),
-        ({"kafka.transactional.id": "mine"}, True, "delivery=exactly-once makes them"),
-        ({"kafka.enable.idempotence": "false"}, True, "'kafka.enable.idempotence' cannot be false"),
-        ({"kafka.acks": "1"}, True, "'kafka.acks' can only be all"),
+        ({"kafka.transactional.id": "mine"}, True, "delivery=exactly-once generates"),
+        (
+            {"kafka.enable.idempotence": "false"},
+            True,
+            "'kafka.enable.idempotence': expected True",
+        ),
+        ({"kafka.acks": "1"}, True, "'kafka.acks': expected -1 ('all') with delivery=exactly-once"),
         ({"kafka.retries": "0"}, True, "retries"),
-        ({"writeId": "a"}, True, "a streaming query is known by its checkpoint"),
-        ({"writeVersion": "1"}, False, "needs the option 'writeId'"),
+        ({"writeId": "a"}, True, "a streaming query is identified by its checkpoint"),
+        ({"writeVersion": "1"}, False, "requires the option 'writeId'"),
         ({"writeId": "a", "writeVersion": "-1"}, False, "expected a whole number"),
         ({"writeId": "a b"}, False, "'writeId': expected 1 to 180 letters"),
         ({"transactionalIdPrefix": ""}, True, "'transactionalIdPrefix': expected"),
@@ -114,12 +118,12 @@ def test_a_batch_without_a_name_is_one_of_its_own():
 
 
 def test_a_batch_without_a_name_in_foreach_batch_is_refused():
-    with pytest.raises(SparkOptionError, match="within foreachBatch needs the option 'writeId'"):
+    with pytest.raises(SparkOptionError, match=r"within foreachBatch, .* needs the option 'writeId'"):
         task_place(parse(), "random", task("q-1", "17"), "")
 
 
 def test_a_named_batch_through_spark_connect_needs_a_version():
-    with pytest.raises(SparkOptionError, match="needs the option 'writeVersion' as well in Spark Connect"):
+    with pytest.raises(SparkOptionError, match="in Spark Connect, option 'writeId' needs"):
         task_place(parse(writeId="nightly"), "x", task(), "", is_connect=True)
     versioned = parse(writeId="nightly", writeVersion="5")
     assert task_place(versioned, "x", task(), "", is_connect=True).number == 5
@@ -130,9 +134,9 @@ def test_a_micro_batch_written_in_a_thread_that_does_not_know_which_needs_a_vers
     def place(given=None, **options):
         return task_place(parse(**options), "x", given or task(), "", is_of_micro_batch=True)
 
-    with pytest.raises(SparkOptionError, match="needs the option 'writeVersion' as well in this thread"):
+    with pytest.raises(SparkOptionError, match="in this thread, option 'writeId' needs"):
         place(writeId="nightly")
-    with pytest.raises(SparkOptionError, match="within foreachBatch needs the option 'writeId'"):
+    with pytest.raises(SparkOptionError, match=r"within foreachBatch, .* needs the option 'writeId'"):
         place()
     assert place(writeId="nightly", writeVersion="5").number == 5
     assert place(task("q-1", "17"), writeId="nightly").number == 17

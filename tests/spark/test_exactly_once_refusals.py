@@ -10,7 +10,7 @@ import pytest
 from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
-from kproducer.spark.exactly_once.kafka_ports import DriverSession, KafkaDriver, KafkaTask, TransactionalPair
+from kproducer.spark.exactly_once.kafka_ports import Connections, KafkaDriver, KafkaTask
 from kproducer.spark.exactly_once.ports import no_hook
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from kproducer.spark.exactly_once.write_state import EmptyTask, TaskPlace, WriteIdentity, WriteKind
@@ -47,24 +47,18 @@ class Bench:
             },
             is_stream=True,
         )
-        self.pairs = ProducerCache(TransactionalPair, exclusive=True)
-        self.sessions = ProducerCache(DriverSession, exclusive=True)
+        self.pairs = ProducerCache(Connections, exclusive=True)
+        self.sessions = ProducerCache(Connections, exclusive=True)
 
     def task(self, number=0, on_step=no_hook, batches=1):
-        port = KafkaTask(WriteColumns(value=0, topic_option="t"), self.options, self.pairs)
         rows = pa.RecordBatch.from_arrays([pa.array(["a"])], names=["value"])
-        try:
-            protocol = TaskProtocol(port, NoSum, on_step)
+        with KafkaTask(WriteColumns(("value",), "t"), self.options, self.pairs) as port:
+            protocol = TaskProtocol(port, NoSum(), on_step)
             return protocol.write(TaskPlace(IDENTITY, number, "run", 0), iter([rows] * batches))
-        finally:
-            port.release()
 
     def commit(self, *messages, number=0):
-        port = KafkaDriver(self.options, self.sessions)
-        try:
+        with KafkaDriver(self.options, self.sessions) as port:
             DriverProtocol(port).commit(messages, number)
-        finally:
-            port.release()
 
     def refuse(self, api_key, code, **how):
         return self.cluster.control(api_key, faults.refuse_coordination(code, **how), times=None)
@@ -180,11 +174,8 @@ def test_a_decision_that_cannot_be_read_back_leaves_no_doubt_that_the_rows_are_c
             port._step_s = 0.1
 
     port = KafkaDriver(bench.options, bench.sessions)
-    try:
-        with pytest.raises(CommitFailedError, match="all rows are committed") as caught:
-            DriverProtocol(port, on_step=confirm_late).commit([bench.task()], 0)
-    finally:
-        port.release(discard=True)
+    with pytest.raises(CommitFailedError, match="all rows are committed") as caught, port:
+        DriverProtocol(port, on_step=confirm_late).commit([bench.task()], 0)
     assert isinstance(caught.value.__cause__, KafkaTimeoutError)
     assert "nothing" not in str(caught.value)
     assert len(bench.cluster.committed_records("t", 0)) == 1
@@ -246,7 +237,7 @@ def test_a_marker_topic_that_nobody_makes_is_named():
         bench = Bench(cluster, markerTopic="marks", **limits)
         refuse_offsets_without("marks", cluster)
         with pytest.raises(
-            ExactlyOnceError, match=r"'marks', which has to exist \(markerTopic\).*UNKNOWN_TOPIC"
+            ExactlyOnceError, match=r"'marks', which must exist \(markerTopic\).*UNKNOWN_TOPIC"
         ):
             bench.task()
         assert len(bench.pairs) == 0

@@ -105,7 +105,7 @@ def failing_format(spark, tmp_path) -> str:
         from pyspark import TaskContext
 
         from kproducer.spark.data_source import KafkaProducerDataSource
-        from kproducer.spark.writers import batch_writer_class, stream_writer_class
+        from kproducer.spark.writers import BatchWriter, StreamWriter
 
         class Halfway:
             def __init__(self, port):
@@ -134,10 +134,10 @@ def failing_format(spark, tmp_path) -> str:
                         time.sleep(0.01)
                     raise RuntimeError("second task")
 
-        class FailingStream(Fails, stream_writer_class()):
+        class FailingStream(Fails, StreamWriter):
             pass
 
-        class FailingBatch(Fails, batch_writer_class()):
+        class FailingBatch(Fails, BatchWriter):
             pass
 
         class FailingSource(KafkaProducerDataSource):
@@ -145,11 +145,8 @@ def failing_format(spark, tmp_path) -> str:
             def name(cls):
                 return "kproducer_halfway"
 
-            def stream_writer_class(self):
-                return FailingStream
-
-            def batch_writer_class(self):
-                return FailingBatch
+            stream_writer = FailingStream
+            batch_writer = FailingBatch
 
         return FailingSource
 
@@ -195,7 +192,7 @@ def test_a_commit_that_failed_halfway_is_completed_and_other_rows_are_refused(
     others = stream.frame().repartition(2).select(f.concat("value", f.lit("!")).alias("value"))
     refusal = stream.fails(others)
     assert "ReplayMismatchError" in refusal
-    assert "micro-batch 0 is a repetition with other rows" in refusal
+    assert "micro-batch 0 is a replay with other rows" in refusal
     fewer = stream.fails(stream.frame().filter(f.lit(False)))
     assert "ReplayMismatchError" in fewer
     assert stream.topic.values() == seen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import pickle
-import threading
 
 import pyarrow as pa
 import pytest
@@ -20,10 +19,9 @@ from kproducer.errors import (
     ProducerClosedError,
     RecordTooLargeError,
 )
-from kproducer.runtime.clock import SystemClock
 from kproducer.spark import partition_writer, writers
 from kproducer.spark.errors import SparkWriteError
-from kproducer.spark.partition_writer import DeliveryTracker, RowSender, TaskIdentity, write_partition
+from kproducer.spark.partition_writer import RowSender, write_partition
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
@@ -59,12 +57,12 @@ class Bench:
         return self.write_all(iter(batches))
 
     def write_all(self, batches) -> WriteSummary:
-        return write_partition(batches, self.columns, self.options, TaskIdentity(3, 1), self.cache)
+        return write_partition(batches, self.columns, self.options, self.cache)
 
 
 @pytest.fixture
 def bench():
-    made = Bench(WriteColumns(value=0, topic_option="orders"))
+    made = Bench(WriteColumns(("value",), "orders"))
     yield made
     made.cache.close_idle()
 
@@ -73,12 +71,12 @@ def test_every_row_of_every_batch_is_sent_in_order(bench):
     summary = bench.write(VALUES, batch_of(value=pa.array(["c"])))
     assert [record.value for record in bench.producer.sent] == [b"a", b"b", None, b"c"]
     assert {record.topic for record in bench.producer.sent} == {"orders"}
-    assert (summary.rows, summary.tasks, summary.content_bytes) == (4, 1, 3)
+    assert (summary.rows, summary.content_bytes) == (4, 3)
     assert (summary.requests, summary.wire_bytes) == (4, 40)
 
 
 def test_every_column_reaches_the_record():
-    bench = Bench(WriteColumns(value=0, key=1, topic=2, partition=3, timestamp=4, headers=5))
+    bench = Bench(WriteColumns(("value", "key", "topic", "partition", "timestamp", "headers")))
     moment = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
     header_type = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     bench.write(
@@ -99,8 +97,7 @@ def test_every_column_reaches_the_record():
 
 
 def test_an_empty_partition_makes_no_producer(bench):
-    summary = bench.write(VALUES.slice(0, 0))
-    assert summary == WriteSummary(tasks=1, elapsed_ms=summary.elapsed_ms)
+    assert bench.write(VALUES.slice(0, 0)) == WriteSummary()
     assert bench.made == 0
 
 
@@ -172,7 +169,7 @@ def test_a_failure_ends_the_waiting_for_the_other_records(bench):
 
 
 def test_a_null_topic_is_named_with_its_row():
-    bench = Bench(WriteColumns(value=0, topic=1), WriteOptions.parse({"kafka.bootstrap.servers": "h:1"}))
+    bench = Bench(WriteColumns(("value", "topic")), WriteOptions.parse({"kafka.bootstrap.servers": "h:1"}))
     with pytest.raises(SparkWriteError, match="column 'topic' is null in row 2 "):
         bench.write(batch_of(value=pa.array(["a", "b", "c"]), topic=pa.array(["t", "t", None])))
 
@@ -193,51 +190,43 @@ def end(result: ProduceRequestResult, error: NetworkError | None = None) -> None
     result.release()
 
 
-def test_the_tracker_waits_for_acknowledgements_from_another_thread():
-    tracker = DeliveryTracker(SystemClock())
-    first, second = owner(), owner()
-    given = {first: 2, second: 1}
-    tracker.watch(given)
-    assert not given
-    thread = threading.Thread(target=lambda: (end(first), end(second)))
-    thread.start()
-    tracker.await_all(3, timeout_s=60)
-    thread.join()
-    assert tracker.acknowledged == 3
+@pytest.fixture
+def sender():
+    """A sender whose batches the test completes; the producer has nothing to flush."""
+    return RowSender(FakeProducer(), WriteColumns(("value",), "orders"))
 
 
-def test_the_tracker_counts_what_has_no_answer():
-    tracker = DeliveryTracker(SystemClock())
+def test_rows_without_a_result_after_a_flush_are_an_error(sender):
     first, second = owner(), owner()
-    tracker.watch({first: 1, second: 1})
-    tracker.watch({second: 1})
+    sender._pending.update({first: 1, second: 2})
+    sender.summary.rows = 3
     end(first)
-    with pytest.raises(SparkWriteError, match="2 of 3 records were neither"):
-        tracker.await_all(3, timeout_s=0)
+    with pytest.raises(SparkWriteError, match="2 of 3 records have no result"):
+        sender.deliver_all()
 
 
-def test_the_tracker_forgets_batches_that_have_ended():
-    tracker = DeliveryTracker(SystemClock())
+def test_a_sender_forgets_batches_that_have_ended(sender):
     for _ in range(100):
         ended = owner()
         end(ended)
-        tracker.watch({ended: 5})
-        tracker.raise_if_failed()
-        assert not tracker._pending
-    assert tracker.acknowledged == 500
+        sender._pending[ended] = 5
+        sender.send(VALUES.slice(0, 0))
+        assert not sender._pending
+    sender.summary.rows = 500
+    sender.deliver_all()
 
 
-def test_the_tracker_follows_a_batch_that_is_split():
-    tracker = DeliveryTracker(SystemClock())
+def test_a_sender_follows_a_batch_that_is_split(sender):
     whole, first, second = owner(), owner(), owner()
-    tracker.watch({whole: 4})
+    sender._pending[whole] = 4
+    sender.summary.rows = 4
     assert whole.split_into([0, 2], [first, second])
     end(first)
     with pytest.raises(SparkWriteError, match="4 of 4"):
-        tracker.await_all(4, timeout_s=0)
+        sender.deliver_all()
     end(second, NetworkError("gone"))
     with pytest.raises(SparkWriteError, match="topic 'orders', partition 3: NetworkError: gone"):
-        tracker.await_all(4, timeout_s=60)
+        sender.deliver_all()
 
 
 SCHEMA = t.StructType(
@@ -269,14 +258,13 @@ def test_rows_become_the_same_columns():
 
 
 _WRITERS = (
-    writers.BatchArrowWriter,
-    writers.BatchRowWriter,
+    writers.BatchWriter,
     writers.StreamRowWriter,
-    writers.StreamArrowWriter,  # None with PySpark 4.0
+    writers.StreamWriter,  # with PySpark 4.0 the same
 )
 
 
-@pytest.mark.parametrize("kind", [each for each in _WRITERS if each is not None])
+@pytest.mark.parametrize("kind", _WRITERS)
 def test_writers_are_picklable_and_show_no_settings(kind):
     options = WriteOptions.parse(
         {"kafka.bootstrap.servers": "h:1", "topic": "t", "kafka.client.id": "hunter2"}
@@ -307,9 +295,9 @@ def test_a_task_does_not_wait_for_an_io_thread_that_has_died(monkeypatch: pytest
         monkeypatch.setattr(engine.sender, "run_once", die)
         engine.sender.wakeup()
         engine.thread.join(30)
-        rows = RowSender(producer, WriteColumns(value=0, topic_option="t"), SystemClock())
+        rows = RowSender(producer, WriteColumns(("value",), "t"))
         rows.summary.rows = 1
-        rows._tracker.watch({future._batch_result: 1})
+        rows._pending[future._batch_result] = 1
         with pytest.raises(ProducerClosedError, match="I/O thread has ended"):
             rows.deliver_all()
     finally:

@@ -9,9 +9,10 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
+from kproducer import KafkaProducer
 from kproducer.spark.errors import SparkWriteError
-from kproducer.spark.partition_writer import TaskIdentity, write_partition
-from kproducer.spark.producer_cache import ProducerCache, _make_kafka_producer
+from kproducer.spark.partition_writer import write_partition
+from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary
@@ -21,7 +22,7 @@ from tests.support.loopback import open_descriptors
 pytestmark = pytest.mark.mock_cluster
 
 TOPIC = "leftovers"
-COLUMNS = WriteColumns(value=0, topic_option=TOPIC)
+COLUMNS = WriteColumns(("value",), TOPIC)
 INVALID_RECORD = 87
 PRODUCE = 0
 
@@ -30,9 +31,9 @@ def rows(count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([f"row-{n}" for n in range(count)])], names=["value"])
 
 
-def write(cluster, cache: ProducerCache, batches, task=None) -> WriteSummary:
+def write(cluster, cache: ProducerCache, batches) -> WriteSummary:
     options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": TOPIC, "summary": "off"}
-    return write_partition(batches, COLUMNS, WriteOptions.parse(options), task or TaskIdentity(), cache)
+    return write_partition(batches, COLUMNS, WriteOptions.parse(options), cache)
 
 
 def io_threads() -> set[threading.Thread]:
@@ -49,7 +50,7 @@ def cluster(mock_cluster):
 @pytest.mark.parametrize("reason", ["refused", "interrupted"])
 def test_a_failed_task_leaves_no_thread_and_no_socket(cluster, reason):
     threads_before, files_before = io_threads(), open_descriptors()
-    cache = ProducerCache(_make_kafka_producer)
+    cache = ProducerCache(KafkaProducer.from_config)
 
     def batches():
         yield rows(1000)
@@ -68,7 +69,7 @@ def test_a_failed_task_leaves_no_thread_and_no_socket(cluster, reason):
 
 def test_tasks_one_after_the_other_use_one_producer_which_closes_when_told(cluster):
     threads_before = io_threads()
-    cache = ProducerCache(_make_kafka_producer)
+    cache = ProducerCache(KafkaProducer.from_config)
     for _ in range(3):
         write(cluster, cache, iter([rows(100)]))
     assert len(io_threads() - threads_before) == 1
@@ -79,12 +80,12 @@ def test_tasks_one_after_the_other_use_one_producer_which_closes_when_told(clust
 
 def test_a_speculative_twin_doubles_rows_and_loses_none(cluster):
     # Two workers, so two caches; both attempts of the same partition run to their end.
-    caches = [ProducerCache(_make_kafka_producer) for _ in range(2)]
+    caches = [ProducerCache(KafkaProducer.from_config) for _ in range(2)]
     errors: list[BaseException] = []
 
     def attempt(number: int) -> None:
         try:
-            write(cluster, caches[number], iter([rows(500)] * 2), TaskIdentity(0, number))
+            write(cluster, caches[number], iter([rows(500)] * 2))
         except BaseException as error:
             errors.append(error)
 
@@ -101,7 +102,7 @@ def test_a_speculative_twin_doubles_rows_and_loses_none(cluster):
 
 
 def test_tasks_that_share_a_producer_fail_alone(cluster):
-    cache = ProducerCache(_make_kafka_producer)
+    cache = ProducerCache(KafkaProducer.from_config)
     started, failed = threading.Event(), threading.Event()
 
     def batches():

@@ -34,30 +34,27 @@ def test_all_columns_are_found_in_any_order():
             value=t.StringType(),
         )
     )
-    assert columns == WriteColumns(headers=0, timestamp=1, partition=2, topic=3, key=4, value=5)
+    assert columns == WriteColumns(("headers", "timestamp", "partition", "topic", "key", "value"))
 
 
 def test_value_alone_and_a_topic_option_are_enough():
-    assert WriteColumns.check(schema(value=t.BinaryType()), "orders") == WriteColumns(
-        value=0, topic_option="orders"
-    )
+    assert WriteColumns.check(schema(value=t.BinaryType()), "orders") == WriteColumns(("value",), "orders")
 
 
 def test_the_topic_option_wins_over_the_column_whatever_its_type():
     columns = WriteColumns.check(schema(value=t.StringType(), topic=t.IntegerType()), "orders")
-    assert columns.topic is None
-    assert columns.topic_option == "orders"
+    assert columns == WriteColumns(("value",), "orders")
 
 
 def test_a_timestamp_may_be_seconds_as_double():
-    assert WriteColumns.check(schema(value=t.StringType(), timestamp=t.DoubleType()), "t").timestamp == 1
+    WriteColumns.check(schema(value=t.StringType(), timestamp=t.DoubleType()), "t")
 
 
 def test_header_values_may_be_strings():
     kind = t.ArrayType(
         t.StructType([t.StructField("key", t.StringType()), t.StructField("value", t.StringType())])
     )
-    assert WriteColumns.check(schema(value=t.StringType(), headers=kind), "t").headers == 1
+    WriteColumns.check(schema(value=t.StringType(), headers=kind), "t")
 
 
 def test_columns_of_the_kafka_source_can_be_written_back():
@@ -72,7 +69,7 @@ def test_columns_of_the_kafka_source_can_be_written_back():
             timestampType=t.IntegerType(),
         )
     )
-    assert columns.partition == 3
+    assert columns.names == ("key", "value", "topic", "partition", "timestamp")
 
 
 MAP = t.MapType(t.StringType(), t.StringType())
@@ -102,7 +99,7 @@ MAP = t.MapType(t.StringType(), t.StringType())
 def test_a_wrong_type_is_named_with_the_cast_that_helps(name, kind, cure):
     columns = {"value": t.StringType(), name: kind}
     message = mistake(schema(**columns))
-    assert f"column '{name}' is of type" in message
+    assert f"column '{name}' has type" in message
     assert cure in message
 
 
@@ -135,13 +132,13 @@ def test_nearly_is_no_mistake_beside_the_right_one():
 
 def test_extra_columns_are_ignored_unless_asked_otherwise():
     columns = schema(value=t.StringType(), note=t.StringType())
-    assert WriteColumns.check(columns, "t").value == 0
+    assert WriteColumns.check(columns, "t").names == ("value",)
     assert "column 'note' would not be written" in mistake(columns, fail_on_extra=True)
 
 
 def test_a_column_that_comes_twice_is_a_mistake():
     columns = t.StructType([t.StructField("value", t.StringType()), t.StructField("value", t.StringType())])
-    assert "comes twice" in mistake(columns)
+    assert "appears twice" in mistake(columns)
 
 
 def test_all_mistakes_are_told_at_once():

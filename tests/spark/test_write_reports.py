@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import StructType
 
-from kproducer.spark.exactly_once.spark_write import SparkWrite
-from kproducer.spark.partition_writer import TaskIdentity, end_task
+from kproducer.spark import partition_writer
+from kproducer.spark.exactly_once import spark_write
+from kproducer.spark.partition_writer import TaskIdentity
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary
-from kproducer.spark.writers import BatchRowWriter, StreamRowWriter
+from kproducer.spark.writers import BatchWriter, StreamRowWriter
 
 SCHEMA = StructType().add("value", "string")
 TASK = WriteSummary(tasks=1, rows=3, content_bytes=9, elapsed_ms=10)
@@ -22,20 +23,28 @@ def options(**more):
 
 
 def stream(**more):
-    return StreamRowWriter(SCHEMA, WriteColumns(value=0, topic_option="t"), options(**more))
+    return StreamRowWriter(SCHEMA, WriteColumns(("value",), "t"), options(**more))
 
 
 @pytest.fixture
 def exactly_once(monkeypatch):
     for step in ("commit", "abort"):
-        monkeypatch.setattr(SparkWrite, step, lambda *arguments: None)
+        monkeypatch.setattr(spark_write, step, lambda *arguments, **named: None)
     return {"delivery": "exactly-once"}
 
 
-def test_by_default_nothing_is_printed_and_everything_is_logged(capfd, caplog):
-    end_task(TaskIdentity(3, 1), TASK, 10, options())
+@pytest.fixture
+def write_task(monkeypatch):
+    """Runs task 3 (attempt 1), which writes ``TASK``."""
+    monkeypatch.setattr(partition_writer, "write_partition", lambda *arguments: TASK)
+    monkeypatch.setattr(TaskIdentity, "current", classmethod(lambda cls: cls(3, 1)))
+    return lambda **more: stream(**more).write(iter(()))
+
+
+def test_by_default_nothing_is_printed_and_everything_is_logged(write_task, capfd, caplog):
+    assert write_task() is TASK
     stream().commit([TASK, TASK], 7)
-    BatchRowWriter(SCHEMA, WriteColumns(value=0, topic_option="t"), options()).commit([TASK])
+    BatchWriter(SCHEMA, WriteColumns(("value",), "t"), options()).commit([TASK])
     assert capfd.readouterr().err == ""
     assert "task 3 (attempt 1): 3 rows" in caplog.text
     assert "micro-batch 7 written by 2 tasks: 6 rows" in caplog.text
@@ -46,8 +55,10 @@ def test_by_default_nothing_is_printed_and_everything_is_logged(capfd, caplog):
     ("summary", "task_lines", "job_lines", "is_logged"),
     [("job", 0, 1, True), ("task", 1, 1, True), ("off", 0, 0, False)],
 )
-def test_lines_are_printed_as_the_option_says(capfd, caplog, summary, task_lines, job_lines, is_logged):
-    end_task(TaskIdentity(3, 1), TASK, 10, options(summary=summary))
+def test_lines_are_printed_as_the_option_says(
+    write_task, capfd, caplog, summary, task_lines, job_lines, is_logged
+):
+    write_task(summary=summary)
     stream(summary=summary).commit([TASK], 7)
     printed = capfd.readouterr().err
     assert printed.count("kproducer: task 3 (attempt 1): 3 rows") == task_lines
@@ -78,13 +89,13 @@ def test_rows_that_nobody_will_see_are_printed_only_on_request(capfd, exactly_on
     stream(**exactly_once).abort([TASK, None], 4)
     assert capfd.readouterr().err == ""
     stream(**exactly_once, summary="job").abort([TASK, None], 4)
-    assert "stay invisible where they are not committed: 3 rows" in capfd.readouterr().err
+    assert "stay invisible unless they are committed: 3 rows" in capfd.readouterr().err
 
 
 def test_a_repetition_that_writes_nothing_says_so(capfd, exactly_once):
     stream(**exactly_once, summary="job").commit([REPEATED, REPEATED, None], 4)
     assert (
-        "micro-batch 4 repeated by 2 tasks: nothing was written, as all 40 rows were committed before"
+        "micro-batch 4 repeated by 2 tasks: nothing was written because all 40 rows were already committed"
         in capfd.readouterr().err
     )
 
@@ -93,4 +104,4 @@ def test_a_repetition_that_writes_what_is_missing_tells_both(capfd, exactly_once
     stream(**exactly_once, summary="job").commit([REPEATED, TASK], 4)
     printed = capfd.readouterr().err
     assert "micro-batch 4 committed by 2 tasks: 3 rows, " in printed
-    assert "20 more rows were committed before" in printed
+    assert "20 more rows were already committed" in printed

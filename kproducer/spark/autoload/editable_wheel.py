@@ -1,15 +1,14 @@
-"""Makes editable installs show ``pyspark_kproducer`` to Spark. For setuptools, while building.
+"""Makes editable installs show ``pyspark_kproducer`` to Spark. For setuptools, at build time.
 
-Spark lists the modules on ``sys.path``; setuptools' editable installs answer imports through a finder that
-cannot be listed. So one more ``.pth`` file puts the folder of that one module onto ``sys.path``. Ordinary
-wheels contain the module itself and need nothing of this. Source: setuptools' ``editable_wheel`` command.
+Spark lists the modules on ``sys.path``, but setuptools' editable installs answer imports through a finder
+that cannot be listed. So an additional ``.pth`` file puts the folder of that one module onto ``sys.path``.
+Ordinary wheels contain the module itself and do not need this. Source: setuptools' ``editable_wheel``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from setuptools.command.editable_wheel import editable_wheel
@@ -21,28 +20,15 @@ class EditableWheel(editable_wheel):  # type: ignore[misc]  # setuptools is unty
     """The usual command, and a ``.pth`` file."""
 
     def _select_strategy(self, name: str, tag: str, build_lib: Any) -> Any:
-        # The one place where setuptools lets a wheel's content be added to.
+        # A strategy writes the wheel's content; setuptools has no other way to add to it.
         strategy = super()._select_strategy(name, tag, build_lib)
-        return _WithPathFile(strategy, f"__editable__.{name}.spark.pth", Path(self.project_dir).resolve())
+        file_name = f"__editable__.{name}.spark.pth"
+        folder = Path(self.project_dir).resolve() / _LISTED_FOLDER
 
+        class WithPathFile(type(strategy)):  # type: ignore[misc]
+            def __call__(self, wheel: Any, files: list[str], mapping: Mapping[str, str]) -> None:
+                super().__call__(wheel, files, mapping)
+                wheel.writestr(file_name, f"{folder}\n")
 
-class _WithPathFile:
-    """A strategy of setuptools that writes one file more."""
-
-    def __init__(self, strategy: Any, file_name: str, project_folder: Path) -> None:
-        self._strategy = strategy
-        self._file_name = file_name
-        self._folder = project_folder / _LISTED_FOLDER
-
-    def __call__(self, wheel: Any, files: list[str], mapping: Mapping[str, str]) -> None:
-        self._strategy(wheel, files, mapping)
-        wheel.writestr(self._file_name, f"{self._folder}\n")
-
-    def __enter__(self) -> _WithPathFile:
-        self._strategy.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._strategy.__exit__(kind, error, trace)
+        strategy.__class__ = WithPathFile
+        return strategy

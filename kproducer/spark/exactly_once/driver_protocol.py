@@ -1,23 +1,24 @@
 """DriverProtocol: how the driver commits what its tasks have prepared, step by step.
 
 It refuses an outdated number, fences all older drivers, reads the last decision, refuses what is uncertain
-or does not match, decides, and commits. Nothing of a number is committed before its decision is in Kafka; so
-if there is none, nothing is committed. Independent of Spark and Kafka. docs/exactly-once.md explains why the
-steps are sufficient.
+or does not match, decides, and commits. The decision for a number is in Kafka before anything of that number
+is committed; so without a decision, nothing is committed. Independent of Spark and Kafka.
+docs/exactly-once.md explains why the steps are sufficient.
 """
 
 from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import attrs
 
 from kproducer.errors import FencedError, KafkaError, KafkaTimeoutError
 from kproducer.spark.errors import (
     CommitFailedError,
     ExactlyOnceError,
     ReplayMismatchError,
-    StaleReplayError,
     UncertainReplayError,
 )
 from kproducer.spark.exactly_once.ports import DriverKafka, OnStep, no_hook
@@ -31,14 +32,12 @@ from kproducer.spark.exactly_once.write_state import (
     TaskPlace,
     WriteIdentity,
     WriteKind,
+    refuse_later,
 )
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 
 
-def _new_nonce() -> str:
-    return uuid.uuid4().hex[:16]
-
-
+@attrs.frozen
 class DriverProtocol:
     """Commits or aborts one write. Used on the driver's thread only.
 
@@ -49,46 +48,45 @@ class DriverProtocol:
         new_nonce: see ``Decision``.
     """
 
-    def __init__(
-        self,
-        port: DriverKafka,
-        *,
-        write_when_uncertain: bool = False,
-        on_step: OnStep = no_hook,
-        new_nonce: Callable[[], str] = _new_nonce,
-    ) -> None:
-        self._port = port
-        self._write_when_uncertain = write_when_uncertain
-        self._on_step = on_step
-        self._new_nonce = new_nonce
+    _port: DriverKafka
+    _write_when_uncertain: bool = False
+    _on_step: OnStep = no_hook
+    _new_nonce: Callable[[], str] = lambda: uuid.uuid4().hex[:16]
 
     def commit(self, messages: Sequence[object], number: int | None = None) -> None:
         """Make all rows visible, or raise.
 
         Args:
             messages: one per task; ``None`` for a partition for which Spark started no task.
-            number: Spark's number, if it gives one.
+            number: Spark's number, if Spark provides one.
 
         Raises:
             UncertainReplayError, StaleReplayError, ReplayMismatchError: nothing of this run is committed.
-            CommitFailedError: not everything is known to be committed or visible; a replay completes it.
+            CommitFailedError: some rows may not be committed or visible; a replay completes the write.
             KafkaError: from the port; nothing is committed.
         """
         tasks = _task_messages(messages, number)
         if not tasks:
-            return  # no rows, and nothing tells which write this is
+            return  # There are no rows, and the write is not known.
         place = tasks[0].place
         prepared = [task.transaction for task in tasks if isinstance(task, PreparedTask)]
         if place.identity.is_remembered and self._decide(place, tasks, len(messages)) and prepared:
-            # All rows are already committed, in another division into tasks. Readers should not have to wait
-            # until these transactions time out.
+            # All rows are already committed, in another division into tasks. Without this abort, readers
+            # would wait until these transactions time out.
             self._on_step("drop")
             with contextlib.suppress(KafkaError):
                 self._port.abort(prepared)
             prepared = []
-        self._commit(place, prepared)
+        if prepared:
+            self._commit(place, prepared)
         if place.identity.is_remembered:
-            self._confirm(place)
+            # Brokers answer a commit before its offsets are visible. The tasks of the next number read
+            # without waiting, and must see this decision.
+            self._on_step("confirm")
+            try:
+                self._port.markers([place.identity.driver])
+            except KafkaError as error:
+                raise CommitFailedError.unconfirmed(place.write, error) from error
         self._on_step("committed")
 
     def abort(
@@ -97,14 +95,12 @@ class DriverProtocol:
         """Abort what was prepared, so that no reader waits for it. Best effort: a replay does it anyway.
 
         Args:
-            messages: one per task; ``None``: Spark has none. The task failed, or Spark stopped it just when
-            it
-                had prepared its transaction.
-            identity: of a batch, which may never be repeated: tasks without a message are fenced. Tasks of a
-                stream are known only by their messages; transactions of others wait for the next run.
+            messages: one per task; ``None``: Spark has no message, because the task failed, or because Spark
+                stopped it when it had just prepared its transaction.
+            identity: of a batch, which may never be repeated: its tasks without a message are fenced. Tasks
+                of a stream are known only by their messages; the next run ends the other transactions.
             number: of the batch; a smaller one if unknown. If a later number is decided, tasks without a
-            message
-                are left alone: their ids may belong to the run that is ahead.
+                message are not fenced: their ids may belong to the run that is ahead.
         """
         prepared = [each.transaction for each in messages if isinstance(each, PreparedTask)]
         unknown: list[str] = []
@@ -123,60 +119,47 @@ class DriverProtocol:
 
     def _decide(self, place: TaskPlace, tasks: Sequence[TaskMessage], count: int) -> bool:
         """Write the decision. Returns whether every row is already committed."""
-        identity, number = place.identity, place.number
-        self._look(place, tasks)
+        driver, number = place.identity.driver, place.number
+        # Before the fence, which could stop the run that took a later decision. The read after the fence
+        # finds what this one misses, so a timeout here is not an error.
+        self._on_step("look")
+        with contextlib.suppress(KafkaTimeoutError):
+            _last_decision(place, tasks, self._port.decision(driver))
         self._on_step("fence_driver")
-        self._port.fence([identity.driver])
+        self._port.fence([driver])
         self._on_step("decision")
-        found = self._port.markers([identity.driver])[identity.driver]
-        last = Decision.from_offset(identity.driver, found)
-        self._refuse_unfit(place, last)
-        _refuse_overtaken(place, tasks, found)
-        known = {
+        last = _last_decision(place, tasks, self._port.markers([driver])[driver])
+        self._refuse_uncertain(place, last)
+        is_decided = last is not None and last.number == number
+        markers = {
             task.place.task: task.marker
             for task in tasks
             if isinstance(task, InitializedTask) and task.marker is not None
         }
-        marked = len(known)
-        # There may be a marker without its decision, if brokers have forgotten the decision.
-        is_repeated = (last is not None and last.number == number) or any(
-            isinstance(task, RepeatedTask) for task in tasks
-        )
+        marked = len(markers)
+        # A marker may exist without its decision, if brokers have forgotten the decision.
+        is_repeated = is_decided or any(isinstance(task, RepeatedTask) for task in tasks)
         if is_repeated or last is None or not last.is_of_run(place.run):
-            uncovered = self._fence_uncovered(identity, tasks, max(count, last.tasks if last else 0))
-            if is_repeated and uncovered:
-                known.update(self._markers(uncovered))
-        is_committed = is_repeated and _is_committed(place, tasks, known)
-        if last is not None and last.number == number:
-            if not is_committed and len(known) < last.marked and not self._write_when_uncertain:
+            count_before = 0 if last is None else last.tasks
+            markers |= self._fence_uncovered(place, tasks, max(count, count_before), is_repeated)
+        is_committed = is_repeated and _is_committed(place, tasks, markers)
+        if last is not None and is_decided:
+            if not is_committed and len(markers) < last.marked and not self._write_when_uncertain:
                 # Brokers forget old offsets, those of tasks a little before the decision's.
                 raise UncertainReplayError.of(
-                    place.write, f"decision {number}, and fewer markers than it had"
+                    place.write, f"decision {number}, but fewer markers than it records,"
                 )
             count, marked = max(count, last.tasks), max(marked, last.marked)
         decision = Decision(number, count, marked, self._new_nonce(), place.run)
         self._on_step("decide")
         try:
-            self._port.decide(identity.driver, identity.driver, decision.to_offset())
+            self._port.decide(driver, driver, decision.to_offset())
         except FencedError as error:
             raise _overtaken(place, "has taken over while this one was about to commit") from error
         return is_committed
 
-    def _look(self, place: TaskPlace, tasks: Sequence[TaskMessage]) -> None:
-        """Refuse what can be refused before the fence, which could stop the run that took a later decision.
-
-        The read after the fence finds what this one misses, so a timeout here is not an error.
-        """
-        self._on_step("look")
-        with contextlib.suppress(KafkaTimeoutError):
-            driver = place.identity.driver
-            found = self._port.decision(driver)
-            _refuse_later(place, Decision.from_offset(driver, found))
-            _refuse_overtaken(place, tasks, found)
-
-    def _refuse_unfit(self, place: TaskPlace, last: Decision | None) -> None:
-        """Compare the number with that of the last decision."""
-        _refuse_later(place, last)
+    def _refuse_uncertain(self, place: TaskPlace, last: Decision | None) -> None:
+        """Refuse a micro-batch if the previous one has no decision."""
         number = place.number
         if place.identity.kind is not WriteKind.STREAM or self._write_when_uncertain:
             return
@@ -188,34 +171,31 @@ class DriverProtocol:
             raise UncertainReplayError.of(place.write, found)
 
     def _fence_uncovered(
-        self, identity: WriteIdentity, tasks: Sequence[TaskMessage], count: int
-    ) -> dict[int, str]:
-        """Fence the tasks of earlier runs that this one has not initialized; return their ids.
+        self, place: TaskPlace, tasks: Sequence[TaskMessage], count: int, is_repeated: bool
+    ) -> dict[int, Marker]:
+        """Fence the tasks of earlier runs that this one has not initialized; return their markers.
 
-        Without a decision for this number none of them is committed. The fence then only ends the waiting of
+        Unless the number is repeated, none of them is committed. The fence then only ends the waiting of
         readers.
         """
         covered = {task.place.task for task in tasks if isinstance(task, InitializedTask)}
-        uncovered = {task: identity.task(task) for task in range(count) if task not in covered}
-        if uncovered:
-            self._on_step("fence_tasks")
-            self._port.fence(list(uncovered.values()))
-        return uncovered
-
-    def _markers(self, groups: Mapping[int, str]) -> dict[int, Marker]:
+        uncovered = {task: place.identity.task(task) for task in range(count) if task not in covered}
+        if not uncovered:
+            return {}
+        self._on_step("fence_tasks")
+        self._port.fence(list(uncovered.values()))
+        if not is_repeated:
+            return {}
         self._on_step("markers")
-        found = self._port.markers(list(groups.values()))
-        markers = {task: Marker.from_offset(group, found[group]) for task, group in groups.items()}
+        found = self._port.markers(list(uncovered.values()))
+        markers = {task: Marker.from_offset(group, found[group]) for task, group in uncovered.items()}
         return {task: marker for task, marker in markers.items() if marker is not None}
 
     def _commit(self, place: TaskPlace, prepared: Sequence[PreparedTransaction]) -> None:
-        outcomes: list[KafkaError | None] = []
-        if prepared:
-            self._on_step("commit")
-            outcomes = self._port.commit(prepared)
+        self._on_step("commit")
         failed = [
             (transaction.transactional_id, error)
-            for transaction, error in zip(prepared, outcomes, strict=True)
+            for transaction, error in zip(prepared, self._port.commit(prepared), strict=True)
             if error is not None
         ]
         if failed:
@@ -223,29 +203,20 @@ class DriverProtocol:
                 place.write, failed, len(prepared), can_repeat=place.identity.is_remembered
             ) from failed[0][1]
 
-    def _confirm(self, place: TaskPlace) -> None:
-        """Wait until the decision can be read.
-
-        Brokers answer a commit before its offsets are visible. The tasks of the next number read without
-        waiting, and have to see this decision.
-        """
-        self._on_step("confirm")
-        try:
-            self._port.markers([place.identity.driver])
-        except KafkaError as error:
-            raise CommitFailedError.unconfirmed(place.write, error) from error
-
 
 def _task_messages(messages: Sequence[object], number: int | None) -> list[TaskMessage]:
     """The messages of tasks, which must belong together."""
     tasks = [each for each in messages if isinstance(each, TaskMessage)]
-    if any(each is not None and not isinstance(each, TaskMessage) for each in messages):
-        raise ExactlyOnceError("messages of another kind are among those of the tasks; nothing is committed")
     writes = {(task.place.identity, task.place.number, task.place.run) for task in tasks}
     numbers = {task.place.task for task in tasks}
-    if len(writes) > 1 or len(numbers) < len(tasks) or any(each >= len(messages) for each in numbers):
+    if (
+        any(each is not None and not isinstance(each, TaskMessage) for each in messages)
+        or len(writes) > 1
+        or len(numbers) < len(tasks)
+        or any(each >= len(messages) for each in numbers)
+    ):
         raise ExactlyOnceError(
-            f"the tasks do not belong to one write ({len(tasks)} messages); nothing is committed"
+            f"the {len(messages)} commit messages from Spark are not those of one write; nothing is committed"
         )
     if tasks and number is not None and tasks[0].place.number != number:
         raise ExactlyOnceError(
@@ -258,19 +229,19 @@ def _is_committed(place: TaskPlace, tasks: Sequence[TaskMessage], markers: Mappi
     """Whether every row of this run is committed. If not, only whole tasks of it may be committed.
 
     Count and checksum are sums over rows: if the markers together have the same sums as all tasks together,
-    they are of the same rows, in whatever division.
+    they are for the same rows, however these are divided.
 
     Args:
-        markers: all existing markers of the write by task, of this number or an earlier one.
+        place: of any task.
+        tasks: the messages of this run.
+        markers: all existing markers of the write by task, for this number or an earlier one.
 
     Raises:
         ReplayMismatchError: other rows are committed.
     """
     committed = {task: marker for task, marker in markers.items() if marker.number == place.number}
     present = {task.place.task: task for task in tasks if isinstance(task, InitializedTask)}
-    committed_rows, committed_sum = _total(committed.values())
-    rows, checksum = _total(present.values())
-    if (committed_rows, committed_sum) == (rows, checksum):
+    if _total(committed.values()) == _total(present.values()):
         return True
     for task, marker in sorted(committed.items()):
         now = present.get(task)
@@ -280,38 +251,41 @@ def _is_committed(place: TaskPlace, tasks: Sequence[TaskMessage], markers: Mappi
         raise ReplayMismatchError.of(
             place.write,
             f"{marker.rows} rows with checksum {marker.checksum:016x} of task {task} are committed, now it "
-            f"has {has}. Of all tasks {committed_rows} rows are committed, and the repetition has {rows}",
+            f"has {has}. Of all tasks {_total(committed.values())[0]} rows are committed, and the replay has "
+            f"{_total(present.values())[0]}",
         )
     return False
 
 
-def _total(parts: Iterable[Marker | InitializedTask]) -> tuple[int, int]:
+def _total(parts: Collection[Marker | InitializedTask]) -> tuple[int, int]:
     """Number of rows and checksum of all parts together."""
-    counts = [(each.rows, each.checksum) for each in parts]
-    return sum(rows for rows, _ in counts), sum(checksum for _, checksum in counts) % 2**64
+    return sum(each.rows for each in parts), sum(each.checksum for each in parts) % 2**64
 
 
-def _refuse_later(place: TaskPlace, last: Decision | None) -> None:
-    if last is not None and last.number > place.number:
-        raise StaleReplayError.of(place.write, last.number)
+def _last_decision(
+    place: TaskPlace, tasks: Iterable[TaskMessage], found: OffsetAndMetadata | None
+) -> Decision | None:
+    last = Decision.from_offset(place.identity.driver, found)
+    refuse_later(place, last)
+    _refuse_overtaken(place, tasks, found)
+    return last
 
 
 def _refuse_overtaken(
     place: TaskPlace, tasks: Iterable[TaskMessage], found: OffsetAndMetadata | None
 ) -> None:
-    """Every task must have seen the decision that is there now.
+    """Every task must have seen the present decision.
 
-    If one has not, another driver has decided since, and may at any moment commit an attempt that is later
-    than this run's. That attempt, and the others of this run, could belong to two divisions of the rows into
-    tasks.
+    If a task has not seen it, another driver has decided since, and may at any moment commit an attempt that
+    is later than this run's. That attempt, and the others of this run, could belong to two divisions of the
+    rows into tasks.
     """
-    for task in tasks:
-        if isinstance(task, InitializedTask) and task.decision != found:
-            raise _overtaken(place, "has decided while the tasks of this one were writing")
+    if any(isinstance(task, InitializedTask) and task.decision != found for task in tasks):
+        raise _overtaken(place, "has decided while the tasks of this one were writing")
 
 
 def _overtaken(place: TaskPlace, what: str) -> CommitFailedError:
     return CommitFailedError(
-        f"{place.write}: another driver {what}; this one has committed nothing. Does the same query, or a "
-        "write with the same writeId, run twice?"
+        f"{place.write}: another driver {what}; this one has committed nothing. Check whether the same "
+        "query, or a write with the same writeId, runs twice"
     )

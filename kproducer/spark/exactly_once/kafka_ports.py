@@ -1,20 +1,19 @@
 """The ports of the two protocols on real brokers.
 
 A worker keeps a transactional producer and a coordinator session over tasks and micro-batches; each task
-gives the producer its transactional id. One task at a time uses them. If the options can remedy an error,
-the error says how.
+gives the producer its own transactional id. One task at a time uses them. Errors that an option can fix say
+how.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AuthorizationError,
-    BrokerError,
     FencedError,
     KafkaError,
     KafkaTimeoutError,
@@ -22,12 +21,12 @@ from kproducer.errors import (
 )
 from kproducer.errors.broker_errors import (
     InvalidProducerEpochError,
+    InvalidTransactionTimeoutError,
     InvalidTxnStateError,
     TransactionAbortableError,
 )
 from kproducer.kafka_producer import KafkaProducer
-from kproducer.runtime.clock import Clock, SystemClock
-from kproducer.spark.errors import ExactlyOnceError, SparkWriteError
+from kproducer.spark.errors import ExactlyOnceError
 from kproducer.spark.partition_writer import RowSender
 from kproducer.spark.producer_cache import Lease, ProducerCache
 from kproducer.spark.write_columns import WriteColumns
@@ -41,70 +40,73 @@ from kproducer.transactions.transaction_arguments import (
 )
 from kproducer.types import TopicPartition
 
-#: Timeout of calls that only save others from waiting.
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: Timeout of calls whose only purpose is that others wait less.
 _SHORT_S = 5.0
 
-#: The time after which an offset is visible, once its commit was answered. Usually milliseconds.
+#: How long an offset may be invisible after the response to its commit. Usually milliseconds.
 _SETTLING_S = 2.0
 
-#: INVALID_TRANSACTION_TIMEOUT.
-_INVALID_TIMEOUT_CODE = 50
 
-
-class TransactionalPair:
-    """A producer, and a session for requests that producers do not send. For one task at a time."""
+class Connections:
+    """A coordinator session and, once a task needs it, a transactional producer. For one user at a time."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        config = ProducerConfig.from_dotted(dict(settings))
-        self.producer = KafkaProducer.from_config(config)
-        self.session = CoordinatorSession(config)
+        self._config = ProducerConfig.from_dotted(dict(settings))
+        self.session = CoordinatorSession(self._config)
+
+    @cached_property
+    def producer(self) -> KafkaProducer:
+        """The producer. Drivers do not use one."""
+        return KafkaProducer.from_config(self._config)
 
     def close(self, timeout: float | None = None) -> None:
         """Close both."""
         try:
             self.session.close()
         finally:
-            self.producer.close(timeout)
+            if "producer" in vars(self):
+                self.producer.close(timeout)
 
 
-class DriverSession:
-    """A session that a process keeps for its next commit."""
-
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        self.session = CoordinatorSession(ProducerConfig.from_dotted(dict(settings)))
-
-    def close(self, timeout: float | None = None) -> None:
-        """Close the connections at once."""
-        self.session.close()
+#: The cache of this process.
+CONNECTIONS: ProducerCache[Connections] = ProducerCache(Connections, exclusive=True)
 
 
-#: The caches of this process.
-PAIRS: ProducerCache[TransactionalPair] = ProducerCache(TransactionalPair, exclusive=True)
-SESSIONS: ProducerCache[DriverSession] = ProducerCache(DriverSession, exclusive=True)
+class _Port:
+    """What both ports share: connections from a cache, acquired on first use.
 
-_Connections = TypeVar("_Connections", TransactionalPair, DriverSession)
+    As a context manager it releases them, discards them after an error, and adds the remedy to the error.
+    """
 
-
-class _Leased(Generic[_Connections]):
-    """Connections from a cache, taken with the first use; what both ports share."""
-
-    def __init__(self, options: WriteOptions, cache: ProducerCache[_Connections]) -> None:
+    def __init__(self, options: WriteOptions, cache: ProducerCache[Connections] = CONNECTIONS) -> None:
         self._options = options
-        self._cache: ProducerCache[_Connections] = cache
-        self._lease: Lease[_Connections] | None = None
+        self._cache = cache
+        self._lease: Lease[Connections] | None = None
         config = options.producer_config()
-        #: Timeout of one step, which may first have to end an earlier transaction.
+        #: Timeout of one step, which may have to end an earlier transaction first.
         self._step_s = max(config.max_block_ms, config.delivery_timeout_ms) / 1000
         self._transaction_s = config.transaction_timeout_ms / 1000
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.release(discard=error is not None)
+        # The protocols' own errors have their remedies.
+        if isinstance(error, KafkaError) and not isinstance(error, ExactlyOnceError):
+            _raise_with_remedy(error)
+
     @property
-    def _connections(self) -> _Connections:
+    def _connections(self) -> Connections:
         if self._lease is None:
             self._lease = self._cache.acquire(
                 self._options.producer_settings, self._options.producer_idle_timeout_ms
             )
             if self._options.marker_topic is not None:
-                # So that brokers create the topic, if they do that: perhaps no record is ever sent to it.
+                # Brokers that create topics create this one now: records may never be sent to it.
                 self._lease.producer.session.name_topics([self._options.marker_topic])
         return self._lease.producer
 
@@ -116,43 +118,38 @@ class _Leased(Generic[_Connections]):
     def _committed(
         self, groups: Sequence[str], timeout_s: float, *, stable: bool
     ) -> Mapping[str, OffsetAndMetadata | None]:
-        with _with_remedy(keep=KafkaTimeoutError):
-            return self._connections.session.committed_offsets(groups, self._place, timeout_s, stable=stable)
+        return self._connections.session.committed_offsets(groups, self._place, timeout_s, stable=stable)
 
     def release(self, *, discard: bool = False) -> None:
         """Return the connections to the cache, unless they are discarded. Idempotent."""
         lease, self._lease = self._lease, None
         if lease is not None:
+            # The next commit fences for itself, perhaps other ids.
+            lease.producer.session.release_fenced_ids()
             lease.release(discard=discard)
 
 
-class KafkaTask(_Leased[TransactionalPair]):
-    """``TaskKafka`` of one attempt. The caller calls ``release`` when the attempt is over."""
+class KafkaTask(_Port):
+    """``TaskKafka`` of one attempt.
+
+    Attributes:
+        summary: what was written; complete after ``flush``.
+    """
 
     def __init__(
-        self,
-        columns: WriteColumns,
-        options: WriteOptions,
-        cache: ProducerCache[TransactionalPair] = PAIRS,
-        clock: Clock | None = None,
+        self, columns: WriteColumns, options: WriteOptions, cache: ProducerCache[Connections] = CONNECTIONS
     ) -> None:
         super().__init__(options, cache)
         self._columns = columns
-        self._clock = clock or SystemClock()
-        self._rows: RowSender | None = None
-
-    @property
-    def summary(self) -> WriteSummary:
-        """What was written, once it is prepared."""
-        return WriteSummary() if self._rows is None else self._rows.summary
+        self._rows: RowSender
+        self.summary = WriteSummary()
 
     def decision(self, group: str) -> OffsetAndMetadata | None:
         """See ``TaskKafka``. Waits a moment for a transaction that is being committed.
 
         Brokers answer a commit before its offsets are visible. After a crash the last decision may be about
-        to become visible, and a driver that finds another decision than its tasks refuses to commit. A
-        driver that died before its commit is not waited for: that would take until the transaction times
-        out.
+        to become visible, and a driver that finds another decision than its tasks refuses to commit. But if
+        a driver died before its commit, waiting would take until the transaction times out.
         """
         try:
             return self._committed([group], _SETTLING_S, stable=True)[group]
@@ -162,9 +159,8 @@ class KafkaTask(_Leased[TransactionalPair]):
     def initialize(self, transactional_id: str) -> None:
         """See ``TaskKafka``."""
         producer = self._connections.producer
-        with _with_remedy():
-            producer.change_transactional_id(transactional_id)
-            producer.init_transactions()
+        producer.change_transactional_id(transactional_id)
+        producer.init_transactions()
 
     def marker(self, group: str) -> OffsetAndMetadata | None:
         """See ``TaskKafka``."""
@@ -174,50 +170,41 @@ class KafkaTask(_Leased[TransactionalPair]):
         """See ``TaskKafka``."""
         producer = self._connections.producer
         producer.begin_transaction()
-        self._rows = RowSender(producer, self._columns, self._clock)
+        self._rows = RowSender(producer, self._columns)
+        self.summary = self._rows.summary
 
     def send(self, batch: Any) -> None:
         """See ``TaskKafka``."""
-        assert self._rows is not None
-        with _with_remedy():
-            self._rows.send(batch)
+        self._rows.send(batch)
 
     def flush(self) -> None:
         """See ``TaskKafka``."""
-        assert self._rows is not None
-        with _with_remedy():
-            self._rows.deliver_all()
+        self._rows.deliver_all()
 
     def add_marker(self, group: str, offset: OffsetAndMetadata) -> None:
         """See ``TaskKafka``."""
-        topic = self._options.marker_topic
-        with _with_remedy(f"marker of group '{group}' for topic '{topic}', which has to exist (markerTopic)"):
+        try:
             self._connections.producer.send_offsets_to_transaction(
                 {self._place: offset}, ConsumerGroupMetadata(group)
             )
+        except KafkaError as error:
+            topic = self._options.marker_topic
+            _raise_with_remedy(
+                error, f"marker of group '{group}' for topic '{topic}', which must exist (markerTopic): "
+            )
+            raise
 
     def prepare(self) -> PreparedTransaction:
         """See ``TaskKafka``."""
-        assert self._rows is not None
-        with _with_remedy():
-            prepared = self._connections.producer.prepare()
-        self._rows.note_requests()
-        return prepared
+        return self._connections.producer.prepare()
 
     def abort(self) -> None:
         """See ``TaskKafka``."""
         self._connections.producer.abort_transaction(_SHORT_S)
 
-    def discard(self) -> None:
-        """See ``TaskKafka``."""
-        self.release(discard=True)
 
-
-class KafkaDriver(_Leased[DriverSession]):
-    """``DriverKafka`` of one commit or abort. The caller calls ``release`` at the end."""
-
-    def __init__(self, options: WriteOptions, cache: ProducerCache[DriverSession] = SESSIONS) -> None:
-        super().__init__(options, cache)
+class KafkaDriver(_Port):
+    """``DriverKafka`` of one commit or abort."""
 
     def decision(self, group: str) -> OffsetAndMetadata | None:
         """See ``DriverKafka``."""
@@ -225,8 +212,7 @@ class KafkaDriver(_Leased[DriverSession]):
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """See ``DriverKafka``."""
-        with _with_remedy():
-            self._connections.session.fence(transactional_ids, self._step_s)
+        self._connections.session.fence(transactional_ids, self._step_s)
 
     def markers(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
         """See ``DriverKafka``."""
@@ -234,10 +220,7 @@ class KafkaDriver(_Leased[DriverSession]):
 
     def decide(self, transactional_id: str, group: str, offset: OffsetAndMetadata) -> None:
         """See ``DriverKafka``."""
-        with _with_remedy(keep=FencedError):
-            self._connections.session.write_offsets(
-                transactional_id, group, {self._place: offset}, self._step_s
-            )
+        self._connections.session.write_offsets(transactional_id, group, {self._place: offset}, self._step_s)
 
     def commit(self, prepared: Sequence[PreparedTransaction]) -> list[KafkaError | None]:
         """See ``DriverKafka``. The timeout is that of the transactions."""
@@ -250,70 +233,41 @@ class KafkaDriver(_Leased[DriverSession]):
         if unknown:
             session.fence(unknown, _SHORT_S)
 
-    def release(self, *, discard: bool = False) -> None:
-        """Return the session to the cache, unless it is discarded. Idempotent."""
-        if self._lease is not None:
-            # The next commit fences for itself, perhaps other ids.
-            self._lease.producer.session.release_fenced_ids()
-        super().release(discard=discard)
 
-
-@contextlib.contextmanager
-def _with_remedy(subject: str = "", *, keep: type[KafkaError] | tuple[()] = ()) -> Iterator[None]:
-    """Add the remedy and the subject to errors that have a remedy, except for those to ``keep``."""
-    try:
-        yield
-    except KafkaError as error:
-        remedy = _remedy(error)
-        if remedy is None or isinstance(error, keep):
-            raise
-        explained = ExactlyOnceError(f"{subject}{': ' if subject else ''}{unwrap_cause(error)}: {remedy}")
-        if error.outcome is not None:
-            explained.outcome = error.outcome
-        raise explained from error
-
-
-_REMEDIES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
-    (
-        lambda error: isinstance(error, BrokerError) and error.code == _INVALID_TIMEOUT_CODE,
-        "kafka.transaction.timeout.ms (900000 unless it is given) is larger than the brokers' "
-        "transaction.max.timeout.ms: set the option 'kafka.transaction.timeout.ms' to no more than that, and "
-        "keep batches shorter than it",
-    ),
-    (
-        lambda error: isinstance(error, AuthorizationError),
-        "exactly-once writes need Write on transactional ids and Read on groups, both with the prefix of the "
-        "option 'transactionalIdPrefix', and Read on the topic of the option 'markerTopic'",
-    ),
-    (
-        # A task that continues to write after its transaction has timed out gets INVALID_PRODUCER_EPOCH.
-        lambda error: isinstance(
-            error,
-            (
-                FencedError,
-                InvalidProducerEpochError,
-                InvalidTxnStateError,
-                TransactionAbortableError,
-                TransactionAbortedError,
-            ),
-        ),
-        "either the transaction was open for longer than kafka.transaction.timeout.ms (then raise that, up "
-        "to the brokers' transaction.max.timeout.ms, or make smaller batches), or another attempt has begun "
-        "(a retry, spark.speculation, the same query started twice); nothing of this attempt is committed",
-    ),
-    (
-        lambda error: isinstance(error, KafkaTimeoutError) and not isinstance(error, SparkWriteError),
-        "nothing of this attempt is committed",
-    ),
-)
-
-
-def _remedy(error: BaseException) -> str | None:
-    """The remedy of the error, or of the error that caused it."""
+def _raise_with_remedy(error: KafkaError, subject: str = "") -> None:
+    """Raise an error that adds the remedy and the subject, if there is a remedy."""
     cause: BaseException | None = error
     while cause is not None:
-        for fits, remedy in _REMEDIES:
-            if fits(cause):
-                return remedy
+        remedy = next((text for kinds, text in _REMEDIES.items() if isinstance(cause, kinds)), None)
+        if remedy is not None:
+            explained = ExactlyOnceError(f"{subject}{unwrap_cause(error)}: {remedy}")
+            explained.outcome = error.outcome
+            raise explained from error
         cause = cause.__cause__
-    return None
+
+
+#: Which errors an option can fix, and how. Applies also to errors that one of them caused.
+_REMEDIES: dict[tuple[type[BaseException], ...], str] = {
+    (InvalidTransactionTimeoutError,): (
+        "kafka.transaction.timeout.ms (default: 900000) is larger than the brokers' "
+        "transaction.max.timeout.ms: set the option 'kafka.transaction.timeout.ms' to at most that, and "
+        "make batches that take less time"
+    ),
+    (AuthorizationError,): (
+        "exactly-once writes need Write on transactional ids and Read on groups, both with the prefix of the "
+        "option 'transactionalIdPrefix', and Read on the topic of the option 'markerTopic'"
+    ),
+    # A task that continues to write after its transaction has timed out gets INVALID_PRODUCER_EPOCH.
+    (
+        FencedError,
+        InvalidProducerEpochError,
+        InvalidTxnStateError,
+        TransactionAbortableError,
+        TransactionAbortedError,
+    ): (
+        "either the transaction was open for longer than kafka.transaction.timeout.ms (raise it, up to the "
+        "brokers' transaction.max.timeout.ms, or make batches smaller), or another attempt has started (a "
+        "retry, spark.speculation, the same query running twice); nothing of this attempt is committed"
+    ),
+    (KafkaTimeoutError,): "nothing of this attempt is committed",
+}

@@ -3,26 +3,29 @@
 A streaming query is identified by its id, which the checkpoint keeps; a batch by its ``writeId``, or by a
 random name that no replay shares. Transactional ids and consumer groups are derived from that name.
 
-Kafka keeps the state of a write as committed offsets of consumer groups that have no members. The offset is
-the number of the micro-batch or the version of the batch; everything else is a short text in the metadata
+The state of a write is kept in Kafka, as committed offsets of consumer groups without members. The offset is
+the number of the micro-batch or the version of the batch. Everything else is a short text in the metadata
 (brokers allow 4096 bytes), which begins with the version of this format. A task commits its marker in the
-same transaction as its rows, so the marker is there if and only if the rows are. The driver commits its
-decision before the first commit of its number.
+same transaction as its rows, so the marker exists if and only if the rows do. The driver commits its decision
+before it commits anything else of its number.
 """
 
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass, field
 
 import attrs
 from pyspark.sql.datasource import WriterCommitMessage
 
-from kproducer.spark.errors import ExactlyOnceError
+from kproducer.spark.errors import ExactlyOnceError, StaleReplayError
 from kproducer.spark.write_summary import WriteSummary
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 
 _FORMAT = "kproducer/1"
+_MARKER = re.compile(rf"{_FORMAT} marker rows=(\d+) checksum=([0-9a-f]+)")
+_DECISION = re.compile(rf"{_FORMAT} decision tasks=(\d+) marked=(\d+) nonce=(\S*) run=(.*)", re.DOTALL)
 
 #: Enough for the id of a streaming run (36 characters); a job group may be any text.
 _LONGEST_RUN = 200
@@ -34,9 +37,9 @@ _LONGEST_RUN = 200
 class WriteKind(enum.Enum):
     """How a replay of a write is recognised; the value describes the write in messages."""
 
-    #: A streaming query: numbers are micro-batches, one after the other.
+    #: A streaming query: numbers are consecutive micro-batches.
     STREAM = "streaming query"
-    #: A batch with a ``writeId``: numbers are versions, which only grow.
+    #: A batch with a ``writeId``: numbers are versions, which only increase.
     NAMED = "writeId"
     #: A batch without a ``writeId``: all or nothing, once. It has no markers and no decision.
     UNNAMED = "write"
@@ -70,23 +73,18 @@ class WriteIdentity:
         """Transactional id and group of a task."""
         return f"{self.prefix}-{self.name}-{task}"
 
-    def numbered(self, number: int) -> str:
-        """The write with its number, for messages."""
-        what = "micro-batch" if self.kind is WriteKind.STREAM else "version"
-        return f"{self}, {what} {number}" if self.is_remembered else str(self)
-
     def __str__(self) -> str:
         return f"{self.kind.value} {self.name}"
 
 
 @attrs.frozen
 class TaskPlace:
-    """The part of a write that one task is.
+    """One task of a write.
 
     Attributes:
         identity: the write.
         number: micro-batch, or version of the batch.
-        run: the start of the query, or the job group; empty if unknown, and then equal to no other run.
+        run: the run of the query, or the job group; empty if unknown, and then different from every run.
         task: the DataFrame's partition, from 0.
     """
 
@@ -103,7 +101,10 @@ class TaskPlace:
     @property
     def write(self) -> str:
         """The write with its number, for messages."""
-        return self.identity.numbered(self.number)
+        number = "micro-batch" if self.identity.kind is WriteKind.STREAM else "version"
+        return (
+            f"{self.identity}, {number} {self.number}" if self.identity.is_remembered else str(self.identity)
+        )
 
 
 # -- state in Kafka ----------------------------------------------------------------------------------------
@@ -111,14 +112,14 @@ class TaskPlace:
 
 @attrs.frozen
 class Marker:
-    """What a task wrote: ``rows`` with ``checksum`` (64 bits, independent of their order) as ``number``."""
+    """What a task wrote as ``number``: so many rows, with this checksum (see ``ArrowChecksum``)."""
 
     number: int
     rows: int
     checksum: int
 
     def is_of(self, rows: int, checksum: int) -> bool:
-        """Whether it was written for these rows."""
+        """Whether it describes these rows."""
         return (self.rows, self.checksum) == (rows, checksum)
 
     def to_offset(self) -> OffsetAndMetadata:
@@ -132,21 +133,18 @@ class Marker:
         """Read a committed offset. Raises ``ExactlyOnceError`` if it does not hold a marker."""
         if offset is None:
             return None
-        try:
-            fields = _fields(offset, "marker", 2)
-            return cls(offset.offset, int(fields["rows"]), int(fields["checksum"], 16))
-        except (KeyError, ValueError):
-            raise _foreign(group, offset) from None
+        rows, checksum = _fields(_MARKER, group, offset)
+        return cls(offset.offset, int(rows), int(checksum, 16))
 
 
 @attrs.frozen
 class Decision:
-    """The driver's decision that what the tasks of ``number`` have prepared is committed now.
+    """The driver's decision to commit what the tasks of ``number`` have prepared.
 
     Attributes:
         number: of the write.
-        tasks: number of tasks, now or in an earlier decision for the same number, whichever is larger.
-        marked: how many of them had a marker already, of this number or an earlier one.
+        tasks: number of tasks in this decision or in an earlier one for the same number: the larger one.
+        marked: how many of them already had a marker, for this number or an earlier one.
         nonce: distinguishes decisions that are otherwise equal.
         run: see ``TaskPlace``.
     """
@@ -168,33 +166,29 @@ class Decision:
         """Read a committed offset. Raises ``ExactlyOnceError`` if it does not hold a decision."""
         if offset is None:
             return None
-        try:
-            fields = _fields(offset, "decision", 4)
-            return cls(
-                offset.offset, int(fields["tasks"]), int(fields["marked"]), fields["nonce"], fields["run"]
-            )
-        except (KeyError, ValueError):
-            raise _foreign(group, offset) from None
+        tasks, marked, nonce, run = _fields(_DECISION, group, offset)
+        return cls(offset.offset, int(tasks), int(marked), nonce, run)
 
     def is_of_run(self, run: str) -> bool:
-        """Whether this run took the decision. A run without a name never equals another."""
+        """Whether this run took the decision. A run without a name took none."""
         return bool(run) and self.run == run[:_LONGEST_RUN]
 
 
-def _fields(offset: OffsetAndMetadata, kind: str, count: int) -> dict[str, str]:
-    head, found_kind, rest = offset.metadata.split(" ", 2)
-    if (head, found_kind) != (_FORMAT, kind):
-        raise ValueError
-    # The last field may contain spaces.
-    return dict(part.split("=", 1) for part in rest.split(" ", count - 1))
+def _fields(pattern: re.Pattern[str], group: str, offset: OffsetAndMetadata) -> tuple[str, ...]:
+    found = pattern.fullmatch(offset.metadata)
+    if found is None:
+        raise ExactlyOnceError(
+            f"group '{group}' has a committed offset ({offset.offset}, {offset.metadata[:80]!r}) that this "
+            "version did not write: either another program uses the group (choose another "
+            "transactionalIdPrefix), or a newer version wrote it (use that version)"
+        )
+    return found.groups()
 
 
-def _foreign(group: str, offset: OffsetAndMetadata) -> ExactlyOnceError:
-    return ExactlyOnceError(
-        f"group '{group}' has a committed offset ({offset.offset}, {offset.metadata[:80]!r}) that this "
-        "version did not write: another program uses the group, or a newer version wrote it; choose another "
-        "transactionalIdPrefix, or use that version"
-    )
+def refuse_later(place: TaskPlace, found: Marker | Decision | None) -> None:
+    """Raise ``StaleReplayError`` if ``found`` is of a later number than the task's."""
+    if found is not None and found.number > place.number:
+        raise StaleReplayError.of(place.write, found.number)
 
 
 # -- messages from tasks to the driver ---------------------------------------------------------------------
@@ -215,7 +209,7 @@ class TaskMessage(WriterCommitMessage):
 
 @dataclass
 class EmptyTask(TaskMessage):
-    """The task had no rows and sent no request: earlier attempts are not fenced."""
+    """The task had no rows and sent no request, so earlier attempts are not fenced."""
 
 
 @dataclass
@@ -226,7 +220,7 @@ class InitializedTask(TaskMessage):
         rows: number of its rows.
         checksum: of these rows; 0 if the write is not remembered.
         decision: the driver's last decision, read before the fence; ``None``: there was none.
-        marker: the task's marker of any number, read after the fence; ``None``: there was none.
+        marker: the task's marker, for any number, read after the fence; ``None``: there was none.
     """
 
     rows: int
@@ -237,24 +231,20 @@ class InitializedTask(TaskMessage):
 
 @dataclass
 class RepeatedTask(InitializedTask):
-    """Rows of this number are already committed for the task; it wrote nothing.
+    """Rows of this number were already committed for the task, so it wrote nothing.
 
-    Its marker describes these rows. If they differ from the rows that it has now, the driver compares all
+    Its marker describes those rows. If the task has other rows now, the driver compares the totals of all
     tasks.
     """
 
     @property
     def has_same_rows(self) -> bool:
-        """Whether the committed rows are those that the task has now."""
+        """Whether the task still has the rows that are committed."""
         return self.marker is not None and self.marker.is_of(self.rows, self.checksum)
 
 
 @dataclass
 class PreparedTask(InitializedTask):
-    """The task wrote its rows in a transaction that the driver has to commit.
-
-    Attributes:
-        transaction: identifies the transaction.
-    """
+    """The task wrote its rows in ``transaction``, which the driver has to commit."""
 
     transaction: PreparedTransaction

@@ -175,9 +175,6 @@ class TaskPort:
         if not self._is_fenced:
             self._ask("end", (self.identity,), False)
 
-    def discard(self) -> None:
-        pass
-
     def _write(self, rows: tuple[Row, ...], offsets: tuple[tuple[str, OffsetAndMetadata], ...]) -> None:
         try:
             self._ask("write", self.identity, rows, offsets)
@@ -287,7 +284,7 @@ class Actors:
     def _run_task(self, spec: TaskSpec, answers: _Answers) -> TaskMessage:
         run = f"run{spec.run}" if self._has_run_names else ""
         place = TaskPlace(self._identity, spec.number, run, spec.task)
-        protocol = TaskProtocol(self._task_port(answers), self._new_checksum)
+        protocol = TaskProtocol(self._task_port(answers), self._new_checksum())
         return protocol.write(place, map(Rows, spec.chunks))
 
     def _run_driver(self, spec: DriverSpec, answers: _Answers) -> None:

@@ -347,9 +347,9 @@ CONTROLS = [
         name="older numbers are not refused",
         bounds=bounds_of(_TWO_TASKS, batches=2, restores=1),
         patches=[
-            (task_protocol, "_refuse_later", _nothing),
-            (driver_protocol, "_refuse_later", _nothing),
-            (driver_protocol.DriverProtocol, "_refuse_unfit", _nothing),
+            (task_protocol, "refuse_later", _nothing),
+            (driver_protocol, "refuse_later", _nothing),
+            (driver_protocol.DriverProtocol, "_refuse_uncertain", _nothing),
         ],
         wrong=_TWICE,
     ),
@@ -403,6 +403,6 @@ COURTESIES = [
     Scenario(
         name="tasks do not refuse older numbers, only the driver does",
         bounds=bounds_of(_ONE_TASK, _EMPTY_TASK, batches=2, restores=1),
-        patches=[(task_protocol, "_refuse_later", _nothing)],
+        patches=[(task_protocol, "refuse_later", _nothing)],
     ),
 ]

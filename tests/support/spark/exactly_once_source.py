@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kproducer.spark import KafkaProducerDataSource
-from kproducer.spark.writers import stream_writer_class
+from kproducer.spark.writers import StreamWriter
 from tests.support.spark.divided_commit import COMMIT_REST, DividedCommit
 from tests.support.spark.step_trap import StepTrap
 
@@ -28,13 +28,14 @@ class TrappedSource(KafkaProducerDataSource):
     def name(cls) -> str:
         return "trapped"
 
-    def stream_writer_class(self) -> type[Any]:
+    @property
+    def stream_writer(self) -> type[Any]:
         if os.environ.get(BREAKAGE) == "delivery":
             return TrappedAtLeastOnce
         return Trapped
 
 
-class Trapped(stream_writer_class()):  # type: ignore[misc]
+class Trapped(StreamWriter):  # type: ignore[misc]
     """The stream writer with a trap at each step, and broken if requested."""
 
     def task_kafka(self, port: Any) -> Any:
@@ -48,7 +49,7 @@ class Trapped(stream_writer_class()):  # type: ignore[misc]
         trap().on_step(name)
 
 
-class TrappedAtLeastOnce(stream_writer_class()):  # type: ignore[misc]
+class TrappedAtLeastOnce(StreamWriter):  # type: ignore[misc]
     """The at-least-once sink, with the steps that it has in common with exactly once."""
 
     def write(self, iterator: Any) -> Any:

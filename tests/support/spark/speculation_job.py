@@ -16,14 +16,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from kproducer.spark import KafkaProducerDataSource
-from kproducer.spark.writers import batch_writer_class
+from kproducer.spark.writers import BatchWriter
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 ROWS = 40
@@ -55,7 +54,7 @@ PLANS: dict[str, dict[str, dict[str, str]]] = {
 FOLDER = Path(sys.argv[1] if __name__ == "__main__" else "")
 
 
-class WaitingWriter(batch_writer_class()):  # type: ignore[misc]
+class WaitingWriter(BatchWriter):  # type: ignore[misc]
     """Attempts of the second task wait for each other at steps of the protocol."""
 
     def on_step(self, name: str) -> None:
@@ -77,12 +76,11 @@ class WaitingWriter(batch_writer_class()):  # type: ignore[misc]
 class WaitingSource(KafkaProducerDataSource):
     """``format("waiting")``."""
 
+    batch_writer = WaitingWriter
+
     @classmethod
     def name(cls) -> str:
         return "waiting"
-
-    def batch_writer_class(self) -> type[Any]:
-        return WaitingWriter
 
 
 @contextmanager
