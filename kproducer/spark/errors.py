@@ -93,8 +93,8 @@ class CommitFailedError(ExactlyOnceError):
         if any(isinstance(each, (TransactionAbortedError, FencedError)) for _, each in failed):
             hint = (
                 ". Brokers abort a transaction that is open for longer than kafka.transaction.timeout.ms "
-                "(raise it, up to the brokers' transaction.max.timeout.ms, or make batches smaller). A speculative "
-                "copy of a task, or the same query running twice, aborts it as well"
+                "(raise it, up to the brokers' transaction.max.timeout.ms, or make batches smaller). A "
+                "speculative copy of a task, or the same query running twice, aborts it as well"
             )
         return cls(
             f"{subject}: {len(failed)} of {count} tasks could not be committed; the first is "
