@@ -104,6 +104,33 @@ def test_every_column_of_every_row_arrives_in_apache_kafka(spark, kafka):
     assert read_records(kafka, topic) == expected_records(rows)
 
 
+def test_the_way_without_arrow_writes_the_same(spark, mock_cluster, topic):
+    def by_rows():
+        # Defined in here, so that it is pickled by value: workers cannot import the tests.
+        from pyspark.sql.datasource import DataSourceWriter
+
+        from kproducer.spark.data_source import KafkaProducerDataSource
+        from kproducer.spark.writers import StreamRowWriter, Writer
+
+        class RowWriter(Writer, DataSourceWriter):
+            write = StreamRowWriter.write
+
+        class RowSource(KafkaProducerDataSource):
+            batch_writer = RowWriter
+
+            @classmethod
+            def name(cls):
+                return "kproducer_rows"
+
+        return RowSource
+
+    spark.dataSource.register(by_rows())
+    rows, frame = all_columns(spark, topic)
+    writer = frame.write.format("kproducer_rows").mode("append")
+    writer.option("kafka.bootstrap.servers", mock_cluster.bootstrap_servers).save()
+    assert read_records(mock_cluster, topic) == expected_records(rows)
+
+
 def test_the_topic_option_wins_over_the_column_and_string_values_are_utf8(spark, mock_cluster, topic):
     frame = spark.createDataFrame([("grün", "elsewhere")], "value string, topic string")
     sink(frame, mock_cluster, topic).save()
@@ -144,7 +171,7 @@ def test_many_small_arrow_batches_lose_nothing(spark, mock_cluster, topic):
             "'a' AS value",
             {"topic": "t", "checkTimeoutMs": "300"},
             [
-                "no broker of the option 'kafka.bootstrap.servers' answered the driver within 0.3 s",
+                "no broker of the option 'kafka.bootstrap.servers' responded to the driver within 0.3 s",
                 "(127.0.0.1:1: ",
             ],
         ),

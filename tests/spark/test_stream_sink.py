@@ -130,8 +130,7 @@ def test_the_way_without_arrow_writes_the_same(stream):
             def name(cls):
                 return "kproducer_row_stream"
 
-            def streamWriter(self, schema, overwrite):  # noqa: N802 (Spark's name)
-                return self._make(StreamRowWriter, schema)
+            stream_writer = StreamRowWriter
 
         return RowStreamSource
 
