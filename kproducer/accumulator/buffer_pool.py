@@ -124,22 +124,11 @@ class BufferPool:
             self._give_back(grant)
             raise
 
-    def take_pooled(self, size_bytes: int) -> bytearray | None:
-        """Like ``allocate``, if a pooled buffer is free and no thread waits; else ``None``."""
-        grant = _Grant(size_bytes)
-        try:
-            with self.lock:
-                if self._free.get(size_bytes) and not self._waiters and not self._closed:
-                    self._take_free_locked(grant)
-            return grant.buffer
-        except BaseException:
-            self._give_back(grant)
-            raise
-
     def try_allocate(self, size_bytes: int) -> bytearray | None:
         """Like ``allocate``, if no thread waits and as much again stays free; else ``None``.
 
-        For batches that can grow: this must not make other threads wait.
+        For code that must not wait (it holds a lock), and for growing batches, which must not make others
+        wait.
         """
         grant = _Grant(size_bytes)
         try:

@@ -17,7 +17,7 @@ import random as random_module
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import StickyPartition, TopicSlots
 from kproducer.records.batch_sizing import TopicCompressionRatio
@@ -88,14 +88,12 @@ class BuiltInPartitioner:
             sticky = self._slots.sticky = self._choose(snapshot)
         return sticky
 
-    def switch(self, snapshot: MetadataSnapshot) -> None:
-        """Choose another partition. The lock of the present choice's queue is held."""
-        self._slots.sticky = self._choose(snapshot)
-
     def maybe_switch(
         self, sticky: StickyPartition, is_last_batch_full: bool, snapshot: MetadataSnapshot
     ) -> bool:
-        """Choose another partition if enough was produced. The lock of the queue of ``sticky`` is held.
+        """Choose another partition if enough was produced, or if this one has lost its leader.
+
+        The lock of the queue of ``sticky`` is held.
 
         A switch in the middle of a batch would leave a fraction of one behind to be sent alone. So it waits
         for the end of a batch, up to twice a full one: a mix of keyed and other records might never come to
@@ -104,31 +102,25 @@ class BuiltInPartitioner:
         Args:
             sticky: the choice of the caller.
             is_last_batch_full: no batch is open, or the open one takes no more.
-            snapshot: of the metadata.
+            snapshot: if it is too old to contain the topic, the choice stays.
 
         Returns:
-            Whether ``sticky`` is no longer the choice. It stays if the topic is not in the snapshot, which
-            may be older than the topic's return: then there is nothing to choose from.
+            Whether ``sticky`` is no longer the choice.
         """
         if self._slots.sticky is not sticky:
             return True
-        if not snapshot.partition_count(self._topic):
+        topic = snapshot.topics.get(self._topic)
+        if topic is None or not topic.partitions:
             return False
         produced = sticky.produced_bytes
-        if produced >= sticky.force_switch_at_bytes or (
-            is_last_batch_full and produced >= self._in_records(self._shortest_stay_bytes)
+        if (
+            produced >= sticky.force_switch_at_bytes
+            or (is_last_batch_full and produced >= self._in_records(self._shortest_stay_bytes))
+            or not _is_usable(sticky.partition, topic, snapshot)
         ):
-            self.switch(snapshot)
+            self._slots.sticky = self._choose(snapshot)
             return True
         return False
-
-    def is_usable(self, partition: int, snapshot: MetadataSnapshot) -> bool:
-        """Whether the partition exists and has a leader, or no partition of the topic has one."""
-        topic = snapshot.topics.get(self._topic)
-        if topic is None or not topic.available:
-            return topic is None or partition < len(topic.partitions)
-        partitions = topic.partitions
-        return partition < len(partitions) and partitions[partition].leader_id in snapshot.nodes
 
     def _choose(self, snapshot: MetadataSnapshot) -> StickyPartition:
         return StickyPartition(
@@ -172,6 +164,14 @@ class BuiltInPartitioner:
         """Larger for shorter queues. ``largest``: the longest queue; ``None``: queues do not count."""
         # The queue may have grown since the largest was determined.
         return 1 if largest is None else max(largest + 1 - self._queue_size(partition), 1)
+
+
+def _is_usable(partition: int, topic: TopicMetadata, snapshot: MetadataSnapshot) -> bool:
+    """Whether the partition exists and has a leader, or no partition of the topic has one."""
+    partitions = topic.partitions
+    return partition < len(partitions) and (
+        not topic.available or partitions[partition].leader_id in snapshot.nodes
+    )
 
 
 class PartitionLoad:

@@ -50,7 +50,6 @@ class ProducerBatch:
         attempts: how often it was put back to be sent again.
         send_count: how often it was handed to the network.
         in_flight: a request may be reading its buffer: the buffer must not go back to the pool.
-        release_pending: it was completed while in flight; the buffer is returned with the request's end.
         retry_at_ms: when the backoff of the present retry ends.
         last_error: why it was put back the last time.
         knowledge: what its attempts that have ended say about it.
@@ -85,7 +84,6 @@ class ProducerBatch:
         self.attempts = 0
         self.send_count = 0
         self.in_flight = False
-        self.release_pending = False
         self.retry_at_ms = created_ms
         self.last_error: KafkaError | None = None
         self.knowledge = Knowledge.NEVER_SENT

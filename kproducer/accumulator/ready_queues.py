@@ -92,9 +92,6 @@ class ReadyQueues:
         # I/O thread only.
         self._snapshot: MetadataSnapshot | None = None
         self._nodes: dict[int, NodeQueues] = {}
-        #: Nodes whose rotation, or whose ``due``, may not be empty.
-        self._occupied: dict[NodeQueues, None] = {}
-        self._due_nodes: dict[NodeQueues, None] = {}
         #: (when, number, queue), a heap. One entry for each queue counts: the one of its ``timer_ms``.
         self._timers: list[tuple[int, int, PartitionQueue]] = []
         self._next_timer = 0
@@ -112,15 +109,8 @@ class ReadyQueues:
         """
         self.catch_up(snapshot, now_ms)
         nodes = snapshot.nodes
-        ready: set[Node] = set()
-        if sends_everything:
-            for place in list(self._occupied):
-                if self._has_drainable(place, now_ms):
-                    ready.add(nodes[place.node_id])
-        elif self._due_nodes:
-            for place in list(self._due_nodes):
-                if self._has_due(place, now_ms):
-                    ready.add(nodes[place.node_id])
+        has_ready = self._has_drainable if sends_everything else self._has_due
+        ready = {nodes[place.node_id] for place in self._nodes.values() if has_ready(place, now_ms)}
         return ReadyCheckResult(ready, self._delay_ms(now_ms), self._unknown_leader_topics())
 
     def catch_up(self, snapshot: MetadataSnapshot, now_ms: int) -> None:
@@ -163,8 +153,6 @@ class ReadyQueues:
         for _, _, queue in self._timers:
             queue.timer_ms = NEVER_MS
         self._nodes = {}
-        self._occupied = {}
-        self._due_nodes = {}
         self._timers.clear()
         self._held = {}
         self._leaderless = {}
@@ -238,14 +226,12 @@ class ReadyQueues:
         if queue.node is None:
             queue.node = place
             place.rotation.append(queue)
-            self._occupied[place] = None
         linger_end_ms = batch.created_ms + self._linger_ms
         if linger_end_ms > now_ms and _may_wait(queue, batch):
             self._look_again_at(queue, linger_end_ms)
         elif not queue.is_due:
             queue.is_due = True
             place.due.append(queue)
-            self._due_nodes[place] = None
 
     def _look_again_at(self, queue: PartitionQueue, at_ms: int) -> None:
         # A timer that is too early is replaced when it is met: one is enough, however many batches come.
@@ -292,7 +278,6 @@ class ReadyQueues:
                     return True
             due.popleft()
             queue.is_due = False
-        self._due_nodes.pop(place, None)
         return False
 
     def _has_drainable(self, place: NodeQueues, now_ms: int) -> bool:
@@ -304,7 +289,6 @@ class ReadyQueues:
                 return True
             rotation.popleft()
             queue.node = None
-        self._occupied.pop(place, None)
         return False
 
     def first_batch(self, queue: PartitionQueue, now_ms: int) -> ProducerBatch | None:

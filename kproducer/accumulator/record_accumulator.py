@@ -175,14 +175,15 @@ class RecordAccumulator:
         now_ms: int | None,
         snapshot: MetadataSnapshot,
     ) -> tuple[FutureRecordMetadata, bool]:
-        """Append where there is no open batch or no room. No lock is held while this waits for memory."""
+        """Append a record for which the open batch has no room, or for which there is no open batch.
+
+        Each round chooses the queue again, because other threads may have used it meanwhile. No lock is held
+        while this waits for memory.
+        """
         _, key, value, headers, _ = record
         partitioner = topic_queues.partitioner
         spare = _SpareBuffer()
-        checked_usable = False
-        #: A batch became full, though the record may be appended to a new one.
-        is_filled = False
-        begun_ms: int | None = None
+        wake_sender = False
         try:
             while True:
                 sticky = partitioner.peek(snapshot) if partition == UNKNOWN_PARTITION else None
@@ -190,16 +191,10 @@ class RecordAccumulator:
                 with queue.lock:
                     if self.queues.is_closed:
                         raise ProducerClosedError("The producer is closed")
-                    if sticky is not None:
-                        if partitioner.maybe_switch(sticky, not queue.has_room_locked, snapshot):
-                            continue
-                        if not checked_usable:
-                            # The leader may have been lost since the choice. Only once: the next choice may
-                            # be no better.
-                            checked_usable = True
-                            if not partitioner.is_usable(sticky.partition, snapshot):
-                                partitioner.switch(snapshot)
-                                continue
+                    if sticky is not None and partitioner.maybe_switch(
+                        sticky, not queue.has_room_locked, snapshot
+                    ):
+                        continue
                     batch = queue.open_batch
                     if batch is not None:
                         # The batch may have to grow, or to compress a part of its records first.
@@ -209,27 +204,27 @@ class RecordAccumulator:
                         finally:
                             queue.fill_slot_locked()
                         if future is not None:
-                            is_filled = is_filled or batch.is_full
+                            wake_sender = wake_sender or batch.is_full
                             break
                         self._close_full_locked(queue, batch)
-                        is_filled = True
+                        wake_sender = True
                         if sticky is not None:
-                            # The batch has ended, so that a switch does not leave a small one behind.
+                            # The next round switches to another partition, since no small batch is left here.
                             sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
-                            partitioner.maybe_switch(sticky, True, snapshot)
                             continue
                     if spare.buffer is None:
-                        # Nearly always a buffer is available at once, and the lock need not be released.
+                        # Nearly always there is enough memory, and the lock need not be released.
                         first_bytes = self._first_bytes(queue, topic_queues.ratio)
                         size = max(first_bytes, record_size_upper_bound(key, value, headers))
-                        spare.buffer = self._pool.take_pooled(size)
+                        spare.buffer = self._pool.try_allocate(size)
                     if spare.buffer is not None:
-                        begun_ms = max(now_ms or 0, self._clock.monotonic_ms())
-                        future = self._begin_batch_locked(queue, topic_queues, record, spare, begun_ms)
+                        created_ms = max(now_ms or 0, self._clock.monotonic_ms())
+                        future = self._begin_batch_locked(queue, topic_queues, record, spare, created_ms)
                         # Only now: a batch that cannot be begun is removed with all its records.
                         queue.fill_slot_locked()
                         # A single record may fill a batch.
-                        is_filled = is_filled or not queue.has_room_locked
+                        is_full = not queue.has_room_locked
+                        wake_sender = wake_sender or is_full or self._is_due_before_next_look(created_ms)
                         break
                 spare.buffer = self._pool.allocate(size, max_block_ms)
         finally:
@@ -238,7 +233,7 @@ class RecordAccumulator:
                 self._pool.deallocate(spare.buffer)
         if sticky is not None:
             sticky.produced_bytes += RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
-        return future, is_filled or (begun_ms is not None and self._is_due_before_next_look(begun_ms))
+        return future, wake_sender
 
     def _begin_batch_locked(
         self,
@@ -401,11 +396,8 @@ class RecordAccumulator:
         While the batch is in flight, its memory is kept until ``request_done``: otherwise the socket could
         send the bytes of another record from a reused buffer (KAFKA-19012).
         """
-        if batch.in_flight:
-            batch.release_pending = True
-            # It stays incomplete: no call waits for it any more, but its memory is still in use.
-            return
-        if self._incomplete.pop(batch, None) is None:
+        # A batch in flight stays incomplete: no call waits for it any more, but its memory is still in use.
+        if batch.in_flight or self._incomplete.pop(batch, None) is None:
             return
         builder = batch.builder
         buffer = None if builder is None or batch.is_split else builder.buffer
@@ -419,8 +411,7 @@ class RecordAccumulator:
         Call it before completing, reenqueuing or deallocating the batch.
         """
         batch.in_flight = False
-        if batch.release_pending:
-            batch.release_pending = False
+        if batch.is_done:
             self.deallocate(batch)
 
     # -- flush, abort, close ---------------------------------------------------------------------------
@@ -428,7 +419,7 @@ class RecordAccumulator:
     @property
     def has_unresolved(self) -> bool:
         """Whether any record is neither delivered nor failed."""
-        return any(not batch.is_done for batch in list(self._incomplete))
+        return self.incomplete_record_count > 0
 
     @property
     def incomplete_count(self) -> int:

@@ -12,7 +12,6 @@ from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.bulk.send_many import SendManyCall
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
 from kproducer.kernel import FastSend, TopicSlots
-from kproducer.sending.partitioners import DefaultPartitioner
 from kproducer.sending.topic_wait import await_topic
 from kproducer.serializers import TopicSerializer, serialize_function
 
@@ -53,7 +52,7 @@ class BulkSender:
     def __init__(
         self, engine: ProducerEngine, records: RecordSender, fast_send: FastSend, send: SendFunction
     ) -> None:
-        config, partitioner, interceptors = engine.config, records.partitioner, records.interceptors
+        config, interceptors = engine.config, records.interceptors
         key_serializer, value_serializer = config.key_serializer, config.value_serializer
         self.engine = engine
         self.send = send
@@ -65,12 +64,12 @@ class BulkSender:
         self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
         if config.buffer_memory < config.max_request_size:
             self.size_limit, self.size_setting = config.buffer_memory, "buffer_memory"
-        self.ignores_keys = isinstance(partitioner, DefaultPartitioner) and partitioner.ignore_keys
+        self.ignores_keys = records.ignores_keys
         self.may_change_topics = interceptors.has_send_hooks
         self._max_block_ms = config.max_block_ms
-        self._intercepts = interceptors.has_send_hooks or interceptors.has_acknowledgement_hooks
+        self._intercepts = bool(interceptors)
         self.has_fast_path = (
-            type(partitioner) is DefaultPartitioner
+            records.uses_default_partitioner
             and not self._intercepts
             # Asking whether None is a TopicSerializer would be slow, and this runs in every call.
             and (key_serializer is None or not isinstance(key_serializer, TopicSerializer))

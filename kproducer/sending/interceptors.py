@@ -52,10 +52,9 @@ class ProducerInterceptors:
         """Whether ``on_send`` would do anything."""
         return bool(self._send_hooks)
 
-    @property
-    def has_acknowledgement_hooks(self) -> bool:
-        """Whether ``on_acknowledgement`` would do anything."""
-        return bool(self._acknowledgement_hooks)
+    def __bool__(self) -> bool:
+        """Whether ``on_send`` or ``on_acknowledgement`` would do anything."""
+        return bool(self._send_hooks or self._acknowledgement_hooks)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Let the chain see and change the record. Never raises because of a hook."""

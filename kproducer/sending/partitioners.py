@@ -10,7 +10,7 @@ from __future__ import annotations
 import random as random_module
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from kproducer.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
@@ -43,50 +43,11 @@ class Partitioner(Protocol):
     ) -> int: ...
 
 
-class DefaultPartitioner:
-    """Java's default: by key if there is one, else the accumulator's choice.
-
-    Args:
-        ignore_keys: treat every record as one without key (``partitioner_ignore_keys``).
-    """
-
-    __slots__ = ("ignore_keys",)
-
-    def __init__(self, ignore_keys: bool = False) -> None:
-        self.ignore_keys = ignore_keys
-
-    def __call__(
-        self,
-        topic: str,
-        key: Any,
-        key_bytes: bytes | None,
-        value: Any,
-        value_bytes: bytes | None,
-        snapshot: MetadataSnapshot,
-    ) -> int:
-        if key_bytes is None or self.ignore_keys:
-            return UNKNOWN_PARTITION
-        return _murmur2(key_bytes, snapshot.topics[topic])
-
-
-class _KeyPartitioner:
-    """A partitioner to which only the key's bytes and the topic matter."""
-
-    __slots__ = ("_choose",)
-
-    def __init__(self, choose: Callable[[bytes | None, TopicMetadata], int]) -> None:
-        self._choose = choose
-
-    def __call__(
-        self,
-        topic: str,
-        key: Any,
-        key_bytes: bytes | None,
-        value: Any,
-        value_bytes: bytes | None,
-        snapshot: MetadataSnapshot,
-    ) -> int:
-        return self._choose(key_bytes, snapshot.topics[topic])
+def _by_key(choose: Callable[[bytes | None, TopicMetadata], int]) -> Partitioner:
+    """A partitioner that needs only the key's bytes and the topic."""
+    return lambda topic, key, key_bytes, value, value_bytes, snapshot: choose(
+        key_bytes, snapshot.topics[topic]
+    )
 
 
 def _consistent(key: bytes | None, topic: TopicMetadata) -> int:
@@ -107,48 +68,59 @@ def _murmur2(key: bytes | None, topic: TopicMetadata) -> int:
     return partition_for_key(key or b"", len(topic.partitions))
 
 
-class _Random:
+def _murmur2_random(key: bytes | None, topic: TopicMetadata) -> int:
+    """Java's default: by key if there is one (an empty key is one), else the accumulator's choice."""
+    return UNKNOWN_PARTITION if key is None else _murmur2(key, topic)
+
+
+def _partitions_to_use(topic: TopicMetadata) -> Sequence[int]:
+    """The partitions with a leader; all partitions if none has one."""
+    return topic.available or range(len(topic.partitions))
+
+
+def _random(random: random_module.Random) -> Partitioner:
     """librdkafka's ``random``: each record on its own, keys ignored, partitions with a leader preferred."""
 
-    def __init__(self, random: random_module.Random | None) -> None:
-        self._random = random if random is not None else random_module.Random()
+    def choose(key: bytes | None, topic: TopicMetadata) -> int:
+        choices = _partitions_to_use(topic)
+        return choices[int(random.random() * len(choices))]
 
-    def __call__(self, key: bytes | None, topic: TopicMetadata) -> int:
-        choices = topic.available or range(len(topic.partitions))
-        return choices[int(self._random.random() * len(choices))]
+    return _by_key(choose)
 
 
-class _RoundRobin:
+def _round_robin() -> Partitioner:
     """Java's RoundRobinPartitioner: partitions with a leader in turn, keys ignored."""
+    lock = threading.Lock()
+    #: Number of records so far, by topic. Guarded by the lock.
+    turns: dict[str, int] = {}
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        # Guarded by _lock: number of records so far, by topic.
-        self._turns: dict[str, int] = {}
-
-    def __call__(self, key: bytes | None, topic: TopicMetadata) -> int:
-        with self._lock:
-            turn = self._turns.get(topic.name, 0)
-            self._turns[topic.name] = turn + 1
-        choices = topic.available or range(len(topic.partitions))
+    def choose(key: bytes | None, topic: TopicMetadata) -> int:
+        with lock:
+            turn = turns.get(topic.name, 0)
+            turns[topic.name] = turn + 1
+        choices = _partitions_to_use(topic)
         return choices[turn % len(choices)]
 
+    return _by_key(choose)
+
+
+#: Java's default, and the same with ``partitioner_ignore_keys``. ``RecordSender`` and the bulk calls know these
+#: two, and apply them without a call per record.
+default_partitioner: Final = _by_key(_murmur2_random)
+uniform_sticky_partitioner: Final = _by_key(lambda key, topic: UNKNOWN_PARTITION)
 
 _JAVA_PREFIX: Final = "org.apache.kafka.clients.producer."
 
-_BY_NAME: Final[dict[str, Callable[[bool, random_module.Random | None], Partitioner]]] = {
-    "consistent": lambda ignore_keys, random: _KeyPartitioner(_consistent),
-    "consistent_random": lambda ignore_keys, random: _KeyPartitioner(_consistent_random),
-    "murmur2": lambda ignore_keys, random: _KeyPartitioner(_murmur2),
-    # Java's default under librdkafka's name: only a null key is random, an empty one is hashed.
-    "murmur2_random": lambda ignore_keys, random: DefaultPartitioner(),
-    "random": lambda ignore_keys, random: _KeyPartitioner(_Random(random)),
-    "round_robin": lambda ignore_keys, random: _KeyPartitioner(_RoundRobin()),
-    _JAVA_PREFIX + "RoundRobinPartitioner": lambda ignore_keys, random: _KeyPartitioner(_RoundRobin()),
-    _JAVA_PREFIX + "UniformStickyPartitioner": lambda ignore_keys, random: DefaultPartitioner(True),
-    _JAVA_PREFIX + "internals.DefaultPartitioner": lambda ignore_keys, random: DefaultPartitioner(
-        ignore_keys
-    ),
+_BY_NAME: Final[dict[str, Callable[[bool, random_module.Random], Partitioner]]] = {
+    "consistent": lambda ignore_keys, random: _by_key(_consistent),
+    "consistent_random": lambda ignore_keys, random: _by_key(_consistent_random),
+    "murmur2": lambda ignore_keys, random: _by_key(_murmur2),
+    "murmur2_random": lambda ignore_keys, random: default_partitioner,
+    "random": lambda ignore_keys, random: _random(random),
+    "round_robin": lambda ignore_keys, random: _round_robin(),
+    _JAVA_PREFIX + "RoundRobinPartitioner": lambda ignore_keys, random: _round_robin(),
+    _JAVA_PREFIX + "UniformStickyPartitioner": lambda ignore_keys, random: uniform_sticky_partitioner,
+    _JAVA_PREFIX + "internals.DefaultPartitioner": lambda ignore_keys, random: _default(ignore_keys),
 }
 
 #: Every name that the ``partitioner`` setting accepts.
@@ -166,15 +138,19 @@ def make_partitioner(
     Args:
         choice: ``None`` for Java's default, one of ``PARTITIONER_NAMES``, or a callable.
         ignore_keys: ``partitioner_ignore_keys``; for the default only.
-        random: source of randomness where the partitioner needs one.
+        random: the source of random numbers; tests pass a seeded one.
 
     Raises:
-        ConfigError: no such name.
+        ConfigError: unknown name.
     """
     if choice is None:
-        return DefaultPartitioner(ignore_keys)
+        return _default(ignore_keys)
     if not isinstance(choice, str):
         return choice
     if choice not in _BY_NAME:
         raise ConfigError(f"partitioner={choice!r} is none of {', '.join(PARTITIONER_NAMES)}, nor a callable")
-    return _BY_NAME[choice](ignore_keys, random)
+    return _BY_NAME[choice](ignore_keys, random or random_module.Random())
+
+
+def _default(ignore_keys: bool) -> Partitioner:
+    return uniform_sticky_partitioner if ignore_keys else default_partitioner

@@ -25,7 +25,11 @@ from kproducer.runtime.arguments import (
 )
 from kproducer.runtime.clock import Clock
 from kproducer.sending.interceptors import ProducerInterceptors, ProducerRecord
-from kproducer.sending.partitioners import DefaultPartitioner, make_partitioner
+from kproducer.sending.partitioners import (
+    default_partitioner,
+    make_partitioner,
+    uniform_sticky_partitioner,
+)
 from kproducer.sending.topic_wait import await_topic
 from kproducer.serializers import serialize_function
 from kproducer.types import INT64_MAX, UNKNOWN_PARTITION, RecordMetadata
@@ -44,7 +48,8 @@ class RecordSender:
         lifecycle: has the running engine.
 
     Attributes:
-        partitioner: chooses the partition of records without an explicit one.
+        uses_default_partitioner: the kernel can choose partitions as the configured partitioner does.
+        ignores_keys: keys do not choose partitions.
         interceptors: as given.
         fast_send: opened and closed by the lifecycle.
     """
@@ -63,26 +68,25 @@ class RecordSender:
         self._wall_ms = clock.wall_ms
         self._lifecycle = lifecycle
         self._max_block_ms = config.max_block_ms
-        self._is_transactional = bool(config.transactional_id)
         self.interceptors = interceptors
-        self._intercepts = interceptors.has_send_hooks or interceptors.has_acknowledgement_hooks
-        self._wraps = self._is_transactional or self._intercepts
+        self._intercepts = bool(interceptors)
+        self._wraps = bool(config.transactional_id) or self._intercepts
         self._serializes_key = config.key_serializer is not None
         self._serializes_value = config.value_serializer is not None
         self._key_bytes = serialize_function("key", config.key_serializer)
         self._value_bytes = serialize_function("value", config.value_serializer)
         self._size_limit = min(config.max_request_size, config.buffer_memory)
         self._small_size = self._size_limit - _GENEROUS_OVERHEAD_BYTES
-        self.partitioner = make_partitioner(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
-        # The common partitioner is applied without a call.
-        self._hashes_keys = type(self.partitioner) is DefaultPartitioner
-        self._ignores_keys = isinstance(self.partitioner, DefaultPartitioner) and self.partitioner.ignore_keys
-        uses_fast_send = self._hashes_keys and not self._intercepts
+        self._partitioner = make_partitioner(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
+        # The default partitioners are applied without a call.
+        self.ignores_keys = self._partitioner is uniform_sticky_partitioner
+        self.uses_default_partitioner = self.ignores_keys or self._partitioner is default_partitioner
+        uses_fast_send = self.uses_default_partitioner and not self._intercepts
         # The pure kernel's declines every record.
         self._fast_send = fast_send if uses_fast_send and IMPLEMENTATION == "native" else None
         fast_send.configure(
             takes_arguments=uses_fast_send and not self._serializes_key and not self._serializes_value,
-            ignores_keys=self._ignores_keys,
+            ignores_keys=self.ignores_keys,
             small_size=self._small_size,
         )
 
@@ -175,9 +179,9 @@ class RecordSender:
             if size > self._small_size:
                 self._check_size(topic, key_bytes, value_bytes, headers)
             if partition is None:
-                if not self._hashes_keys:
+                if not self.uses_default_partitioner:
                     partition = self._custom_partition(topic, key, key_bytes, value, value_bytes, snapshot)
-                elif key_bytes is None or self._ignores_keys:
+                elif key_bytes is None or self.ignores_keys:
                     partition = UNKNOWN_PARTITION
                 else:
                     partition = partition_for_key(key_bytes, len(topic_metadata.partitions))
@@ -260,7 +264,7 @@ class RecordSender:
         snapshot: MetadataSnapshot,
     ) -> int:
         """Ask the partitioner. A record for a partition that does not exist would never be sent."""
-        chosen = self.partitioner(topic, key, key_bytes, value, value_bytes, snapshot)
+        chosen = self._partitioner(topic, key, key_bytes, value, value_bytes, snapshot)
         count = len(snapshot.topics[topic].partitions)
         try:
             number = operator.index(chosen)

@@ -62,23 +62,6 @@ def test_pooled_size_is_reused_and_accounted_exactly() -> None:
     assert pool.allocate(CHUNK + 1, 0) is not odd
 
 
-def test_what_is_at_hand_can_be_had_without_waiting_and_without_overtaking() -> None:
-    pool = make_pool()
-    assert pool.take_pooled(CHUNK) is None  # it would have to be made
-    first, others = pool.allocate(CHUNK, 0), pool.allocate(3 * CHUNK, 0)
-    pool.deallocate(first)
-    assert pool.take_pooled(CHUNK + 1) is None
-    assert pool.take_pooled(CHUNK) is first
-    waiter = Asker(pool, 2 * CHUNK)
-    pool.deallocate(first)
-    assert pool.take_pooled(CHUNK) is None
-    pool.deallocate(others)
-    assert waiter.join().buffer is not None
-    pool.deallocate(pool.allocate(CHUNK, 0))
-    pool.close()
-    assert pool.take_pooled(CHUNK) is None
-
-
 def test_pooled_buffers_make_room_for_a_large_one() -> None:
     pool = make_pool()
     for buffer in [pool.allocate(CHUNK, 0) for _ in range(4)]:
