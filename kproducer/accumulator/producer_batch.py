@@ -259,14 +259,11 @@ class ProducerBatch:
             cause = "the broker has not answered"
         else:
             cause = "no error was reported; no leader was known or ready to take it"
-        error = DeliveryTimeoutError(
+        return DeliveryTimeoutError(
             f"{self.record_count} records for {self.topic_partition} were not acknowledged within"
             f" delivery_timeout_ms={delivery_timeout_ms}: {now_ms - self.created_ms} ms have passed since the"
             f" batch was created, it was {story}; {cause}"
-        )
-        error.outcome = outcome
-        error.__cause__ = self.last_error
-        return error
+        ).with_outcome(outcome, self.last_error)
 
     # -- outcome ---------------------------------------------------------------------------------------
 

@@ -38,7 +38,10 @@ Source of the retriable and invalid-metadata flags: Apache Kafka's ``Errors`` ta
 from __future__ import annotations
 
 import enum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 def printable(text: str) -> str:
@@ -79,9 +82,11 @@ class KafkaError(Exception):
     refreshes_metadata: ClassVar[bool] = False
     outcome: Outcome | None = None
 
-    def with_outcome(self, outcome: Outcome) -> KafkaError:
-        """Set ``outcome`` and return this error."""
+    def with_outcome(self, outcome: Outcome, cause: BaseException | None = None) -> Self:
+        """Set ``outcome``, and the cause if one is given, and return this error."""
         self.outcome = outcome
+        if cause is not None:
+            self.__cause__ = cause
         return self
 
 

@@ -51,8 +51,7 @@ class ProduceRequestBuilder:
         transaction_version: int = 2,
     ) -> None:
         self._batches = batches
-        #: As of when the batches were drained; the response refers to the same ids.
-        self.topic_ids = topic_ids
+        self._topic_ids = topic_ids
         self._acks = acks
         self._timeout_ms = timeout_ms
         self.api_key = int(ApiKey.PRODUCE)
@@ -76,12 +75,8 @@ class ProduceRequestBuilder:
             name, partition = batch.topic_partition
             topic = topics.get(name)
             if topic is None:
-                topic = (
-                    TopicProduceData(topic_id=self.topic_ids[name])
-                    if uses_ids
-                    else TopicProduceData(name=name)
-                )
-                topics[name] = topic
+                id_or_name = {"topic_id": self._topic_ids[name]} if uses_ids else {"name": name}
+                topic = topics[name] = TopicProduceData(**id_or_name)
             topic.partition_data.append(PartitionProduceData(index=partition, records=batch.records()))
         return ProduceRequest(
             transactional_id=self._transactional_id,
@@ -116,19 +111,14 @@ class InFlightBatches:
 
     def add_all(self, batches: Sequence[ProducerBatch], node_id: int) -> None:
         """Add the batches of a request to a node."""
-        node_of_batch = self._node_of_batch
-        earliest_ms = self.next_expiry_ms - self._delivery_timeout_ms
         for batch in batches:
-            node_of_batch[batch] = node_id
-            if batch.closed_ms < earliest_ms:
-                earliest_ms = batch.closed_ms
-                self.next_expiry_ms = earliest_ms + self._delivery_timeout_ms
+            self._node_of_batch[batch] = node_id
+            self.next_expiry_ms = min(self.next_expiry_ms, batch.closed_ms + self._delivery_timeout_ms)
 
     def remove(self, batch: ProducerBatch) -> None:
         """Remove a batch whose request has completed. ``next_expiry_ms`` may now be too early, never late."""
-        node_of_batch = self._node_of_batch
-        node_of_batch.pop(batch, None)
-        if not node_of_batch:
+        self._node_of_batch.pop(batch, None)
+        if not self._node_of_batch:
             self.next_expiry_ms = NEVER_MS
 
     def expired(self, now_ms: int) -> list[tuple[ProducerBatch, int]]:

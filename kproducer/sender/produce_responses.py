@@ -91,30 +91,28 @@ class ProduceResponseHandler:
         topic_ids: Mapping[str, Any],
         node: Node,
         response: ClientResponse,
-        now_ms: int,
     ) -> None:
-        """Resolve every batch of a request.
+        """Resolve every batch of a request. The network client calls this when the request has ended.
 
         Args:
             batches: what the request carried, at most one per partition.
             topic_ids: the topic ids that the request was built with.
             node: the broker it was sent to.
             response: the response, or the reason why there is none.
-            now_ms: monotonic.
         """
         waiting: dict[tuple[str, int], ProducerBatch] = {batch.topic_partition: batch for batch in batches}
         try:
             if response.body is not None:
                 self._metrics.response_received(response.latency_ms, response.body.throttle_time_ms)
-                self._read_body(waiting, topic_ids, node, response, now_ms)
+                self._read_body(waiting, topic_ids, node, response)
             else:
                 # No failure either: acks=0, the request was written to the socket and gets no response.
-                self._resolve_all(waiting, self._request_failure(response), node, response, now_ms)
+                self._resolve_all(waiting, self._request_failure(response), node, response)
         finally:
             # The response does not contain these partitions, or the code above has failed.
             if waiting:
                 failure = IncompleteResponseError("the broker's response does not contain this partition")
-                self._resolve_all(waiting, failure, node, response, now_ms)
+                self._resolve_all(waiting, failure, node, response)
 
     def _request_failure(self, response: ClientResponse) -> KafkaError | None:
         """The error for a request without a response; ``None``: it was written and expects none."""
@@ -141,7 +139,6 @@ class ProduceResponseHandler:
         failure: KafkaError | None,
         node: Node,
         response: ClientResponse,
-        now_ms: int,
     ) -> None:
         """Fail the waiting batches with one error; ``None``: complete them without an offset."""
         batches = list(waiting.values())
@@ -150,13 +147,13 @@ class ProduceResponseHandler:
         for batch in batches:
             try:
                 if failure is None:
-                    self._completion.succeed(batch, NO_OFFSET, NO_TIMESTAMP, now_ms)
+                    self._completion.succeed(batch, NO_OFFSET, NO_TIMESTAMP, response.received_ms)
                     continue
                 # One instance per batch: the outcome and the limits that ended the retries are noted on it.
                 error = copy.copy(failure)
-                error.args = (f"{failure} [{_describe_attempt(batch, node, response, now_ms)}]",)
+                error.args = (f"{failure} [{_describe_attempt(batch, node, response)}]",)
                 error.__cause__ = failure
-                self._completion.reject(batch, error, now_ms)
+                self._completion.reject(batch, error, response.received_ms)
             except Exception as bug:
                 self._completion.abandon(batch, bug)
 
@@ -166,7 +163,6 @@ class ProduceResponseHandler:
         topic_ids: Mapping[str, Any],
         node: Node,
         response: ClientResponse,
-        now_ms: int,
     ) -> None:
         body: ProduceResponse = response.body
         names = {}
@@ -188,37 +184,31 @@ class ProduceResponseHandler:
                     continue
                 try:
                     if partition.error_code == 0:
-                        self._completion.succeed(
-                            batch, partition.base_offset, partition.log_append_time_ms, now_ms
-                        )
+                        base_offset, append_time_ms = partition.base_offset, partition.log_append_time_ms
+                        self._completion.succeed(batch, base_offset, append_time_ms, response.received_ms)
                         continue
-                    self._reject(batch, partition, node, response, now_ms)
+                    self._reject(batch, partition, node, response)
                 except Exception as bug:
                     self._completion.abandon(batch, bug)
                 hint = partition.current_leader
-                if (
-                    partition.error_code in _LEADER_MOVED_CODES
-                    and hint.leader_id >= 0
-                    and hint.leader_epoch >= 0
-                ):
+                is_hint = hint.leader_id >= 0 and hint.leader_epoch >= 0
+                if is_hint and partition.error_code in _LEADER_MOVED_CODES:
                     leaders[batch.topic_partition] = (hint.leader_id, hint.leader_epoch)
         if leaders:
             nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in body.node_endpoints]
             if self._metadata.update_partition_leadership(leaders, nodes):
                 _log.debug("New leaders from a Produce response: %s", leaders)
 
-    def _reject(
-        self, batch: ProducerBatch, partition: Any, node: Node, response: ClientResponse, now_ms: int
-    ) -> None:
-        context = _describe_attempt(batch, node, response, now_ms)
+    def _reject(self, batch: ProducerBatch, partition: Any, node: Node, response: ClientResponse) -> None:
+        context = _describe_attempt(batch, node, response)
         if partition.error_code == _UNSUPPORTED_COMPRESSION_CODE:
             context += f", compression_type={self._config.compression_type}"
         error = error_for_code(partition.error_code, partition.error_message, context)
         messages = {e.batch_index: e.batch_index_error_message for e in partition.record_errors}
-        self._completion.reject(batch, error, now_ms, messages)
+        self._completion.reject(batch, error, response.received_ms, messages)
 
 
-def _describe_attempt(batch: ProducerBatch, node: Node, response: ClientResponse, now_ms: int) -> str:
+def _describe_attempt(batch: ProducerBatch, node: Node, response: ClientResponse) -> str:
     """Where and when an attempt failed: the context that every delivery error carries."""
     request = f"Produce v{response.request.api_version}"
     if not response.was_sent:
@@ -230,7 +220,7 @@ def _describe_attempt(batch: ProducerBatch, node: Node, response: ClientResponse
         how = f"answered after {response.latency_ms} ms"
     return (
         f"{batch.topic_partition}, {request} to {node}, attempt {batch.attempts + 1}, {how}, "
-        f"{now_ms - batch.created_ms} ms after the batch was created"
+        f"{response.received_ms - batch.created_ms} ms after the batch was created"
     )
 
 
@@ -327,12 +317,20 @@ class BatchCompletion:
         finally:
             self._unmute(batch)
 
-    def fail_unsent(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> None:
-        """The request could not be built. A retry would fail in the same way."""
-        self._request_completed(batch)
-        error.outcome = batch.outcome
-        self._fail(batch, error, now_ms)
-        self._unmute(batch)
+    def fail_unsent(self, batches: Sequence[ProducerBatch], cause: Exception, now_ms: int) -> None:
+        """Fail the batches of a request that could not be built. A retry would fail in the same way."""
+        self._metrics.io_error_total += 1
+        for batch in batches:
+            if batch.is_done:
+                continue
+            error = KafkaError(f"the Produce request for {batch.topic_partition} could not be built: {cause}")
+            try:
+                self._request_completed(batch)
+                self._fail(batch, error.with_outcome(batch.outcome, cause), now_ms)
+                self._unmute(batch)
+            except Exception as bug:
+                self.abandon(batch, bug)
+        _log.error("A Produce request could not be built", exc_info=cause)
 
     def expire(self, batch: ProducerBatch, now_ms: int, stage: str) -> None:
         """Fail a batch, queued or in flight, whose ``delivery_timeout_ms`` has passed.
@@ -355,8 +353,7 @@ class BatchCompletion:
         error = KafkaError(
             f"{batch.record_count} records for {batch.topic_partition} are not retried: the sequence numbers"
             f" of the partition restart, and {reason}; last error: {cause}"
-        ).with_outcome(batch.outcome)
-        error.__cause__ = cause
+        ).with_outcome(batch.outcome, cause)
         self._accumulator.take_out(batch)
         self._finish(batch, error, now_ms)
 
@@ -380,9 +377,9 @@ class BatchCompletion:
             self._transactions.protocol.internal_error(bug)
 
     def _abandon(self, batch: ProducerBatch, bug: Exception) -> None:
+        outcome = Outcome.UNKNOWN if batch.send_count else Outcome.NOT_SENT
         error = KafkaError(f"internal error while sending to {batch.topic_partition}: {bug!r}")
-        error.outcome = Outcome.UNKNOWN if batch.send_count else Outcome.NOT_SENT
-        error.__cause__ = bug
+        error = error.with_outcome(outcome, bug)
         try:
             if not batch.is_done and batch.complete_exceptionally(error):
                 self._metrics.record_error_total += batch.record_count
@@ -396,9 +393,8 @@ class BatchCompletion:
     # -- retries ---------------------------------------------------------------------------------------
 
     def _may_retry(self, batch: ProducerBatch, now_ms: int) -> bool:
-        return batch.attempts < self._config.retries and not batch.has_reached_delivery_timeout(
-            self._config.delivery_timeout_ms, now_ms
-        )
+        has_expired = batch.has_reached_delivery_timeout(self._config.delivery_timeout_ms, now_ms)
+        return batch.attempts < self._config.retries and not has_expired
 
     def _split(self, batch: ProducerBatch, error: KafkaError) -> None:
         batch.last_error = error
@@ -433,12 +429,9 @@ class BatchCompletion:
                     f"{now_ms - batch.created_ms} ms since the batch was created"
                 )
                 if not isinstance(error, (BrokerError, RequestTimeoutError)):
-                    timeout = DeliveryTimeoutError(
+                    return DeliveryTimeoutError(
                         f"{batch.record_count} records for {batch.topic_partition}: {limit}; {error}"
-                    )
-                    timeout.outcome = error.outcome
-                    timeout.__cause__ = error
-                    return timeout
+                    ).with_outcome(batch.outcome, error)
                 why = f"not retried: {limit}"
         elif error.retriable:
             why = "not retried: the producer has failed for good or is aborting its transaction"
@@ -509,15 +502,12 @@ def _record_errors(
     other = BatchRejectedError(
         f"the broker rejected the batch for {batch.topic_partition} because of {len(messages)} other "
         f"record(s) in it; this record itself is valid and may be sent again: {error}"
-    )
-    other.outcome = error.outcome
-    other.__cause__ = error
+    ).with_outcome(batch.outcome, error)
     invalid: dict[int, KafkaError] = {}
     for index, message in messages.items():
         if 0 <= index < batch.record_count:
             text = message or error.broker_message
             own = type(error)(text, f"record {index} of the batch for {batch.topic_partition}")
-            own.outcome = error.outcome
-            invalid[index] = own
+            invalid[index] = own.with_outcome(batch.outcome)
 
     return lambda index: invalid.get(index, other)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from kproducer.config.producer_config import ProducerConfig
@@ -27,7 +28,6 @@ from kproducer.types import Node
 if TYPE_CHECKING:
     from kproducer.accumulator.producer_batch import ProducerBatch
     from kproducer.accumulator.record_accumulator import RecordAccumulator
-    from kproducer.client.client_request import ClientResponse
     from kproducer.client.metadata import Metadata
     from kproducer.client.metadata_snapshot import MetadataSnapshot
     from kproducer.client.network_client import NetworkClient
@@ -292,7 +292,7 @@ class Sender:
                 self._send_request(node_id, batches, snapshot, now_ms)
             except Exception as error:
                 # The batches have left their queues, so nothing else would ever complete them.
-                self._fail_request(batches, error)
+                self._completion.fail_unsent(batches, error, self._clock.monotonic_ms())
         if batches_by_node:
             return None
         poll_timeout_ms: int = min(result.next_ready_check_delay_ms, not_ready_delay_ms)
@@ -359,7 +359,7 @@ class Sender:
                         self._accumulator.mute_partition(batch.topic_partition)
         except Exception as error:
             for batches in batches_by_node.values():
-                self._fail_request(batches, error)
+                self._completion.fail_unsent(batches, error, self._clock.monotonic_ms())
             raise
 
     def _send_request(
@@ -376,26 +376,10 @@ class Sender:
             None if transactions is None else transactions.lifecycle.transactional_id,
             2 if transactions is None or transactions.lifecycle.uses_version_2 else 1,
         )
-
-        # produce_responses continues when the network client has the response.
-        def on_complete(response: ClientResponse) -> None:
-            self._responses.handle(batches, builder.topic_ids, node, response, self._clock.monotonic_ms())
-
         self._count_request(batches, now_ms)
+        # The network client calls this with the response.
+        on_complete = partial(self._responses.handle, batches, snapshot.topic_ids, node)
         self._client.send(node_id, builder, now_ms, on_complete, expect_response=config.acks != 0)
-
-    def _fail_request(self, batches: Sequence[ProducerBatch], cause: Exception) -> None:
-        self.metrics.io_error_total += 1
-        for batch in batches:
-            if batch.is_done:
-                continue
-            error = KafkaError(f"the Produce request for {batch.topic_partition} could not be built: {cause}")
-            error.__cause__ = cause
-            try:
-                self._completion.fail_unsent(batch, error, self._clock.monotonic_ms())
-            except Exception as bug:
-                self._completion.abandon(batch, bug)
-        _log.error("A Produce request could not be built", exc_info=cause)
 
     def _count_request(self, batches: Sequence[ProducerBatch], now_ms: int) -> None:
         for batch in batches:
