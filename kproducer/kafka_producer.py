@@ -7,8 +7,9 @@ Each method is short and names the part that does the work:
 * transactions: ``engine.transaction_calls``;
 * start, close, forks: ``engine.engine_lifecycle``.
 
-All records end up in ``RecordAccumulator.append``; from there on the I/O thread handles them. This file has
-more than 400 lines because it documents the whole public interface in one place.
+Simple records are written into the open batch by the compiled kernel; all others go through
+``RecordAccumulator.append``. From the open batch on, the I/O thread handles them. This file has more than 400
+lines because it documents the whole public interface in one place.
 Source: Kafka class ``KafkaProducer``; KIP-42 (interceptors), KIP-679 (defaults).
 """
 
@@ -418,7 +419,10 @@ class KafkaProducer:
             KafkaTimeoutError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
         """
         self._transactions.run(
-            "commit_prepared", timeout, lambda state: state.take_over(prepared).begin_commit(), flush=True
+            "commit_prepared",
+            timeout,
+            lambda state: state.take_over(prepared, "commit_prepared").begin_commit(),
+            flush=True,
         )
 
     def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
@@ -429,7 +433,7 @@ class KafkaProducer:
             FencedError, InvalidArgumentError, KafkaTimeoutError, FatalProducerError: as ``commit_prepared``.
         """
         self._transactions.run(
-            "abort_prepared", timeout, lambda state: state.take_over(prepared).begin_abort()
+            "abort_prepared", timeout, lambda state: state.take_over(prepared, "abort_prepared").begin_abort()
         )
 
     # -- the end ---------------------------------------------------------------------------------------

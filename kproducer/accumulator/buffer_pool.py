@@ -106,13 +106,13 @@ class BufferPool:
         """
         if size_bytes > self.total_bytes:
             raise ConfigError(
-                f"A buffer of {size_bytes} bytes is wanted, more than all of buffer_memory={self.total_bytes}"
+                f"a buffer of {size_bytes} bytes is wanted, more than all of buffer_memory={self.total_bytes}"
             )
         grant = _Grant(size_bytes)
         try:
             with self.lock:
                 if self._closed:
-                    raise ProducerClosedError("The producer is closed")
+                    raise ProducerClosedError("the producer is closed")
                 if self._waiters or not self._take_locked(grant, size_bytes):
                     grant.wakeup = threading.Event()
                     self._waiters.append(grant)
@@ -169,7 +169,7 @@ class BufferPool:
             available = self._available_locked()
             others = len(self._waiters)
         if closed:
-            raise ProducerClosedError("The producer was closed while a call waited for buffer memory")
+            raise ProducerClosedError("the producer was closed while a call waited for buffer memory")
         if not granted:
             elapsed_ms = self._clock.monotonic_ms() - started_ms
             raise BufferExhaustedError(
@@ -248,7 +248,7 @@ class BufferPool:
             available = self._available_locked()
             if available + grant.wanted_bytes > self.total_bytes:
                 raise IllegalStateError(
-                    f"A buffer of {grant.wanted_bytes} bytes was returned twice, or never taken: {available}"
+                    f"a buffer of {grant.wanted_bytes} bytes was returned twice, or never taken: {available}"
                     f" of {self.total_bytes} bytes are free"
                 )
             if grant.wanted_bytes in self._free:

@@ -141,7 +141,7 @@ class BuiltInPartitioner:
         """
         topic = snapshot.topics.get(self._topic)
         if topic is None or not topic.partitions:
-            raise IllegalStateError(f"No partitions of topic {self._topic!r} are known")
+            raise IllegalStateError(f"no partitions of topic {self._topic!r} are known")
         available = topic.available
         if not available:
             return int(self._random.random() * len(topic.partitions))

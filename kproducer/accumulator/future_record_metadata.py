@@ -362,7 +362,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
             result, _ = self._locate()
             if not in_time and not result.outcome.is_readable():
                 raise ResultTimeoutError(
-                    f"The record for {result.topic_partition} was neither acknowledged nor failed within"
+                    f"the record for {result.topic_partition} was neither acknowledged nor failed within"
                     f" {timeout} s; it may still be delivered"
                 )
 
@@ -415,7 +415,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         return True, False, None if error is not None else self._metadata(), error
 
     def _refuse(self, *arguments: Any) -> Any:
-        raise InvalidStateError("The producer alone completes this future")
+        raise InvalidStateError("the producer alone completes this future")
 
     if not TYPE_CHECKING:  # the types are those of Future
         set_running_or_notify_cancel = set_result = set_exception = _refuse

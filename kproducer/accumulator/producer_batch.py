@@ -187,7 +187,7 @@ class ProducerBatch:
         if self._records is None:
             if self.builder is None:
                 raise IllegalStateError(
-                    f"The memory of a batch for {self.topic_partition} was returned already"
+                    f"the memory of a batch for {self.topic_partition} was returned already"
                 )
             self.is_open = False
             self._records = self.builder.close()

@@ -164,7 +164,7 @@ class ReadyBatches:
             return batch.records().nbytes
         except Exception as exception:
             _log.exception("A batch for %s could not be finished", batch.topic_partition)
-            error = KafkaError(f"The batch for {batch.topic_partition} could not be finished: {exception!r}")
+            error = KafkaError(f"the batch for {batch.topic_partition} could not be finished: {exception!r}")
             error = error.with_outcome(batch.outcome, exception)
             if self._transactions is not None:
                 self._transactions.failed(batch, error, batch.outcome)

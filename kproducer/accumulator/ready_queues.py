@@ -102,7 +102,7 @@ class ReadyQueues:
     # -- looking ---------------------------------------------------------------------------------------
 
     def look(self, snapshot: MetadataSnapshot, now_ms: int, sends_everything: bool) -> ReadyCheckResult:
-        """See ``RecordAccumulator.ready``.
+        """See ``ReadyBatches.ready``.
 
         Args:
             sends_everything: nothing lingers: a flush, the close, or a thread that waits for memory.

@@ -190,7 +190,7 @@ class RecordAccumulator:
                 queue = self.queues.queue(topic_queues, partition if sticky is None else sticky.partition)
                 with queue.lock:
                     if self.queues.is_closed:
-                        raise ProducerClosedError("The producer is closed")
+                        raise ProducerClosedError("the producer is closed")
                     if sticky is not None and partitioner.maybe_switch(
                         sticky, not queue.has_room_locked, snapshot
                     ):
@@ -257,7 +257,7 @@ class RecordAccumulator:
             batch = ProducerBatch(queue.topic_partition, builder, now_ms, (queue.next_order,))
             future = batch.try_append(*record)
             if future is None:
-                raise IllegalStateError(f"The first record does not fit into {len(buffer)} bytes")
+                raise IllegalStateError(f"the first record does not fit into {len(buffer)} bytes")
             self._incomplete[batch] = batch
             queue.add_batch_locked(batch)
             spare.buffer = None

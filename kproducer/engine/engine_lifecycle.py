@@ -188,7 +188,7 @@ class EngineLifecycle:
             try:
                 close()
             except Exception:
-                _log.exception("%r failed", close)
+                _log.exception("close() of %r raised", getattr(close, "__self__", close))
 
     # -- process_lifecycle.ManagedProducer -------------------------------------------------------------
 

@@ -73,8 +73,8 @@ class TransactionCalls:
             waits_for = "" if engine.transactions is None else engine.transactions.protocol.waits_for
             causes = "; ".join(filter(None, (waits_for, engine.last_errors())))
             raise KafkaTimeoutError(
-                f"{operation.name}: not done within {timeout_s} s; it continues in the background, and "
-                f"{operation.name} called again waits for it{f'; {causes}' if causes else ''}"
+                f"{call}: not done within {timeout_s} s; it continues in the background, and "
+                f"{call} called again waits for it{f'; {causes}' if causes else ''}"
             )
         transactions.acknowledge(operation)
         operation.raise_if_failed()

@@ -178,7 +178,7 @@ class DisconnectedError(NetworkError):
 
 
 class NoBrokersAvailableError(NetworkError):
-    """No known broker can be reached."""
+    """No known broker can be reached. Not raised; exists for ``except`` clauses written for kafka-python."""
 
 
 class AuthenticationError(KafkaError):

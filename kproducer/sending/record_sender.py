@@ -46,12 +46,13 @@ class RecordSender:
         clock: record timestamps, and the time spent waiting.
         interceptors: called around each record.
         lifecycle: has the running engine.
+        fast_send: the compiled fast path of the same producer; configured here, opened and closed by the
+            lifecycle.
 
     Attributes:
         uses_default_partitioner: the kernel can choose partitions as the configured partitioner does.
         ignores_keys: keys do not choose partitions.
         interceptors: as given.
-        fast_send: opened and closed by the lifecycle.
     """
 
     def __init__(

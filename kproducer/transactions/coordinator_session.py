@@ -221,7 +221,7 @@ class CoordinatorSession:
         begin = TransactionLifecycle.begin_commit if commit else TransactionLifecycle.begin_abort
         managers = self._managers_of([each.transactional_id for each in prepared], deadline_ms)
         steps = [
-            (manager, begin(manager.lifecycle.take_over(each)))
+            (manager, begin(manager.lifecycle.take_over(each, "end")))
             for manager, each in zip(managers, prepared, strict=True)
         ]
         return self._run("end", steps, deadline_ms, timeout_s)

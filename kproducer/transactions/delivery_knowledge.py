@@ -48,7 +48,9 @@ class AttemptEnd(enum.Enum):
     """How an attempt ended that was not acknowledged."""
 
     NOT_TRANSMITTED = "the request did not leave this process"
-    NO_ANSWER = "the connection was lost, or the request timed out, before the response"
+    NO_ANSWER = (
+        "no usable response: connection lost, request timed out, or partition missing from the response"
+    )
     DUPLICATE = "46: appended by an earlier attempt, at an offset that is no longer known"
     MAYBE_APPENDED = "an error that a leader may return after the append"
     REJECTED = "an error that a leader returns instead of appending"

@@ -129,7 +129,7 @@ class PartitionSequences:
         Returns:
             Batches that must not be sent again, and are no longer pending: those that an earlier attempt may
             have written, because a broker would not recognise them under other numbers, and those before
-            them, because they would end up behind.
+            them, because they would be written after those.
         """
         pending, self.pending = self.pending, []
         self.begin(producer)

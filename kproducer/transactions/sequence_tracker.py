@@ -3,12 +3,12 @@
 Brokers accept the batches of a producer in one partition in sequence order only, and recognise the last five
 of them when they arrive again. This leads to three rules. At most five batches of a partition are unresolved.
 A batch that is sent again goes alone, before all others. A batch that an earlier attempt may have written
-keeps its number for good, so that no record is written twice: only batches that are certainly not in the log
-get another number, together with a new epoch, after every request that carried the old numbers has ended.
+keeps its number permanently, so that no record is written twice: only batches that are certainly not in the
+log get another number, together with a new epoch, after every request that carried the old numbers has ended.
 
 Differences from Kafka (see docs/transactions.md): an idempotent producer raises the epoch only of a partition
 with a gap; batches that may have been written are never renumbered.
-I/O thread only.
+I/O thread only, except ``reset`` when a transaction is taken over.
 Source: KIP-98, KIP-360; Kafka's ``TransactionManager`` (canRetry, handleFailedBatch, maybeResolveSequences)
 and ``RecordAccumulator.shouldStopDrainBatchesForPartition``.
 """
@@ -78,21 +78,20 @@ def decide(
         # The leader waits for the batch before it.
         return Verdict.RETRY
     if is_transactional or is_passed or knowledge is Knowledge.UNKNOWN:
-        # Passed: it would end up behind a record that was sent after it. UNKNOWN: the leader may refuse it
-        # because it has written it and remembers later batches only. Under another number it could be
-        # written twice.
+        # Passed: it would be written after later records. UNKNOWN: the leader may refuse it because it has
+        # written it and remembers later batches only. Under another number it could be written twice.
         return Verdict.FAIL
     return Verdict.RESTART
 
 
 class SequenceTracker:
-    """The sequence numbers of all partitions. I/O thread only.
+    """The sequence numbers of all partitions. I/O thread only, except for ``reset``.
 
     Args:
         is_transactional: batches belong to a transaction; a gap then ends the transaction.
 
     Attributes:
-        producer: what the coordinator has assigned last.
+        producer: what the coordinator has assigned last. Changes only with the lock of the lifecycle held.
         gapped: partitions with a gap or a pending restart, for ``resolve``; usually empty.
         needs_new_id: the epochs of a partition are used up, so a new producer id has to be requested.
     """
@@ -113,12 +112,18 @@ class SequenceTracker:
     def set_producer(self, producer: ProducerIdAndEpoch) -> None:
         """Use this producer id and epoch from now on; where batches are pending, once they are resolved."""
         if producer.producer_id != self.producer.producer_id:
-            self._acknowledged_ms.clear()
+            # Replaced, not cleared: see ``reset``.
+            self._acknowledged_ms = {}
         self.producer = producer
         self.needs_new_id = False
 
     def reset(self, producer: ProducerIdAndEpoch) -> None:
-        """As ``set_producer``, and number from 0 everywhere: a transaction has ended, nothing is pending."""
+        """As ``set_producer``, and number from 0 everywhere: a transaction has ended, nothing is pending.
+
+        An application thread that takes a transaction over calls this while the I/O thread may be in
+        ``note_topic_ids``. All other calls of the I/O thread find nothing to do then: no batch is numbered
+        and no partition has a gap.
+        """
         self.set_producer(producer)
         self._partitions.clear()
         self.gapped.clear()
@@ -133,8 +138,9 @@ class SequenceTracker:
         # A topic that is missing for a while keeps its id.
         known.update(topic_ids)
         if recreated:
-            for topic_partition in [tp for tp in self._acknowledged_ms if tp.topic in recreated]:
-                del self._acknowledged_ms[topic_partition]
+            acknowledged_ms = self._acknowledged_ms
+            for topic_partition in [tp for tp in acknowledged_ms if tp.topic in recreated]:
+                del acknowledged_ms[topic_partition]
 
     # -- before a batch is sent ------------------------------------------------------------------------
 
@@ -296,7 +302,7 @@ class SequenceTracker:
         unsafe = partition.renumber(producer)
         _log.info(
             "%s: sequence numbers restart with %s; %d batches are renumbered, %d fail because they cannot be"
-            " sent again safely",
+            " resent safely",
             topic_partition,
             producer,
             len(partition.pending),

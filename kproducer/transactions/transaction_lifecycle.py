@@ -1,9 +1,10 @@
 """TransactionLifecycle: the state of one producer, how it changes, and what application threads call.
 
 The only place that sets the state. Application threads begin, commit and abort, and wait for a
-``PendingOperation``; the I/O thread ends it. Knows neither requests nor batches. Errors are of three kinds:
-those that are retried and never reported; those after which the transaction has to be aborted
-(``AbortTransactionError``); those that end the producer (``FatalProducerError``).
+``PendingOperation``; the I/O thread ends it. Knows no requests; of batches only that the ``SequenceTracker``,
+which it owns, numbers them under the producer id that it passes on. Errors are of three kinds: those that are
+retried and never reported; those after which the transaction has to be aborted (``AbortTransactionError``);
+those that end the producer (``FatalProducerError``).
 
 ``lock`` guards everything here, and the requests of ``TransactionProtocol``. It is taken while a partition's
 lock is held (``may_drain``), so nothing that runs under it may take a partition's lock. Code that reads a
@@ -81,7 +82,8 @@ class TransactionLifecycle:
         cause: why the state is an error, or why the last initialization was refused.
         operation: what a caller waits for; kept until the caller has seen how it ended.
         transaction: the open transaction, if there is one.
-        sequences: the sequence numbers; used by the I/O thread only.
+        sequences: the sequence numbers, which belong to the I/O thread. Their ``producer`` changes, and is
+            read by application threads, with the lock held; see ``SequenceTracker.reset``.
         can_raise_epoch: whether the coordinator assigns the next epoch to the producer that has this one
             (KIP-360).
         lock: see above.
@@ -256,8 +258,12 @@ class TransactionLifecycle:
                 self.transactional_id, *self.sequences.producer, transaction.version, is_empty
             )
 
-    def take_over(self, prepared: PreparedTransaction) -> TransactionLifecycle:
+    def take_over(self, prepared: PreparedTransaction, call: str) -> TransactionLifecycle:
         """Make another process's transaction one that this producer can end, instead of initializing.
+
+        Args:
+            prepared: the transaction.
+            call: names the method in error messages.
 
         Returns:
             This lifecycle, to begin the commit or the abort.
@@ -282,7 +288,7 @@ class TransactionLifecycle:
                 # The call that took it over has timed out or was interrupted, and is repeated.
                 return self
             if self.state is not _S.UNINITIALIZED:
-                self._refuse_call("take_over", "use a producer that was not initialized")
+                self._refuse_call(call, "use a producer that was not initialized")
             self.operation = None
             self.move_to(_S.PREPARED)
             self.transaction = OpenTransaction(

@@ -4,8 +4,8 @@ It is asked about each batch before it is sent and after each attempt. Its parts
 threads call the ``TransactionLifecycle``; a ``CoordinatorLink`` sends the requests of the
 ``TransactionProtocol``; the ``SequenceTracker`` numbers the batches.
 
-Everything here runs on the I/O thread, or on a caller's thread that holds a partition's lock. The sequence
-numbers belong to the I/O thread and need no lock.
+Everything here runs on the I/O thread, partly with a partition's lock held; in a session, on the caller's
+thread. The sequence numbers belong to that thread and need no lock.
 Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; Kafka's ``TransactionManager``. docs/transactions.md lists
 the differences.
 """
@@ -101,7 +101,10 @@ class TransactionManager:
             transaction.may_have_started = True
 
     def verdict(self, batch: SequencedBatch, end: AttemptEnd, error: KafkaError) -> Verdict:
-        """What to do after a failed attempt. If the batch is given up, ``failed`` has to follow."""
+        """What to do after a failed attempt. If the batch is given up, ``failed`` has to follow.
+
+        If the numbering of the partition has to restart, this registers the restart and returns RETRY.
+        """
         verdict = self.sequences.verdict(batch, end, error.retriable)
         is_aborting = self._life.state in (_S.ABORTABLE_ERROR, _S.ABORTING) and self._life.uses_version_2
         if verdict is Verdict.RETRY and (is_aborting or self._life.state is _S.FATAL_ERROR):

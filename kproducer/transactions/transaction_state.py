@@ -1,17 +1,7 @@
 """The states of a producer with a transactional id, their legal transitions, and the open transaction.
 
-    UNINITIALIZED --> INITIALIZING --> READY --> IN_TRANSACTION --> COMMITTING --> READY
-          ^  |             |                      |     |    |          |
-          |  |             v                      |     |    v          v
-          |  |       UNINITIALIZED                |     |  ABORTABLE_ERROR
-          |  |       (refused: try again)         v     v        |
-          |  `------------------------------> PREPARED  ABORTING <'
-          |                                     |  |        |
-          `--- (taken over from a process) <----'  `-> COMMITTING, ABORTING --> READY, UNINITIALIZED
-
-READY and PREPARED also lead to UNINITIALIZED, when the producer changes its transactional id. Every other
-state leads to FATAL_ERROR, which is final: the producer has to be closed. A producer without transactional id
-uses UNINITIALIZED, INITIALIZING, READY and FATAL_ERROR only.
+docs/transactions.md has a diagram. FATAL_ERROR is final: the producer has to be closed. A producer without
+transactional id uses UNINITIALIZED, INITIALIZING, READY and FATAL_ERROR only.
 
 Plain data, guarded by the lock of ``TransactionLifecycle``; ``PendingOperation`` has its own event.
 Source: Kafka's ``TransactionManager.State``; PREPARED is our own (KIP-939 plans something similar).
@@ -50,7 +40,7 @@ _S = TransactionState
 
 #: The states that may follow each state.
 LEGAL_TRANSITIONS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
-    # FATAL_ERROR: the brokers have no transactions, or refuse for good.
+    # FATAL_ERROR: the brokers have no transactions, or refuse permanently.
     _S.UNINITIALIZED: frozenset({_S.INITIALIZING, _S.PREPARED, _S.FATAL_ERROR}),
     # UNINITIALIZED: authorization failed; the application may try again.
     _S.INITIALIZING: frozenset({_S.READY, _S.UNINITIALIZED, _S.FATAL_ERROR}),

@@ -83,7 +83,7 @@ def test_what_was_handed_over_under_one_id_stays_good_under_the_next(version: in
     assert kit.committed() == []
     for each in handed:
         other = TransactionManager(each.transactional_id)
-        other.lifecycle.take_over(each)
+        other.lifecycle.take_over(each, "commit_prepared")
         kit.manager, writer = other, kit.manager
         kit.do(other.lifecycle.begin_commit())
         kit.manager = writer

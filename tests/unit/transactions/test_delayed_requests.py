@@ -171,7 +171,7 @@ def test_a_delayed_end_by_whom_it_was_handed_to_does_not_end_the_next(commit: bo
     kit.settle()
     handed = kit.manager.lifecycle.prepare()
     other = TransactionManager(handed.transactional_id)
-    other.lifecycle.take_over(handed)
+    other.lifecycle.take_over(handed, "abort_prepared")
     operation = other.lifecycle.begin_commit() if commit else other.lifecycle.begin_abort()
     mine, kit.manager = kit.manager, other
     kit.reply_to(END, late=True)

@@ -144,6 +144,27 @@ def test_a_recreated_topic_is_met_with_one_batch() -> None:
     assert may_drain(tracker, Batch(TP, 1, 9))
 
 
+def test_another_thread_may_reset_while_topics_are_looked_at() -> None:
+    """A transaction is taken over on an application thread, while the I/O thread sees a recreated topic."""
+    tracker = SequenceTracker(is_transactional=True)
+
+    class Interrupted(TopicPartition):
+        @property
+        def topic(self) -> str:  # type: ignore[override]
+            tracker.reset(ProducerIdAndEpoch(8, 0))
+            return self[0]
+
+    tracker.set_producer(PRODUCER)
+    for topic_partition in (Interrupted("t", 0), TopicPartition("t", 1)):
+        batch = Batch(topic_partition, 1, 0)
+        tracker.drained(batch)
+        acknowledged(tracker, batch)
+    tracker.note_topic_ids({"t": UUID(int=1)})
+    tracker.note_topic_ids({"t": UUID(int=2)})
+    assert tracker.producer == ProducerIdAndEpoch(8, 0)
+    assert may_drain(tracker, Batch(TP, 1, 9))
+
+
 def test_a_raised_epoch_does_not_make_a_leader_forget() -> None:
     tracker, batches = tracker_with(1)
     refused_for_good(tracker, batches[0])

@@ -685,7 +685,7 @@ def prepared(kit: Stage) -> PreparedTransaction:
 def finisher(kit: Stage, handed: PreparedTransaction) -> Stage:
     other = Stage(version=1, begin=False)
     other.coordination, other.topics, other.transaction_version = kit.coordination, kit.topics, 2
-    other.manager.lifecycle.take_over(handed)
+    other.manager.lifecycle.take_over(handed, "commit_prepared")
     return other
 
 
