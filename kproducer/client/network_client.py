@@ -26,6 +26,7 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AuthenticationError,
     BrokerError,
+    ConfigError,
     DisconnectedError,
     IllegalStateError,
     KafkaError,
@@ -501,6 +502,11 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
         metadata: begins with the servers of ``config``; the caller closes it with the client.
         clock: the time for all parts.
     """
+    if config.security_protocol != "PLAINTEXT":
+        raise ConfigError(
+            f"security_protocol: expected PLAINTEXT, got {config.security_protocol}; TLS and SASL are not"
+            " available yet"
+        )
     metadata.bootstrap(_bootstrap_addresses(config))
     selector = Selector(config, clock)
     try:

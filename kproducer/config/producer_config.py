@@ -260,7 +260,11 @@ class ProducerConfig:
         source="KIP-302",
         about="Whether bootstrap host names are first resolved to canonical names.",
     )
-    security_protocol: str = choice(*SECURITY_PROTOCOLS, about="Only PLAINTEXT is available yet.")
+    security_protocol: str = choice(
+        *SECURITY_PROTOCOLS,
+        source="Kafka CommonClientConfigs",
+        about="How to connect to brokers: SSL and SASL_SSL encrypt, SASL_PLAINTEXT and SASL_SSL authenticate.",
+    )
 
     def __attrs_post_init__(self) -> None:
         _check_contradictions(self)
@@ -344,10 +348,6 @@ def _obstacles(config: ProducerConfig) -> list[tuple[str, str]]:
 
 
 def _check_contradictions(config: ProducerConfig) -> None:
-    if config.security_protocol != "PLAINTEXT":
-        raise refused(
-            "security_protocol", "PLAINTEXT", config.security_protocol, "TLS and SASL are not available yet"
-        )
     least = min(INT32_MAX, config.linger_ms + config.request_timeout_ms)
     if config.delivery_timeout_ms < least:
         linger, request = (

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -142,24 +142,40 @@ class KafkaCluster:
         node_count: int = 1,
         *,
         properties: dict[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
         heap_mb: int = 384,
         lifetime_seconds: int = DEFAULT_LIFETIME_SECONDS,
         java_options: Iterable[str] = QUICK_START_OPTIONS,
         first_port: int | None = None,
     ) -> None:
-        """Start the cluster; ``first_port`` is the port of node 1, ``None`` for a free port."""
+        """Start the cluster.
+
+        Args:
+            properties: added to the properties of every node.
+            listeners: beside the PLAINTEXT one, which stays for test tools and between brokers: name to
+                security protocol, for example ``{"SSL": "SSL", "MTLS": "SSL"}``. Their certificates and
+                SASL settings are ``properties``, for all (``ssl.keystore.type``) or for one listener
+                (``listener.name.mtls.ssl.client.auth``). ``bootstrap`` has their addresses.
+            first_port: the port of node 1, ``None`` for a free one as for the others.
+        """
         self.version = version
         self.heap_mb = heap_mb
         self.lifetime_seconds = lifetime_seconds
         self.java_options = tuple(java_options)
         self.folder = Path(tempfile.mkdtemp(prefix=f"kafka-{version}-"))
-        self._reserved = ReservedPorts(2 * node_count + 1)
+        self._listeners = dict(listeners or {})
+        ports_per_node = 2 + len(self._listeners)
+        self._reserved = ReservedPorts(ports_per_node * node_count + 1)
         ports = self._reserved.ports
         if first_port is not None:
             ports[0] = first_port
         self._zookeeper_port = ports[-1]
         self._zookeeper: JavaProcess | None = None
-        addresses = [NodeAddress(1 + i, ports[2 * i], ports[2 * i + 1]) for i in range(node_count)]
+        addresses = []
+        for i in range(node_count):
+            port, controller_port, *others = ports[ports_per_node * i : ports_per_node * (i + 1)]
+            listener_ports = dict(zip(self._listeners, others, strict=True))
+            addresses.append(NodeAddress(1 + i, port, controller_port, listener_ports))
         self.bootstrap_servers = ",".join(address.bootstrap for address in addresses)
         self.nodes = {
             address.node_id: self._prepare_node(address, addresses, properties or {}) for address in addresses
@@ -177,6 +193,10 @@ class KafkaCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def bootstrap(self, listener: str) -> str:
+        """``host:port`` of every node's listener of this name, comma-separated."""
+        return ",".join(f"127.0.0.1:{node.address.listener_ports[listener]}" for node in self.nodes.values())
 
     def close(self) -> None:
         """Stop every process and remove the data."""
@@ -211,7 +231,9 @@ class KafkaCluster:
         folder.mkdir()
         path = folder / "server.properties"
         zookeeper_port = None if uses_kraft(self.version) else self._zookeeper_port
-        properties = broker_properties(self.version, address, addresses, str(folder / "data"), zookeeper_port)
+        properties = broker_properties(
+            self.version, address, addresses, str(folder / "data"), zookeeper_port, self._listeners
+        )
         path.write_text(as_text({**properties, **extra}))
         return KafkaNode(self, address, path)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 import pytest
@@ -67,11 +67,14 @@ def skip_or_fail(reason: str) -> NoReturn:
 
 
 def start_or_skip(
-    version: str, node_count: int = 1, properties: dict[str, str] | None = None
+    version: str,
+    node_count: int = 1,
+    properties: dict[str, str] | None = None,
+    listeners: Mapping[str, str] | None = None,
 ) -> KafkaCluster:
     """A running cluster. Otherwise the test is skipped, or fails if Kafka is required."""
     try:
-        return KafkaCluster(version, node_count, properties=properties)
+        return KafkaCluster(version, node_count, properties=properties, listeners=listeners)
     except KafkaUnavailableError as error:
         unavailable = str(error)
     skip_or_fail(unavailable)

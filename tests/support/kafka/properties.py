@@ -8,18 +8,23 @@ Source: Kafka's ``KafkaConfig``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 FIRST_KRAFT_VERSION = (3, 3)
 
 
 class NodeAddress(NamedTuple):
-    """Addresses of one node. ``controller_port`` is unused with ZooKeeper."""
+    """Addresses of one node. ``controller_port`` is unused with ZooKeeper.
+
+    Attributes:
+        listener_ports: the ports of further listeners, by name.
+    """
 
     node_id: int
     port: int
     controller_port: int
+    listener_ports: Mapping[str, int] = {}
 
     @property
     def bootstrap(self) -> str:
@@ -37,8 +42,13 @@ def broker_properties(
     nodes: Sequence[NodeAddress],
     data_folder: str,
     zookeeper_port: int | None,
+    listeners: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The properties of one node; with three nodes, three replicas of which two must be in sync."""
+    """The properties of one node; with three nodes, three replicas of which two must be in sync.
+
+    Args:
+        listeners: security protocols of the listeners beside PLAINTEXT, by name.
+    """
     replicas = min(3, len(nodes))
     in_sync = min(2, replicas)
     properties = {
@@ -63,7 +73,25 @@ def broker_properties(
         properties.update(_kraft_properties(node, nodes))
     else:
         properties.update(_zookeeper_properties(node, zookeeper_port))
+    properties.update(_listener_properties(node, listeners or {}, uses_kraft(version)))
     return properties
+
+
+def _listener_properties(
+    node: NodeAddress, listeners: Mapping[str, str], has_controller: bool
+) -> dict[str, str]:
+    addresses = {"PLAINTEXT": node.bootstrap} | {
+        name: f"127.0.0.1:{node.listener_ports[name]}" for name in listeners
+    }
+    advertised = ",".join(f"{name}://{address}" for name, address in addresses.items())
+    protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **listeners}
+    controller = f",CONTROLLER://127.0.0.1:{node.controller_port}" if has_controller else ""
+    return {
+        "listeners": advertised + controller,
+        "advertised.listeners": advertised,
+        "listener.security.protocol.map": ",".join(f"{name}:{each}" for name, each in protocols.items()),
+        "inter.broker.listener.name": "PLAINTEXT",
+    }
 
 
 def _kraft_properties(node: NodeAddress, nodes: Sequence[NodeAddress]) -> dict[str, str]:
@@ -73,11 +101,7 @@ def _kraft_properties(node: NodeAddress, nodes: Sequence[NodeAddress]) -> dict[s
         "node.id": str(node.node_id),
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://{node.bootstrap},CONTROLLER://127.0.0.1:{node.controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{node.bootstrap}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
-        # Detect killed brokers within seconds: fault tests wait for it.
+        # A killed broker is noticed in seconds: fault tests wait for it.
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "3000",
     }
@@ -88,8 +112,6 @@ def _zookeeper_properties(node: NodeAddress, zookeeper_port: int | None) -> dict
         "broker.id": str(node.node_id),
         "zookeeper.connect": f"127.0.0.1:{zookeeper_port}",
         "zookeeper.session.timeout.ms": "6000",
-        "listeners": f"PLAINTEXT://{node.bootstrap}",
-        "advertised.listeners": f"PLAINTEXT://{node.bootstrap}",
     }
 
 
@@ -105,4 +127,9 @@ def zookeeper_properties(port: int, data_folder: str) -> dict[str, str]:
 
 
 def as_text(properties: dict[str, str]) -> str:
-    return "".join(f"{key}={value}\n" for key, value in properties.items())
+    """A Java properties file. Values may have several lines, as PEM certificates do."""
+
+    def escaped(value: str) -> str:
+        return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+    return "".join(f"{key}={escaped(value)}\n" for key, value in properties.items())

@@ -157,7 +157,7 @@ def test_acks(given_acks: Any, stored: int) -> None:
         ({"value_serializer": "strng"}, ["value_serializer", "strng", "string"]),
         ({"interceptors": "org.example.Interceptor"}, ["interceptors", "list"]),
         ({"interceptors": [object()]}, ["interceptors", "on_send"]),
-        ({"security_protocol": "SSL"}, ["security_protocol", "SSL", "PLAINTEXT"]),
+        ({"security_protocol": "TLS"}, ["security_protocol", "TLS", "SASL_SSL"]),
         ({"enable_idempotence": True, "acks": 1}, ["acks: expected -1", "enable_idempotence=True", "got 1"]),
         (
             {"enable_idempotence": True, "retries": 0},
