@@ -263,7 +263,7 @@ class ProducerConfig:
     security_protocol: str = choice(
         *SECURITY_PROTOCOLS,
         source="Kafka CommonClientConfigs",
-        about="How to connect to brokers: SSL and SASL_SSL encrypt, SASL_PLAINTEXT and SASL_SSL authenticate.",
+        about="How to connect to brokers: SSL and SASL_SSL encrypt; SASL_PLAINTEXT and SASL_SSL log in.",
     )
 
     def __attrs_post_init__(self) -> None:

@@ -105,5 +105,5 @@ class ProducerSettings(TypedDict, total=False):
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """Whether bootstrap host names are first resolved to canonical names. Default: 'use_all_dns_ips'."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-    """How to connect to brokers: SSL and SASL_SSL encrypt, SASL_PLAINTEXT and SASL_SSL authenticate.
-    Default: 'PLAINTEXT'."""
+    """How to connect to brokers: SSL and SASL_SSL encrypt; SASL_PLAINTEXT and SASL_SSL log in. Default:
+    'PLAINTEXT'."""
