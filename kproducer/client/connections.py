@@ -188,7 +188,7 @@ class Connections:
         """Connect the socket once the address is known. Raises NetworkError; ``ended`` must follow."""
         resolved = connection.next_address(now_ms)
         if resolved is not None:
-            self._selector.connect(connection.id, resolved.address, resolved.family)
+            self._selector.connect(connection.id, resolved.address, resolved.family, connection.node.host)
 
     def resolving(self) -> list[NodeConnection]:
         """The connections that wait for a host name lookup."""

@@ -22,6 +22,7 @@
     |           |-- DisconnectedError
     |           `-- NoBrokersAvailableError
     |-- AuthenticationError          fix the credentials; not retriable
+    |   `-- SslAuthenticationError   ... or certificates
     |-- AuthorizationError           grant the permission; not retriable
     |-- KafkaTimeoutError            also a built-in TimeoutError; names stage, broker, cause, setting
     |   |-- MetadataTimeoutError
@@ -183,6 +184,10 @@ class NoBrokersAvailableError(NetworkError):
 
 class AuthenticationError(KafkaError):
     """The broker rejected the credentials, or the identity of the peer could not be verified."""
+
+
+class SslAuthenticationError(AuthenticationError):
+    """The TLS handshake failed: this client did not accept the broker's certificate, or the broker ours."""
 
 
 class AuthorizationError(KafkaError):

@@ -6,6 +6,7 @@ Source: Kafka class ``KafkaChannel``.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -66,10 +67,11 @@ class KafkaChannel:
         Returns after a short write: the socket is full then, and another system call could only confirm it.
         """
         is_full = False
-        while self.sends and not is_full:
-            pieces = self.sends[0].buffers[:MAX_PIECES]
-            written = self.transport.send(pieces) if pieces else 0
-            is_full = written < sum(piece.nbytes for piece in pieces)
+        while (self.sends or self.transport.wants_write) and not is_full:
+            queued = itertools.chain.from_iterable(send.buffers for send in self.sends)
+            pieces = list(itertools.islice(queued, MAX_PIECES))
+            written = self.transport.send(pieces) if pieces or self.transport.wants_write else 0
+            is_full = written < sum(piece.nbytes for piece in pieces) or self.transport.wants_write
             self.note_written(written, completed)
 
     def note_written(self, count: int, completed: list[NetworkSend]) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
+    AuthenticationError,
     DisconnectedError,
     IllegalStateError,
     KafkaError,
@@ -36,6 +37,7 @@ from kproducer.network.network_receive import FrameAssembler, NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.transport_layer import (
     SocketAddress,
+    TransportFactory,
     TransportLayer,
     describe_address,
     describe_os_error,
@@ -64,7 +66,7 @@ class Selector:
         config: ``connections_max_idle_ms``, ``send_buffer_bytes``, ``receive_buffer_bytes``.
         clock: the time, for idle connections.
         max_frame_bytes: the longest response accepted.
-        transport_factory: makes the transport layer of a socket; TLS plugs in here.
+        transport_factory: makes the transport layer of a socket to a host; ``None``: plaintext.
 
     Attributes (results of the last ``poll``):
         connected: ids whose TCP connection came up.
@@ -79,7 +81,7 @@ class Selector:
         clock: Clock,
         *,
         max_frame_bytes: int = MAX_FRAME_BYTES,
-        transport_factory: Callable[[socket.socket], TransportLayer] = TransportLayer,
+        transport_factory: TransportFactory | None = None,
     ) -> None:
         # fixed after construction
         self._config = config
@@ -88,7 +90,7 @@ class Selector:
         self._clock = clock
         self._transport_factory = transport_factory
         self._wakeup = Wakeup()
-        new_io = PlaintextChannelIo if transport_factory is TransportLayer else PortableChannelIo
+        new_io = PlaintextChannelIo if transport_factory is None else PortableChannelIo
         self._io: ChannelIo = new_io(self._wakeup.fileno())
         # I/O thread only
         self._channels: OrderedDict[str, KafkaChannel] = OrderedDict()  # least recently active first
@@ -103,9 +105,12 @@ class Selector:
 
     # -- connections ---------------------------------------------------------------------------------
 
-    def connect(self, connection_id: str, address: SocketAddress, family: int = socket.AF_INET) -> None:
+    def connect(
+        self, connection_id: str, address: SocketAddress, family: int = socket.AF_INET, host: str = ""
+    ) -> None:
         """Begin to connect; a later ``poll`` reports the id in ``connected`` or ``disconnected``.
 
+        ``host`` is the name that the address belongs to; TLS verifies it.
         Raises IllegalStateError for an id in use, NetworkError if the connect fails at once (the id stays
         free and no descriptor stays open).
         """
@@ -120,13 +125,17 @@ class Selector:
             raise NetworkError(f"could not open a socket for {text}: {describe_os_error(error)}") from error
         try:
             start_connect(sock, address)
-            transport = self._transport_factory(sock)
+            new_transport = self._transport_factory
+            transport = TransportLayer(sock) if new_transport is None else new_transport(sock, host)
             assembler = FrameAssembler(self._max_frame_bytes)
             channel = KafkaChannel(connection_id, text, transport, assembler, self._clock.monotonic_ms())
             self._io.register(channel)
         except OSError as error:
             sock.close()
             raise NetworkError(f"could not connect to {text}: {describe_os_error(error)}") from error
+        except NetworkError as error:
+            sock.close()
+            raise NetworkError(f"could not connect to {text}: {error}") from error
         except BaseException:
             sock.close()
             raise
@@ -223,17 +232,19 @@ class Selector:
             if mask & READ:
                 self._read(channel, self._io.received(channel))
             doing = "writing to"
-            if mask & WRITE and channel.sends:
+            if mask & WRITE and (channel.sends or channel.transport.wants_write):
                 self._io.written(channel, self.completed_sends)
         except OSError as error:
-            if doing == "writing to":
-                self._save_last_responses(channel)
+            refusal = self._save_last_responses(channel) if doing == "writing to" else None
+            if refusal is not None:
+                self._fail(channel, type(refusal)(f"{channel.address}: {refusal}"))
+                return
             reason = describe_os_error(error)
             if doing == "connect to":
                 self._fail(channel, NetworkError(f"could not connect to {channel.address}: {reason}"))
             else:
                 self._fail(channel, DisconnectedError(f"{doing} {channel.address} failed: {reason}"))
-        except NetworkError as error:
+        except (AuthenticationError, NetworkError) as error:
             text = f"could not connect to {channel.address}: {error}" if doing == "connect to" else str(error)
             self._fail(channel, type(error)(text))
         except RemoteProtocolError as error:
@@ -252,6 +263,8 @@ class Selector:
         if not transport.is_ready:
             transport.handshake()
         self._io.update(channel)
+        if transport.is_ready and transport.has_buffered_bytes:
+            self._buffered.add(channel)
 
     def _touch(self, channel: KafkaChannel, now_ms: int) -> None:
         channel.last_active_ms = now_ms
@@ -259,6 +272,10 @@ class Selector:
 
     def _read(self, channel: KafkaChannel, data: memoryview | None) -> None:
         """Cut what was read into frames. Raises KafkaError if that ended the connection."""
+        if channel.transport.has_buffered_bytes:
+            self._buffered.add(channel)
+        elif self._buffered:
+            self._buffered.discard(channel)
         if data is None:
             return
         if not data:
@@ -271,17 +288,20 @@ class Selector:
             source = channel.connection_id
             for payload in frames:
                 self.completed_receives.append(NetworkReceive(source, payload))
-        if channel.transport.has_buffered_bytes:
-            self._buffered.add(channel)
-        elif self._buffered:
-            self._buffered.discard(channel)
 
-    def _save_last_responses(self, channel: KafkaChannel) -> None:
-        """Read what a broken connection still holds: each lost acknowledgement sends a batch twice."""
+    def _save_last_responses(self, channel: KafkaChannel) -> AuthenticationError | None:
+        """Read what a broken connection still holds: each lost acknowledgement sends a batch twice.
+
+        Returns the broker's refusal of this client, if the connection broke because of one.
+        """
         with contextlib.suppress(OSError, KafkaError):
-            # Not with ``received``: its buffer still holds the bytes of other channels.
-            while (data := channel.read(memoryview(bytearray(READ_SIZE_BYTES)))) is not None:
-                self._read(channel, data)
+            try:
+                # Not with ``received``: its buffer still holds the bytes of other channels.
+                while (data := channel.read(memoryview(bytearray(READ_SIZE_BYTES)))) is not None:
+                    self._read(channel, data)
+            except AuthenticationError as refusal:
+                return refusal
+        return None
 
     def _close_idle(self, now_ms: int) -> None:
         if self._max_idle_ms < 0:

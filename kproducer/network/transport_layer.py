@@ -1,7 +1,7 @@
 """Bytes in and out of one connection: the seam between channels and sockets.
 
 A transport layer owns one non-blocking socket. It knows nothing of frames, requests or timeouts; it never
-blocks and never retries. ``Selector`` gets the class: TLS is a subclass of ``TransportLayer``.
+blocks and never retries. ``Selector`` gets the factory: ``TlsTransport`` is a subclass of ``TransportLayer``.
 Source: Kafka classes ``TransportLayer`` and ``PlaintextTransportLayer``.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from kproducer.errors import NetworkError
 
@@ -35,8 +36,8 @@ def describe_os_error(error: OSError) -> str:
 class TransportLayer:
     """Moves the bytes of one TCP connection, without encryption. I/O thread only. No method blocks.
 
-    A transport that encrypts is a subclass. It overrides ``is_ready``, ``handshake``, ``send``,
-    ``receive_into`` and ``has_buffered_bytes``.
+    A transport that encrypts is a subclass. It overrides ``is_ready``, ``handshake``, ``wants_write``,
+    ``send``, ``receive_into`` and ``has_buffered_bytes``.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -68,14 +69,22 @@ class TransportLayer:
         return self._connected
 
     def handshake(self) -> None:
-        """Continue the handshake as far as the socket allows. Called until ``is_ready``."""
+        """Continue the handshake as far as the socket allows. Called until ``is_ready``.
+
+        Raises AuthenticationError if one side refuses the other, NetworkError if the connection ended.
+        """
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether this object holds bytes that the socket has not taken: ``send`` when it is writable."""
+        return False
 
     def send(self, buffers: Sequence[memoryview]) -> int:
         """Send the buffers in order; returns how many bytes the socket took, 0 if it is full.
 
-        After a short write the caller offers the remaining bytes again. A transport that encrypts counts the
-        bytes of a record only when the whole record has reached the socket. Raises OSError if the connection
-        is broken.
+        After a short write the caller offers the remaining bytes again. A transport that encrypts counts
+        bytes only when all of their ciphertext has reached the socket. Without buffers it sends what it
+        holds. Raises OSError if the connection is broken, AuthenticationError as ``receive_into`` does.
         """
         try:
             if len(buffers) == 1:
@@ -87,7 +96,8 @@ class TransportLayer:
     def receive_into(self, buffer: memoryview) -> int:
         """Read what has arrived into ``buffer``; returns the byte count, 0 at the end of the stream.
 
-        Raises BlockingIOError if nothing has arrived, another OSError if the connection is broken.
+        Raises BlockingIOError if nothing has arrived, another OSError if the connection is broken,
+        AuthenticationError if the broker refused this client after the handshake.
         """
         return self._socket.recv_into(buffer)
 
@@ -99,6 +109,10 @@ class TransportLayer:
     def close(self) -> None:
         """Close the socket. Idempotent; never raises."""
         self._socket.close()
+
+
+#: (connecting socket, the host that it connects to) to a transport layer. Raises NetworkError.
+TransportFactory: TypeAlias = Callable[[socket.socket, str], TransportLayer]
 
 
 def open_socket(family: int, send_buffer_bytes: int, receive_buffer_bytes: int) -> socket.socket:

@@ -58,6 +58,7 @@ PUBLIC_NAMES = [
     "SendManyError",
     "SendManyResult",
     "SerializationError",
+    "SslAuthenticationError",
     "StringSerializer",
     "TopicPartition",
     "TransactionAbortedError",

@@ -24,6 +24,7 @@ class StingyTransport:
         self.taken = bytearray()
         self.calls: list[list[memoryview]] = []
         self.is_ready = True
+        self.wants_write = False
 
     def send(self, buffers: Sequence[memoryview]) -> int:
         self.calls.append(list(buffers))

@@ -89,7 +89,7 @@ def test_a_failing_registration_leaks_nothing(selector: Selector, monkeypatch: p
 
 
 def test_a_failing_transport_leaks_nothing(make_selector: Callable[..., Selector]) -> None:
-    def broken(sock: socket.socket) -> TransportLayer:
+    def broken(sock: socket.socket, host: str) -> TransportLayer:
         raise RuntimeError("no context")
 
     selector = make_selector(arguments={"transport_factory": broken})

@@ -311,7 +311,7 @@ def test_hostile_bytes_end_that_connection_only(
 class BufferingTransport(TransportLayer):
     """Reads ahead and gives out two bytes a call, as a decrypting transport may."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, host: str) -> None:
         super().__init__(sock)
         self.ahead = b""
 
