@@ -47,9 +47,12 @@ _SETTINGS_MODULE = """\
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from kproducer.serializers import BuiltInSerializer, Serializer
 
 

@@ -40,6 +40,7 @@ from kproducer.network.host_resolver import BackgroundResolver, BeginLookup, can
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.selector import Selector
+from kproducer.network.transport_layer import TransportFactory
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.protocol.send_builder import build_request
 from kproducer.runtime.clock import Clock
@@ -501,20 +502,33 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
         config: servers, timeouts, buffers.
         metadata: begins with the servers of ``config``; the caller closes it with the client.
         clock: the time for all parts.
+
+    Raises:
+        ConfigError: the security settings contradict each other, or a file that they name cannot be used.
     """
-    if config.security_protocol != "PLAINTEXT":
-        raise ConfigError(
-            f"security_protocol: expected PLAINTEXT, got {config.security_protocol}; TLS and SASL are not"
-            " available yet"
-        )
+    transport_factory = _new_transport_factory(config, clock)
     metadata.bootstrap(_bootstrap_addresses(config))
-    selector = Selector(config, clock)
+    selector = Selector(config, clock, transport_factory=transport_factory)
     try:
         updater = MetadataUpdater(metadata, config)
         return NetworkClient(selector, updater, config, clock)
     except BaseException:
         selector.close()
         raise
+
+
+def _new_transport_factory(config: ProducerConfig, clock: Clock) -> TransportFactory | None:
+    if config.security_protocol.startswith("SASL"):
+        raise ConfigError(
+            f"security_protocol: expected PLAINTEXT or SSL, got {config.security_protocol}; SASL is not"
+            " available yet"
+        )
+    if config.security_protocol == "PLAINTEXT":
+        return None
+    # Imported here: plaintext producers do not need ``ssl``, which some Pythons are built without.
+    from kproducer.security.tls_settings import TlsSettings
+
+    return TlsSettings(config, clock).new_transport
 
 
 def _bootstrap_addresses(config: ProducerConfig) -> list[tuple[str, int]]:

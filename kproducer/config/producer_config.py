@@ -22,16 +22,21 @@ from kproducer.config.setting import (
     Setting,
     boolean,
     choice,
+    document,
     from_text,
     integer,
     milliseconds,
+    names,
     parse_acks,
     parse_interceptors,
     parse_partitioner,
     parse_serializer,
     parse_servers,
+    parse_ssl_context,
     parse_text,
+    path,
     refused,
+    secret,
     special,
 )
 from kproducer.errors import ConfigError
@@ -40,6 +45,7 @@ from kproducer.types import INT32_MAX, INT64_MAX
 
 _log = logging.getLogger(__name__)
 
+_SSL = "Kafka SslConfigs"
 _SERIALIZER = "Serializer | type[BuiltInSerializer] | str | None"
 
 
@@ -264,6 +270,67 @@ class ProducerConfig:
         *SECURITY_PROTOCOLS,
         source="Kafka CommonClientConfigs",
         about="How to connect to brokers: SSL and SASL_SSL encrypt; SASL_PLAINTEXT and SASL_SSL log in.",
+    )
+
+    ssl_context: Any = special(  # noqa: RUF009 (a field)
+        "ssl.SSLContext",
+        "SSLContext | None",
+        parse_ssl_context,
+        None,
+        source="kafka-python",
+        about="A finished context for SSL and SASL_SSL, instead of all other ssl_ settings.",
+    )
+    ssl_cafile: str = path(
+        source="kafka-python",
+        about="PEM file with the certificates to trust. Without this setting and ssl_truststore_*: the "
+        "system's, or else those of the package certifi.",
+    )
+    ssl_certfile: str = path(
+        source="kafka-python", about="PEM file with this client's certificate and its chain."
+    )
+    ssl_keyfile: str = path(
+        source="kafka-python", about="PEM file with the private key, unless ssl_certfile contains it."
+    )
+    ssl_password: str = secret(source="kafka-python", about="Password of the private key.")
+    ssl_crlfile: str = path(
+        source="kafka-python",
+        about="PEM file with the revocation list of the authority that issues the brokers' certificates.",
+    )
+    ssl_check_hostname: bool = boolean(
+        True,
+        source="kafka-python",
+        about="Whether the broker's certificate must be valid for the host that the producer connects to.",
+    )
+    ssl_keystore_location: str = path(
+        source=_SSL, about="PEM or PKCS #12 file with this client's private key and certificates."
+    )
+    ssl_keystore_type: str = choice(
+        "auto", "PEM", "PKCS12", "JKS", source=_SSL, about="auto: the content of the file decides."
+    )
+    ssl_keystore_password: str = secret(source=_SSL, about="Password of a PKCS #12 key store.")
+    ssl_keystore_key: str = secret(source=_SSL, about="This client's private key as PEM text.")
+    ssl_keystore_certificate_chain: str = document(
+        source=_SSL, about="This client's certificate and its chain as PEM text, with ssl_keystore_key."
+    )
+    ssl_key_password: str = secret(
+        source=_SSL, about="Password of the private key in ssl_keystore_key or in a PEM key store."
+    )
+    ssl_truststore_location: str = path(
+        source=_SSL, about="PEM or PKCS #12 file with the certificates to trust."
+    )
+    ssl_truststore_type: str = choice(
+        "auto", "PEM", "PKCS12", "JKS", source=_SSL, about="auto: the content of the file decides."
+    )
+    ssl_truststore_password: str = secret(source=_SSL, about="Password of a PKCS #12 trust store.")
+    ssl_truststore_certificates: str = document(source=_SSL, about="The certificates to trust as PEM text.")
+    ssl_endpoint_identification_algorithm: str = choice(
+        "https", "", source="KIP-294", about="Empty: the same as ssl_check_hostname=False."
+    )
+    ssl_enabled_protocols: tuple[str, ...] = names(
+        ("TLSv1.2", "TLSv1.3"), source=_SSL, about="The TLS versions that may be used."
+    )
+    ssl_cipher_suites: tuple[str, ...] = names(
+        (), source=_SSL, about="Cipher suites by their Java or OpenSSL names. Empty: OpenSSL's choice."
     )
 
     def __attrs_post_init__(self) -> None:

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from kproducer.serializers import BuiltInSerializer, Serializer
 
 
@@ -107,3 +110,46 @@ class ProducerSettings(TypedDict, total=False):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     """How to connect to brokers: SSL and SASL_SSL encrypt; SASL_PLAINTEXT and SASL_SSL log in. Default:
     'PLAINTEXT'."""
+    ssl_context: SSLContext | None
+    """A finished context for SSL and SASL_SSL, instead of all other ssl_ settings. Default: None."""
+    ssl_cafile: str | PathLike[str] | None
+    """PEM file with the certificates to trust. Without this setting and ssl_truststore_*: the system's,
+    or else those of the package certifi. Default: ''."""
+    ssl_certfile: str | PathLike[str] | None
+    """PEM file with this client's certificate and its chain. Default: ''."""
+    ssl_keyfile: str | PathLike[str] | None
+    """PEM file with the private key, unless ssl_certfile contains it. Default: ''."""
+    ssl_password: str | None
+    """Password of the private key. Default: ''."""
+    ssl_crlfile: str | PathLike[str] | None
+    """PEM file with the revocation list of the authority that issues the brokers' certificates.
+    Default: ''."""
+    ssl_check_hostname: bool
+    """Whether the broker's certificate must be valid for the host that the producer connects to.
+    Default: True."""
+    ssl_keystore_location: str | PathLike[str] | None
+    """PEM or PKCS #12 file with this client's private key and certificates. Default: ''."""
+    ssl_keystore_type: Literal["auto", "PEM", "PKCS12", "JKS"]
+    """auto: the content of the file decides. Default: 'auto'."""
+    ssl_keystore_password: str | None
+    """Password of a PKCS #12 key store. Default: ''."""
+    ssl_keystore_key: str | None
+    """This client's private key as PEM text. Default: ''."""
+    ssl_keystore_certificate_chain: str | None
+    """This client's certificate and its chain as PEM text, with ssl_keystore_key. Default: ''."""
+    ssl_key_password: str | None
+    """Password of the private key in ssl_keystore_key or in a PEM key store. Default: ''."""
+    ssl_truststore_location: str | PathLike[str] | None
+    """PEM or PKCS #12 file with the certificates to trust. Default: ''."""
+    ssl_truststore_type: Literal["auto", "PEM", "PKCS12", "JKS"]
+    """auto: the content of the file decides. Default: 'auto'."""
+    ssl_truststore_password: str | None
+    """Password of a PKCS #12 trust store. Default: ''."""
+    ssl_truststore_certificates: str | None
+    """The certificates to trust as PEM text. Default: ''."""
+    ssl_endpoint_identification_algorithm: Literal["https", ""]
+    """Empty: the same as ssl_check_hostname=False. Default: 'https'."""
+    ssl_enabled_protocols: str | list[str] | tuple[str, ...] | None
+    """The TLS versions that may be used. Default: ('TLSv1.2', 'TLSv1.3')."""
+    ssl_cipher_suites: str | list[str] | tuple[str, ...] | None
+    """Cipher suites by their Java or OpenSSL names. Empty: OpenSSL's choice. Default: ()."""

@@ -8,6 +8,7 @@ Source: the rules of Kafka's ``ConfigDef``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -46,6 +47,7 @@ class Setting:
         dotted: Kafka's dotted name, unless it is the attribute's name with dots.
         source: the KIP or Kafka class that defines the setting.
         about: what the setting does, for the documentation.
+        is_secret: the value appears in no repr, error or log line.
     """
 
     kind: str
@@ -59,6 +61,7 @@ class Setting:
     dotted: str = ""
     source: str = "Kafka ProducerConfig"
     about: str = ""
+    is_secret: bool = False
 
     @property
     def range_text(self) -> str:
@@ -128,6 +131,7 @@ def special(
     plain = None if default is attrs.NOTHING else default
     return attrs.field(
         default=default if adjust is None else attrs.Factory(adjust, takes_self=True),
+        repr=not facts.get("is_secret", False),
         metadata={METADATA_KEY: Setting(kind, given_type, parse, plain, **facts)},
     )
 
@@ -152,6 +156,28 @@ def choice(*choices: str, **facts: Any) -> Any:
     given_type = f"Literal[{', '.join(map(repr, choices))}]" + (" | None" if "none" in choices else "")
     given_type = given_type.replace("'", '"')
     return special("text", given_type, _parse_choice, choices[0], choices=choices, **facts)
+
+
+def secret(**facts: Any) -> Any:
+    """Declare a text that appears in no repr, error or log line."""
+    return special("secret text", "str | None", _parse_document, "", is_secret=True, **facts)
+
+
+def document(**facts: Any) -> Any:
+    """Declare a text of any length, as certificates are; errors do not show it."""
+    return special("PEM text", "str | None", _parse_document, "", **facts)
+
+
+def path(**facts: Any) -> Any:
+    """Declare the path of a file."""
+    return special("path", "str | PathLike[str] | None", _parse_path, "", **facts)
+
+
+def names(default: tuple[str, ...], **facts: Any) -> Any:
+    """Declare a list of names."""
+    return special(
+        "list of names", "str | list[str] | tuple[str, ...] | None", _parse_names, default, **facts
+    )
 
 
 def _whole_number_text(setting: Setting) -> str:
@@ -180,6 +206,40 @@ def _parse_choice(setting: Setting, name: str, value: Any) -> str:
     elif value is None and "none" in setting.choices:
         return "none"
     raise refused(name, f"one of {', '.join(setting.choices)}", shown(value))
+
+
+def _parse_document(setting: Setting, name: str, value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise refused(name, "text", f"a value of type {type(value).__name__}")
+
+
+def _parse_path(setting: Setting, name: str, value: Any) -> str:
+    given = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if given is None or isinstance(given, str):
+        return given or ""
+    raise refused(name, "the path of a file", shown(value))
+
+
+def _parse_names(setting: Setting, name: str, value: Any) -> tuple[str, ...]:
+    given = [value] if isinstance(value, str) else value or ()
+    if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) for one in given):
+        raise refused(name, "a comma-separated text or a list of texts", shown(value))
+    return tuple(part.strip() for one in given for part in one.split(",") if part.strip())
+
+
+def parse_ssl_context(setting: Setting, name: str, value: Any) -> Any:
+    """``None``, or an ``ssl.SSLContext`` for clients."""
+    if value is None:
+        return None
+    import ssl  # plaintext producers do not need it
+
+    if not isinstance(value, ssl.SSLContext):
+        raise refused(name, "an ssl.SSLContext", f"a value of type {type(value).__name__}")
+    if value.protocol is ssl.PROTOCOL_TLS_SERVER:
+        advice = "create it with ssl.create_default_context()"
+        raise refused(name, "a context for clients", "one with PROTOCOL_TLS_SERVER", advice)
+    return value
 
 
 def parse_acks(setting: Setting, name: str, value: Any) -> int:
@@ -243,7 +303,7 @@ def _parse_server(name: str, given: str) -> str:
         # Users copy listeners from broker configurations. Java drops the protocol, and then connects to a TLS
         # port in plain text.
         if scheme.upper() in SECURITY_PROTOCOLS:
-            raise bad(f"{scheme} is not available yet; only PLAINTEXT listeners can be used")
+            raise bad(f"write 'host:port', and set security_protocol to {scheme.upper()}")
         raise bad(f"write 'host:port' without {scheme}://")
     host, colon, port = address.rpartition(":")
     if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):

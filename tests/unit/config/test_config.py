@@ -107,7 +107,7 @@ def test_bootstrap_servers_in_all_their_shapes(given_servers: Any, stored: tuple
         (b"a:1", "host:port"),
         ([("a", 1)], "host:port"),
         ("http://a:1", "write 'host:port' without http://"),
-        ("SASL_SSL://a:1", "only PLAINTEXT"),
+        ("SASL_SSL://a:1", "set security_protocol to SASL_SSL"),
         (None, "host:port"),
     ],
 )
@@ -309,7 +309,7 @@ def test_all_unknown_settings_are_named_at_once() -> None:
         "sasl.pasword",
         "sasl.mechanism",
         "ssl.key.pem",
-        "ssl_cafile",
+        "ssl_ca_file",
         "oauth",
         "myoption",
     ],

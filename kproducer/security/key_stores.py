@@ -1,0 +1,217 @@
+"""Reads certificates and private keys: PEM texts and files, and PKCS #12 stores.
+
+Every error is a ConfigError that names the setting and shows neither a key nor a password. Knows no TLS.
+Source: Kafka class ``DefaultSslEngineFactory``; KIP-651 (PEM).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from kproducer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+
+#: A PEM object with its label. Lines around it, and how it is broken into lines, do not matter.
+_PEM_OBJECT = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_CERTIFICATE_LABELS = ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
+
+_JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+
+
+@attrs.frozen
+class Identity:
+    """A private key with its certificate chain, in PEM. The key may be encrypted.
+
+    Attributes:
+        source: the settings that it comes from, for error messages.
+        password: of the key; empty: none was given.
+        password_setting: where a missing or wrong password has to be corrected.
+    """
+
+    source: str
+    chain: str
+    key: str = attrs.field(repr=False)
+    password: str = attrs.field(repr=False)
+    password_setting: str
+
+
+def read_file(setting: str, path: str) -> bytes:
+    """The content of a file that a setting names."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{setting}: cannot read {path!r}: {error.strerror or error}") from error
+
+
+def certificates_in(setting: str, content: str | bytes) -> str:
+    """The certificates in a PEM text that must contain nothing secret."""
+    objects = _pem_objects(content)
+    if any(label.endswith("PRIVATE KEY") for label, _ in objects):
+        raise ConfigError(
+            f"{setting}: expected only certificates, found a private key as well; a client's own certificate"
+            " and key belong into ssl_certfile and ssl_keyfile, or into ssl_keystore_location"
+        )
+    found = _join(objects, _CERTIFICATE_LABELS)
+    if not found:
+        raise _no_certificate(setting, content)
+    return found
+
+
+def trusted_certificates(settings: Mapping[str, Any]) -> str:
+    """The certificates of ``ssl_truststore_location``, in PEM."""
+    setting, path = "ssl_truststore_location", settings["ssl_truststore_location"]
+    content = read_file(setting, path)
+    if _store_type(setting, path, content, settings["ssl_truststore_type"]) == "PEM":
+        return certificates_in(setting, content)
+    store = _open_pkcs12(setting, path, content, "ssl_truststore_password", settings)
+    found = [*([store.cert] if store.cert else []), *store.additional_certs]
+    if not found:
+        raise ConfigError(f"{setting}: {path!r} contains no certificate")
+    return "".join(_to_pem(each.certificate) for each in found)
+
+
+def identity_of_files(settings: Mapping[str, Any]) -> Identity:
+    """The key and certificates of ``ssl_certfile`` and ``ssl_keyfile``."""
+    content = read_file("ssl_certfile", settings["ssl_certfile"])
+    key_setting = "ssl_keyfile" if settings["ssl_keyfile"] else "ssl_certfile"
+    key_content = read_file(key_setting, settings[key_setting])
+    return _identity("ssl_certfile", content, key_setting, key_content, "ssl_password", settings)
+
+
+def identity_of_texts(settings: Mapping[str, Any]) -> Identity:
+    """The key and certificates of ``ssl_keystore_key`` and ``ssl_keystore_certificate_chain``."""
+    chain, key = settings["ssl_keystore_certificate_chain"], settings["ssl_keystore_key"]
+    setting = "ssl_keystore_certificate_chain"
+    return _identity(setting, chain, "ssl_keystore_key", key, "ssl_key_password", settings)
+
+
+def identity_of_store(settings: Mapping[str, Any]) -> Identity:
+    """The key and certificates of ``ssl_keystore_location``."""
+    setting, path = "ssl_keystore_location", settings["ssl_keystore_location"]
+    content = read_file(setting, path)
+    if _store_type(setting, path, content, settings["ssl_keystore_type"]) == "PEM":
+        return _identity(setting, content, setting, content, "ssl_key_password", settings)
+    store = _open_pkcs12(setting, path, content, "ssl_keystore_password", settings)
+    if store.key is None or store.cert is None:
+        missing = "private key" if store.key is None else "certificate of its private key"
+        raise ConfigError(f"{setting}: {path!r} contains no {missing}")
+    from cryptography.hazmat.primitives import serialization
+
+    key = store.key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    chain = [store.cert, *store.additional_certs]
+    return Identity(
+        setting,
+        "".join(_to_pem(each.certificate) for each in chain),
+        key.decode(),
+        "",
+        "ssl_keystore_password",
+    )
+
+
+def _identity(
+    chain_setting: str,
+    chain: str | bytes,
+    key_setting: str,
+    key: str | bytes,
+    password_setting: str,
+    settings: Mapping[str, Any],
+) -> Identity:
+    certificates = _join(_pem_objects(chain), _CERTIFICATE_LABELS)
+    if not certificates:
+        raise _no_certificate(chain_setting, chain)
+    keys = [text for label, text in _pem_objects(key) if label.endswith("PRIVATE KEY")]
+    if not keys:
+        advice = "; set ssl_keyfile to the file with the key" if key_setting == "ssl_certfile" else ""
+        raise ConfigError(f"{key_setting}: found no private key ('-----BEGIN PRIVATE KEY-----'){advice}")
+    source = " and ".join(dict.fromkeys((chain_setting, key_setting)))
+    return Identity(source, certificates, keys[0], settings[password_setting], password_setting)
+
+
+def _pem_objects(content: str | bytes) -> list[tuple[str, str]]:
+    """The PEM objects in a text, each with its label, in the line breaks that OpenSSL requires."""
+    text = content.decode("latin-1") if isinstance(content, bytes) else content
+    objects = []
+    for label, body in _PEM_OBJECT.findall(text):
+        lines = body.split()
+        if ":" in body:  # "Proc-Type: ..." of an encrypted key in the old format: the lines have a meaning
+            lines = ["\n".join(line.strip() for line in body.strip().splitlines())]
+        else:
+            data = "".join(lines)
+            lines = [data[i : i + 64] for i in range(0, len(data), 64)]
+        inner = "\n".join(lines)
+        objects.append((label, f"-----BEGIN {label}-----\n{inner}\n-----END {label}-----\n"))
+    return objects
+
+
+def _join(objects: list[tuple[str, str]], labels: tuple[str, ...]) -> str:
+    return "".join(text for label, text in objects if label in labels)
+
+
+def _detect(content: str | bytes) -> str:
+    """PEM, PKCS12, JKS, or empty if the content looks like none of them."""
+    data = content.encode("latin-1", "replace") if isinstance(content, str) else content
+    if data[:4] in _JKS_MAGIC:
+        return "JKS"
+    if b"-----BEGIN " in data:
+        return "PEM"
+    return "PKCS12" if data[:1] == b"\x30" else ""
+
+
+def _no_certificate(setting: str, content: str | bytes) -> ConfigError:
+    other = {"PKCS12": "; the content is binary (DER or PKCS #12)", "JKS": "; this is a Java key store (JKS)"}
+    found = other.get(_detect(content), "")
+    return ConfigError(f"{setting}: found no PEM certificate ('-----BEGIN CERTIFICATE-----'){found}")
+
+
+def _store_type(setting: str, path: str, content: bytes, given: str) -> str:
+    found = _detect(content)
+    if found == "JKS":
+        target = f"{Path(path).stem}.p12"
+        raise ConfigError(
+            f"{setting}: {path!r} is a Java key store (JKS), which kproducer cannot read; convert it to"
+            f" PKCS #12: keytool -importkeystore -srckeystore {Path(path).name} -destkeystore {target}"
+            " -deststoretype PKCS12"
+        )
+    if not found:
+        raise ConfigError(f"{setting}: {path!r} is neither PEM nor PKCS #12")
+    type_setting = setting.replace("location", "type")
+    # Java, too, reads PKCS #12 stores that are configured as JKS.
+    if given != "auto" and (given == "PEM") != (found == "PEM"):
+        raise ConfigError(f"{type_setting}: expected {found}, which {path!r} contains, got {given}")
+    return found
+
+
+def _open_pkcs12(
+    setting: str, path: str, content: bytes, password_setting: str, settings: Mapping[str, Any]
+) -> PKCS12KeyAndCertificates:
+    try:
+        from cryptography.hazmat.primitives.serialization import pkcs12
+    except ImportError as error:
+        raise ConfigError(
+            f"{setting}: PKCS #12 stores need the package cryptography: pip install 'kproducer[pkcs12]', or"
+            f" convert the store to PEM: openssl pkcs12 -in {Path(path).name} -out store.pem"
+        ) from error
+    password = settings[password_setting]
+    try:
+        return pkcs12.load_pkcs12(content, password.encode() if password else None)
+    except ValueError:
+        raise ConfigError(
+            f"{password_setting}: cannot open {path!r} ({setting}): the password"
+            f" {'is wrong' if password else 'is missing'}, or the file is not a valid PKCS #12 store"
+        ) from None
+
+
+def _to_pem(certificate: Any) -> str:
+    from cryptography.hazmat.primitives import serialization
+
+    text: bytes = certificate.public_bytes(serialization.Encoding.PEM)
+    return text.decode()
