@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections import OrderedDict
-from collections.abc import Callable
 
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
