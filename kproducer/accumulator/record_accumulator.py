@@ -474,20 +474,32 @@ class RecordAccumulator:
         for queue in self.queues.all_queues():
             with queue.lock:
                 pass
-        self._abort(error, lambda batch: True)
+        self._abort(lambda batch: error)
 
     def abort_undrained_batches(self, error: KafkaError, sent_too: bool = False) -> None:
         """Fail the queued batches that were never sent; ``sent_too``: also those that wait for a retry."""
-        self._abort(error, lambda batch: not batch.in_flight and (sent_too or not batch.send_count))
+        self._abort(
+            lambda batch: error if not batch.in_flight and (sent_too or not batch.send_count) else None
+        )
 
-    def _abort(self, error: KafkaError, wanted: Callable[[ProducerBatch], bool]) -> None:
+    def abort_unsent_batches(self, error_of: Callable[[TopicPartition], KafkaError | None]) -> int:
+        """Fail the batches that were never sent and whose partition has an error; returns their records."""
+        return self._abort(
+            lambda batch: None if batch.in_flight or batch.send_count else error_of(batch.topic_partition)
+        )
+
+    def _abort(self, error_of: Callable[[ProducerBatch], KafkaError | None]) -> int:
+        """Fail the batches that have an error; returns the number of their records."""
+        record_count = 0
         for batch in list(self._incomplete):
-            if not wanted(batch):
+            error = error_of(batch)
+            if error is None:
                 continue
             try:
                 self.queues.queue_of(batch.topic_partition).remove(batch)
                 # One that is done already ended in the middle of what the I/O thread died of.
                 if not batch.is_done:
+                    record_count += batch.record_count
                     its_error = copy_of(error)
                     its_error.outcome = batch.outcome
                     if self._transactions is not None:
@@ -497,6 +509,7 @@ class RecordAccumulator:
             except Exception:
                 # The other batches have to fail all the same.
                 _log.exception("The batch for %s could not be failed", batch.topic_partition)
+        return record_count
 
     def abandon_after_fork(self, error: KafkaError) -> None:
         """In a forked child, which does not use this object: fail the inherited futures, without a lock."""

@@ -104,6 +104,7 @@ class NetworkClient:
         self._moved: dict[str, NodeConnection] = {}  # connections to an address that their node has left
         # node id to the version of the ApiVersions request to send
         self._versions_to_ask: dict[str, int] = {}
+        self._refusals: dict[int, AuthenticationError] = {}  # see take_refusals
         self._log_repeats = LogRepeats(QUIET_MS)
         self.active = True
         # written by the I/O thread, read by any; each write is one atomic dictionary operation
@@ -155,6 +156,15 @@ class NetworkClient:
     def last_errors(self) -> list[str]:
         """For every known node its ``last_error``, or what its connection waits for. Any thread."""
         return self.connections.last_errors(self._updater.fetch_nodes())
+
+    def are_all_unreachable(self) -> bool:
+        """Whether the last attempt to connect failed for every known node."""
+        return self.connections.are_all_unreachable(self._updater.fetch_nodes())
+
+    def take_refusals(self) -> dict[int, AuthenticationError]:
+        """The nodes to which connections ended since the last call because one side refused the other."""
+        refusals, self._refusals = self._refusals, {}
+        return refusals
 
     def least_loaded_node(self, now_ms: int) -> Node | None:
         """The known node best suited for a request, if any. See ``Connections.least_loaded``."""
@@ -477,6 +487,8 @@ class NetworkClient:
         self._versions_to_ask.pop(connection.id, None)
         self._moved.pop(connection.id, None)
         self.connections.ended(connection, error, self._updater.fetch_nodes(), now_ms)
+        if isinstance(error, AuthenticationError):
+            self._refusals[connection.node.id] = error
         self._cancel_in_flight(connection.id, error, now_ms)
         self._updater.handle_server_disconnect(now_ms, connection.id, error)
 

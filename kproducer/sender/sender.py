@@ -16,14 +16,14 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import KafkaError, ProducerClosedError
+from kproducer.errors import AuthenticationError, KafkaError, ProducerClosedError
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.threads import mark_io_thread
 from kproducer.sender.metrics import ProducerMetrics
 from kproducer.sender.produce_requests import InFlightBatches, ProduceRequestBuilder
 from kproducer.sender.produce_responses import BatchCompletion, ProduceResponseHandler
-from kproducer.types import Node
+from kproducer.types import Node, TopicPartition
 
 if TYPE_CHECKING:
     from kproducer.accumulator.producer_batch import ProducerBatch
@@ -279,6 +279,7 @@ class Sender:
             self._transactions.sequences.note_topic_ids(snapshot.topic_ids)
         # Before the drain, unlike Kafka: an expired batch must not be sent after its futures have failed.
         self._expire(now_ms, snapshot)
+        self._fail_refused(snapshot)
         result = accumulator.ready_batches.ready(snapshot, now_ms)
         if result.unknown_leader_topics:
             self._ask_for_leaders(result.unknown_leader_topics, now_ms)
@@ -327,6 +328,23 @@ class Sender:
             self._completion.expire(batch, now_ms, f"waiting for the response of broker {node}")
         for batch in self._accumulator.queues.take_expired(now_ms):
             self._completion.expire(batch, now_ms, self._stage_of(batch, snapshot))
+
+    def _fail_refused(self, snapshot: MetadataSnapshot) -> None:
+        """Fail the batches that wait for a broker which has just refused this client, or the other way round.
+
+        Batches that were sent before may have been written: they are retried until their delivery timeout.
+        """
+        refusals = self._client.take_refusals()
+        if not refusals:
+            return
+        error_of_all = next(iter(refusals.values())) if self._client.are_all_unreachable() else None
+
+        def refusal_of(topic_partition: TopicPartition) -> AuthenticationError | None:
+            leader = snapshot.leader_for(topic_partition)
+            # No broker can be asked for an unknown leader.
+            return error_of_all if leader is None else refusals.get(leader.id)
+
+        self.metrics.record_error_total += self._accumulator.abort_unsent_batches(refusal_of)
 
     def _stage_of(self, batch: ProducerBatch, snapshot: MetadataSnapshot) -> str:
         """What an unsent batch has been waiting for."""

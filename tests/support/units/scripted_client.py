@@ -15,7 +15,7 @@ from kproducer_messages.produce_response import (
 )
 
 from kproducer.client.client_request import ClientRequest, ClientResponse
-from kproducer.errors import KafkaError
+from kproducer.errors import AuthenticationError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.types import Node
 
@@ -52,6 +52,7 @@ class ScriptedClient:
         self.fail_send: Exception | None = None
         self.on_poll: Callable[[], None] | None = None
         self.errors: dict[int, str] = {}
+        self.refusals: dict[int, AuthenticationError] = {}
         self._responses: list[ClientResponse] = []
         self._correlation_id = 0
 
@@ -66,6 +67,13 @@ class ScriptedClient:
 
     def poll_delay_ms(self, node: Node, now_ms: int) -> int:
         return self.poll_delay
+
+    def are_all_unreachable(self) -> bool:
+        return self.ready_nodes == set()
+
+    def take_refusals(self) -> dict[int, AuthenticationError]:
+        refusals, self.refusals = self.refusals, {}
+        return refusals
 
     def connection_failed(self, node: Node) -> bool:
         return node.id in self.errors

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kproducer import (
+    AuthenticationError,
     DeliveryTimeoutError,
     DisconnectedError,
     Outcome,
     RecordTooLargeError,
     RequestTimeoutError,
+    TopicPartition,
 )
 from kproducer.errors import LocalProtocolError
 from kproducer.errors.broker_errors import ERRORS_BY_CODE
@@ -346,3 +348,38 @@ def test_an_outage_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> N
     assert len(warnings()) == 2
     assert warnings()[1].endswith("(19 more like this since the last such message)")
     bench.assert_clean()
+
+
+def test_a_refused_leader_fails_what_was_never_sent_to_it() -> None:
+    bench = Bench()
+    retried = bench.send(0)
+    bench.client.answer_all(bench.step_one(), bench.clock.now_ms, RETRIED[0])
+    bench.step()
+    bench.client.ready_nodes = set()
+    leaders = {p: bench.metadata.snapshot.leader_for(TopicPartition("t", p)) for p in range(4)}
+    futures = {p: bench.send(p) for p in leaders}
+    refused = leaders[0]
+    assert refused is not None
+    bench.client.refusals = {refused.id: AuthenticationError("wrong certificate")}
+    bench.step()
+    for partition, future in futures.items():
+        assert future.done() is (leaders[partition] == refused)
+    error = error_of(futures[0])
+    assert type(error) is AuthenticationError
+    assert error.outcome is Outcome.NOT_SENT
+    assert not retried.done()
+    assert bench.sender.metrics.record_error_total == sum(future.done() for future in futures.values())
+
+
+def test_without_a_leader_batches_fail_once_no_broker_can_be_reached() -> None:
+    bench = Bench()
+    bench.client.ready_nodes = {1}
+    future = bench.send(0)
+    bench.learn(leaders={0: -1, 1: -1, 2: -1, 3: -1}, epoch=2)
+    bench.client.refusals = {0: AuthenticationError("wrong certificate")}
+    bench.step()
+    assert not future.done()
+    bench.client.ready_nodes = set()
+    bench.client.refusals = {0: AuthenticationError("wrong certificate")}
+    bench.step()
+    assert type(error_of(future)) is AuthenticationError

@@ -1,0 +1,179 @@
+"""SSL listeners of Apache Kafka: with and without client certificates, and every way of being refused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kproducer import KafkaError, KafkaProducer, NetworkError, SslAuthenticationError
+from tests.support.certificates import Authority
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.fixtures import start_or_skip
+from tests.support.kafka.reader import read_topic
+from tests.support.kafka.topics import create_topic
+
+pytestmark = pytest.mark.kafka
+
+LISTENERS = {"SSL": "SSL", "MTLS": "SSL"}
+TIMEOUT_S = 30.0
+
+
+class Secured(NamedTuple):
+    """A cluster with the listeners SSL and MTLS.
+
+    Attributes:
+        trust: settings to trust it.
+        identity: settings with a certificate that its listener MTLS accepts.
+    """
+
+    cluster: KafkaCluster
+    authority: Authority
+    trust: dict[str, Any]
+    identity: dict[str, Any]
+
+    def producer(self, listener: str, **settings: Any) -> KafkaProducer:
+        given = {"security_protocol": "SSL", **self.trust, "max_block_ms": 20_000, **settings}
+        return KafkaProducer(self.cluster.bootstrap(listener), **given)
+
+
+@pytest.fixture(scope="module", params=["4.4.0", "3.9.2"])
+def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    folder = tmp_path_factory.mktemp("tls")
+    authority = Authority()
+    certificate, key = authority.issue("client").write(folder, "client", "secret")
+    properties = {**authority.broker_properties(), "listener.name.mtls.ssl.client.auth": "required"}
+    with start_or_skip(request.param, 1, properties, LISTENERS) as cluster:
+        create_topic(cluster.bootstrap_servers, "t", partitions=2)
+        trust = {"ssl_cafile": authority.write(folder)}
+        identity = {"ssl_certfile": certificate, "ssl_keyfile": key, "ssl_password": "secret"}
+        yield Secured(cluster, authority, trust, identity)
+
+
+@pytest.mark.parametrize("listener", ["SSL", "MTLS"])
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+def test_records_arrive_in_order(secured: Secured, listener: str, acks: Any) -> None:
+    topic = f"in-order-{listener}-{acks}"
+    create_topic(secured.cluster.bootstrap_servers, topic, partitions=1)
+    identity = secured.identity if listener == "MTLS" else {}
+    # A small socket buffer, so that writes are partial.
+    with secured.producer(listener, acks=acks, send_buffer_bytes=8192, **identity) as producer:
+        futures = [producer.send(topic, b"%06d" % i + b"x" * (i % 2000)) for i in range(2000)]
+        producer.send_many(topic, [b"%06d" % i + b"y" * 3000 for i in range(2000, 3000)]).result(TIMEOUT_S)
+        assert [future.result(TIMEOUT_S).offset for future in futures] == (
+            [-1] * 2000 if acks == 0 else list(range(2000))
+        )
+    found = read_topic(secured.cluster.bootstrap_servers, topic)
+    assert [int(record.value[:6]) for record in found] == list(range(3000))
+
+
+def test_java_properties_with_a_large_record(secured: Secured, tmp_path: Path) -> None:
+    client = secured.authority.issue("client")
+    settings = {
+        "bootstrap.servers": f"ssl://{secured.cluster.bootstrap('MTLS')}".removeprefix("ssl://"),
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": secured.authority.pem,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": client.chain_pem,
+        "ssl.keystore.key": client.key_pem("geheim"),
+        "ssl.key.password": "geheim",
+        "linger.ms": "0",
+    }
+    with KafkaProducer.from_config(settings) as producer:
+        for size in (1_000_000, 0, 16_384, 16_385, 500_000):
+            assert producer.send("t", b"z" * size).result(TIMEOUT_S).serialized_value_size == size
+
+
+def failure(secured: Secured, listener: str, call: str, **settings: Any) -> tuple[KafkaError, float]:
+    with secured.producer(listener, **settings) as producer:
+        begin = time.monotonic()
+        with pytest.raises(KafkaError) as caught:
+            producer.partitions_for("t") if call == "partitions_for" else producer.send("t", b"1").result(20)
+        return caught.value, time.monotonic() - begin
+
+
+@pytest.mark.parametrize("call", ["send", "partitions_for"])
+def test_refusals_arrive_at_once_and_name_the_cause(secured: Secured, call: str, tmp_path: Path) -> None:
+    other = Authority()
+    certificate, key = other.issue("client").write(tmp_path, "stranger")
+    stranger = {"ssl_certfile": certificate, "ssl_keyfile": key}
+    for listener, settings, words in (
+        ("MTLS", {}, "ssl_keystore_location"),
+        ("MTLS", stranger, "alert"),
+        ("SSL", {"ssl_cafile": other.write(tmp_path)}, "other-ca.pem"),
+        ("SSL", {"ssl_cafile": None}, "certifi"),
+    ):
+        if words == "other-ca.pem":
+            settings = {"ssl_cafile": other.write(tmp_path, words)}
+        error, seconds = failure(secured, listener, call, **settings)
+        assert isinstance(error, SslAuthenticationError), error
+        assert seconds < 5
+        if settings.get("ssl_cafile", "") is not None:
+            assert words in str(error)
+
+
+def test_a_plaintext_listener_is_recognised(secured: Secured) -> None:
+    begin = time.monotonic()
+    with (
+        pytest.raises(KafkaError, match="PLAINTEXT or SASL_PLAINTEXT listener"),
+        KafkaProducer(
+            secured.cluster.bootstrap_servers, security_protocol="SSL", max_block_ms=1000, **secured.trust
+        ) as producer,
+    ):
+        producer.send("t", b"1")
+    with (
+        pytest.raises(KafkaError, match="TLS listener"),
+        KafkaProducer(secured.cluster.bootstrap("SSL"), max_block_ms=1000) as producer,
+    ):
+        producer.send("t", b"1")
+    assert time.monotonic() - begin < 10
+
+
+def test_refused_connections_are_not_retried_in_a_tight_loop(
+    secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kproducer.network.tls_transport import TlsTransport
+
+    attempts: list[float] = []
+    new = TlsTransport.__init__
+
+    def count(self: TlsTransport, *arguments: Any) -> None:
+        attempts.append(time.monotonic())
+        new(self, *arguments)
+
+    monkeypatch.setattr(TlsTransport, "__init__", count)
+    with secured.producer("SSL", ssl_cafile=Authority().write(tmp_path)) as producer:
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            with pytest.raises(SslAuthenticationError):
+                producer.send("t", b"1")
+    # reconnect_backoff_ms=50, doubled up to a second
+    assert 3 <= len(attempts) <= 12
+
+
+def test_accepted_records_fail_when_the_broker_is_refused_later(secured: Secured, tmp_path: Path) -> None:
+    trust = secured.authority.write(tmp_path)
+    with secured.producer("SSL", ssl_cafile=trust) as producer:
+        producer.send("t", b"before").result(TIMEOUT_S)
+        Authority().write(tmp_path)  # for new connections
+        secured.cluster.nodes[1].kill()
+        future = producer.send("t", b"after")
+        secured.cluster.nodes[1].start()
+        with pytest.raises(SslAuthenticationError) as caught:
+            future.result(10)
+        assert not isinstance(caught.value, NetworkError)
+        secured.authority.write(tmp_path)
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                producer.send("t", b"again").result(TIMEOUT_S)
+                break
+            except SslAuthenticationError:
+                assert time.monotonic() < deadline
+    values = [record.value for record in read_topic(secured.cluster.bootstrap_servers, "t")]
+    assert b"again" in values
+    assert b"after" not in values

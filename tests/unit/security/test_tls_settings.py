@@ -1,0 +1,290 @@
+"""From settings to contexts: each family of settings, each contradiction, and no secret in any of it."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import sys
+import traceback
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
+
+from kproducer import ConfigError, ProducerConfig
+from kproducer.security import tls_settings
+from kproducer.security.tls_settings import TlsSettings
+from tests.support.certificates import Authority, Certificate
+from tests.support.manual_clock import ManualClock
+
+PASSWORD = "hush-hush-4711"
+
+
+@cache
+def authority() -> Authority:
+    return Authority()
+
+
+@cache
+def client() -> Certificate:
+    return authority().issue("client.example.com")
+
+
+def tls(**settings: Any) -> TlsSettings:
+    return TlsSettings(config(**settings), ManualClock())
+
+
+def config(**settings: Any) -> ProducerConfig:
+    return ProducerConfig.from_keywords({"bootstrap_servers": "a:1", "security_protocol": "SSL", **settings})
+
+
+def refusal(**settings: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        tls(**settings)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert PASSWORD not in shown
+    assert "PRIVATE KEY-----\nM" not in shown
+    return str(caught.value)
+
+
+def presents(context: ssl.SSLContext) -> bool:
+    """Whether the context has a client certificate: a handshake with a server that requires one."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority().issue("h").leaf.configure_cert(server)
+    server.load_verify_locations(cadata=authority().pem)
+    server.verify_mode = ssl.CERT_REQUIRED
+    one, two = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = context.wrap_bio(one, two, server_hostname="h")
+    theirs = server.wrap_bio(two, one, server_side=True)
+    for side in (ours, theirs) * 3:
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        except ssl.SSLError:
+            return False
+    return bool(theirs.getpeercert())
+
+
+def store(folder: Path, *, key: bool = True, name: str = "store.p12") -> str:
+    certificates = x509.load_pem_x509_certificates(client().chain_pem.encode())
+    root = x509.load_pem_x509_certificate(authority().pem.encode())
+    loaded: Any = serialization.load_pem_private_key(client().key_pem().encode(), None)
+    path = folder / name
+    path.write_bytes(
+        pkcs12.serialize_key_and_certificates(
+            b"client",
+            loaded if key else None,
+            certificates[0] if key else None,
+            [*certificates[1:], root],
+            serialization.BestAvailableEncryption(PASSWORD.encode()),
+        )
+    )
+    return str(path)
+
+
+def pem_store(folder: Path, password: str | None = None) -> str:
+    path = folder / "store.pem"
+    path.write_text(f"Bag Attributes\n  friendlyName: x\n{client().key_pem(password)}\n{client().chain_pem}")
+    return str(path)
+
+
+def families(folder: Path) -> dict[str, dict[str, Any]]:
+    trust = {"ssl_cafile": authority().write(folder)}
+    certificate, key = client().write(folder, "plain")
+    _, locked = client().write(folder, "locked", PASSWORD)
+    one_line = " ".join(client().key_pem().split("\n"))
+    return {
+        "files": {**trust, "ssl_certfile": certificate, "ssl_keyfile": key},
+        "one file": {**trust, "ssl_certfile": pem_store(folder)},
+        "password": {**trust, "ssl_certfile": certificate, "ssl_keyfile": locked, "ssl_password": PASSWORD},
+        "texts": {
+            "ssl_truststore_certificates": f"some words\r\n{authority().pem}",
+            "ssl_keystore_certificate_chain": client().chain_pem.replace("\n", "\r\n"),
+            "ssl_keystore_key": one_line,
+            "ssl_keystore_type": "PEM",
+        },
+        "locked text": {
+            **trust,
+            "ssl_keystore_certificate_chain": client().chain_pem,
+            "ssl_keystore_key": client().key_pem(PASSWORD),
+            "ssl_key_password": PASSWORD,
+        },
+        "PEM store": {
+            "ssl_truststore_location": trust["ssl_cafile"],
+            "ssl_keystore_location": pem_store(folder),
+        },
+        "PKCS 12": {
+            "ssl_truststore_location": store(folder, key=False, name="trust.p12"),
+            "ssl_truststore_password": PASSWORD,
+            "ssl_truststore_type": "JKS",
+            "ssl_keystore_location": store(folder),
+            "ssl_keystore_password": PASSWORD,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "family", ["files", "one file", "password", "texts", "locked text", "PEM store", "PKCS 12"]
+)
+def test_each_family_of_settings_gives_a_context(tmp_path: Path, family: str) -> None:
+    given = families(tmp_path)[family]
+    found = tls(**given)
+    assert presents(found.context())
+    assert PASSWORD not in repr(config(**given))
+    assert "PRIVATE KEY" not in repr(config(**given))
+    assert PASSWORD not in repr(vars(found).get("trust"))
+
+
+def test_java_properties(tmp_path: Path) -> None:
+    certificate, key = client().write(tmp_path, "client")
+    found = ProducerConfig.from_dotted(
+        {
+            "bootstrap.servers": "a:1",
+            "security.protocol": "SSL",
+            "ssl.truststore.location": authority().write(tmp_path),
+            "ssl.truststore.type": "PEM",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": Path(certificate).read_text(),
+            "ssl.keystore.key": Path(key).read_text(),
+            "ssl.endpoint.identification.algorithm": "",
+            "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",
+        }
+    )
+    context = TlsSettings(found, ManualClock()).context()
+    assert presents(context)
+    assert not context.check_hostname
+    assert context.verify_mode is ssl.CERT_REQUIRED
+
+
+def test_a_context_of_the_user_is_used_as_it_is() -> None:
+    given = ssl.create_default_context()
+    assert tls(ssl_context=given).context() is given
+    assert "ssl_cafile" in refusal(ssl_context=given, ssl_cafile="ca.pem")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    assert "PROTOCOL_TLS_SERVER" in refusal(ssl_context=server)
+    assert "SSLContext" in refusal(ssl_context="default")
+
+
+def test_versions_and_cipher_suites(tmp_path: Path) -> None:
+    trust = {"ssl_cafile": authority().write(tmp_path)}
+    context = tls(**trust).context()
+    assert context.check_hostname
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    context = tls(
+        **trust, ssl_cipher_suites="TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,ECDHE-RSA-AES256-GCM-SHA384"
+    ).context()
+    assert context.maximum_version is ssl.TLSVersion.TLSv1_2
+    names = {each["name"] for each in context.get_ciphers() if each["protocol"] == "TLSv1.2"}
+    assert names == {"ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES256-GCM-SHA384"}
+    assert "TLS_NONSENSE" in refusal(**trust, ssl_cipher_suites=["TLS_NONSENSE"])
+    assert "TLSv1.2" in refusal(**trust, ssl_enabled_protocols="TLSv1.1,TLSv1.3")
+    assert "SSLv3" in refusal(**trust, ssl_enabled_protocols="SSLv3")
+
+
+@pytest.mark.parametrize(
+    ("java", "openssl"),
+    [
+        ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"),
+        ("TLS_RSA_WITH_AES_256_CBC_SHA", "AES256-SHA"),
+        ("TLS_DHE_RSA_WITH_AES_256_CBC_SHA256", "DHE-RSA-AES256-SHA256"),
+        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
+        ("ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
+    ],
+)
+def test_names_of_cipher_suites(java: str, openssl: str) -> None:
+    assert tls_settings._openssl_name(java) == openssl
+
+
+def test_contradictions_name_the_setting(tmp_path: Path) -> None:
+    ca = authority().write(tmp_path)
+    trust = {"ssl_cafile": ca}
+    certificate, key = client().write(tmp_path, "client")
+    _, other_key = authority().issue("other").write(tmp_path, "other")
+    _, locked = client().write(tmp_path, "locked", PASSWORD)
+    jks = tmp_path / "old.jks"
+    jks.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
+    for settings, *words in (
+        ({**trust, "ssl_truststore_location": ca}, "ssl_truststore_location", "ssl_cafile"),
+        ({**trust, "ssl_keyfile": key}, "ssl_keyfile", "ssl_certfile"),
+        ({**trust, "ssl_keystore_key": "x"}, "ssl_keystore_key", "ssl_keystore_certificate_chain"),
+        ({**trust, "ssl_certfile": certificate}, "ssl_certfile", "no private key", "ssl_keyfile"),
+        ({**trust, "ssl_certfile": certificate, "ssl_keyfile": other_key}, "ssl_keyfile", "does not belong"),
+        ({**trust, "ssl_certfile": certificate, "ssl_keyfile": locked}, "ssl_password", "encrypted"),
+        (
+            {**trust, "ssl_certfile": certificate, "ssl_keyfile": locked, "ssl_password": PASSWORD + "x"},
+            "ssl_password",
+            "may be wrong",
+        ),
+        ({"ssl_cafile": pem_store(tmp_path)}, "ssl_cafile", "private key"),
+        ({"ssl_cafile": key}, "ssl_cafile", "private key"),
+        ({"ssl_cafile": str(tmp_path / "missing")}, "ssl_cafile", "No such file"),
+        ({"ssl_cafile": store(tmp_path)}, "ssl_cafile", "binary"),
+        ({"ssl_truststore_location": str(jks)}, "JKS", "keytool -importkeystore", "old.p12"),
+        ({"ssl_truststore_location": ca, "ssl_truststore_type": "PKCS12"}, "ssl_truststore_type", "PEM"),
+        (
+            {**trust, "ssl_keystore_location": store(tmp_path), "ssl_keystore_password": "x" + PASSWORD},
+            "ssl_keystore_password",
+            "wrong",
+        ),
+        ({**trust, "ssl_keystore_location": store(tmp_path)}, "ssl_keystore_password", "missing"),
+        ({**trust, "ssl_crlfile": ca}, "ssl_crlfile", "no revocation list"),
+    ):
+        text = refusal(**settings)
+        assert [word for word in words if word not in text] == [], text
+
+
+def test_secrets_of_the_wrong_type_are_not_shown() -> None:
+    assert PASSWORD not in refusal(ssl_password=PASSWORD.encode())
+    assert PASSWORD not in refusal(ssl_keystore_key=[PASSWORD])
+
+
+def test_pkcs12_without_cryptography(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = store(tmp_path)
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
+    text = refusal(ssl_keystore_location=path, ssl_cafile=authority().write(tmp_path))
+    assert "kproducer[pkcs12]" in text
+
+
+def test_changed_files_are_used_and_broken_ones_are_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trust = authority().write(tmp_path)
+    certificate, key = client().write(tmp_path, "client")
+    found = tls(ssl_cafile=trust, ssl_certfile=certificate, ssl_keyfile=key)
+    first = found.context()
+    assert found.context() is first
+    authority().issue("renewed").write(tmp_path, "client")
+    second = found.context()
+    assert second is not first
+    assert presents(second)
+    Path(key).write_text("half a fil")
+    with caplog.at_level(logging.ERROR):
+        assert found.context() is second
+        assert found.context() is second
+    assert len(caplog.records) == 1
+    assert "ssl_keyfile" in caplog.text
+    authority().issue("renewed-again").write(tmp_path, "client")
+    assert found.context() not in (first, second)
+
+
+def test_without_any_certificates_to_trust(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "nothing")
+    monkeypatch.setattr(tls_settings, "_SYSTEM_BUNDLES", (nowhere,))
+    monkeypatch.setenv("SSL_CERT_FILE", nowhere)
+    monkeypatch.setenv("SSL_CERT_DIR", nowhere)
+    found = tls()
+    assert "certifi" in found.trust
+    assert found.context().cert_store_stats()["x509_ca"] > 10
+    monkeypatch.setitem(sys.modules, "certifi", None)
+    text = refusal()
+    assert nowhere in text
+    assert "install certifi" in text
+
+
+def test_the_system_store_is_the_default() -> None:
+    assert "system" in tls().trust or "certifi" in tls().trust
