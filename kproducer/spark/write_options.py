@@ -292,6 +292,9 @@ def _setting_mistake(name: str, value: str) -> str | None:
     attribute = ATTRIBUTE_OF_DOTTED.get(name)
     if attribute is None:
         return f"unknown option 'kafka.{name}': {instead_of(name, _OPTION_OF_ATTRIBUTE)}"
+    is_secure = attribute == "security_protocol" and value.strip().upper() != "PLAINTEXT"
+    if is_secure or attribute.startswith("ssl_"):
+        return f"option 'kafka.{name}' cannot be set: the sink supports only PLAINTEXT listeners yet"
     try:
         _parse(SETTINGS[attribute], _KAFKA_PREFIX + name, value)
     except ConfigError as error:

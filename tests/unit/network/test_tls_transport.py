@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import datetime
 import errno
+import shutil
 import socket
 import ssl
+import subprocess
+import time
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -403,3 +407,36 @@ def test_session_tickets_are_no_data() -> None:
 def test_a_host_name_that_cannot_be_one() -> None:
     with pytest.raises(NetworkError, match="cannot be used for TLS"):
         TlsTransport(socket.socket.__new__(socket.socket), client_context(), ".example.com")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
+def test_key_updates_of_the_peer(tmp_path: Path) -> None:
+    path, key = certificate().write(tmp_path, "server")
+    command = ["openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", path, "-key", key, "-tls1_3"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            while not (line := server.stdout.readline()).startswith("ACCEPT"):
+                assert line
+            with socket.create_connection(("127.0.0.1", int(line.rpartition(":")[2])), 10) as sock:
+                transport = TlsTransport(sock, client_context(), HOST)
+                transport.handshake()
+                assert transport.is_ready
+                buffer = memoryview(bytearray(1000))
+                for command_line in ("k", "K", "K", "k"):  # K: the answer is a key update as well
+                    # The server takes a command alone, and a line of text as data.
+                    server.stdin.write(f"{command_line}\n")
+                    server.stdin.flush()
+                    time.sleep(0.05)
+                    server.stdin.write("data after it\n")
+                    server.stdin.flush()
+                    received = b""
+                    while not received.endswith(b"data after it\n"):
+                        received += buffer[: transport.receive_into(buffer)]
+                    assert received == b"data after it\n"
+                    assert transport.send([memoryview(b"answer\n")]) == 7
+                    while "answer" not in (line := server.stdout.readline()):
+                        assert line
+        finally:
+            server.kill()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import logging
 import ssl
 import sys
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from kproducer import ConfigError, ProducerConfig
@@ -288,3 +290,33 @@ def test_without_any_certificates_to_trust(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_the_system_store_is_the_default() -> None:
     assert "system" in tls().trust or "certifi" in tls().trust
+
+
+def test_a_revoked_certificate(tmp_path: Path) -> None:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    server = authority().issue("h")
+    found = x509.load_pem_x509_certificates(server.chain_pem.encode())[0]
+    root = x509.load_pem_x509_certificate(authority().pem.encode())
+    root_key: Any = serialization.load_pem_private_key(authority().ca.private_key_pem.bytes(), None)
+    for revoked in (False, True):
+        builder = x509.CertificateRevocationListBuilder(root.subject, now, now + datetime.timedelta(days=1))
+        if revoked:
+            entry = x509.RevokedCertificateBuilder(found.serial_number, now).build()
+            builder = builder.add_revoked_certificate(entry)
+        path = tmp_path / "revoked.pem"
+        path.write_bytes(builder.sign(root_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        context = tls(ssl_cafile=authority().write(tmp_path), ssl_crlfile=path).context()
+        one, two = ssl.MemoryBIO(), ssl.MemoryBIO()
+        theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server.leaf.configure_cert(theirs)
+        ours = context.wrap_bio(one, two, server_hostname="h")
+        peer = theirs.wrap_bio(two, one, server_side=True)
+        with pytest.raises(ssl.SSLWantReadError):
+            ours.do_handshake()
+        with contextlib.suppress(ssl.SSLWantReadError):
+            peer.do_handshake()
+        if revoked:
+            with pytest.raises(ssl.SSLCertVerificationError, match="certificate revoked"):
+                ours.do_handshake()
+        else:
+            ours.do_handshake()
