@@ -12,7 +12,11 @@ import pytest
 from tests.support.kafka.mock_cluster import MockCluster
 
 README = Path(__file__).parents[2] / "README.md"
-PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+PYTHON_BLOCKS = [
+    block
+    for block in re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    if "security_protocol" not in block  # integration/test_kafka_tls.py runs them
+]
 
 
 @pytest.mark.parametrize("block", PYTHON_BLOCKS, ids=lambda block: block.splitlines()[0])
