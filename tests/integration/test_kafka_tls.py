@@ -103,6 +103,36 @@ def test_the_example_of_the_readme_runs(secured: Secured, tmp_path: Path) -> Non
     assert read_topic(secured.cluster.bootstrap_servers, "events")[0].value == b"hello"
 
 
+FORKING_PROGRAM = """
+import os, sys
+from kproducer import KafkaProducer
+
+servers, trust = sys.argv[1:]
+producer = KafkaProducer(servers, security_protocol="SSL", ssl_cafile=trust)
+for number in range(10):
+    producer.send("fork", b"parent").result(30)
+    child = os.fork()
+    if not child:
+        producer.send("fork", b"child").result(30)
+        producer.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+producer.send("fork", b"parent").result(30)
+producer.close()
+"""
+
+
+def test_forked_children_leave_the_connection_of_the_parent_alone(secured: Secured) -> None:
+    create_topic(secured.cluster.bootstrap_servers, "fork", partitions=1)
+    arguments = [secured.cluster.bootstrap("SSL"), secured.trust["ssl_cafile"]]
+    command = [sys.executable, "-W", "ignore", "-c", FORKING_PROGRAM, *arguments]
+    done = subprocess.run(command, timeout=100, check=True, capture_output=True, text=True)
+    # A connection that ended is logged, and an unhandled log record goes to standard error as a warning.
+    assert done.stderr == ""
+    values = [record.value for record in read_topic(secured.cluster.bootstrap_servers, "fork")]
+    assert values == [b"parent", b"child"] * 10 + [b"parent"]
+
+
 def failure(secured: Secured, listener: str, call: str, **settings: Any) -> tuple[KafkaError, float]:
     with secured.producer(listener, **settings) as producer:
         begin = time.monotonic()
