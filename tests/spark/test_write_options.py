@@ -185,3 +185,10 @@ def test_options_survive_pickling_and_equal_settings_are_equal_keys():
     assert copy == options
     assert hash(copy.producer_settings) == hash(options.producer_settings)
     assert parse(topic="t").producer_settings == parse(topic="u").producer_settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("kafka.security.protocol", "SSL"), ("kafka.ssl.truststore.location", "ca.pem")]
+)
+def test_tls_is_refused_until_the_sink_supports_it(name, value):
+    assert f"option '{name}' cannot be set" in mistake({**BASE, name: value})
