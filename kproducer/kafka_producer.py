@@ -107,7 +107,7 @@ class KafkaProducer:
         self._fast_send = FastSend(FutureRecordMetadata, wall_ms)
         self._lifecycle = EngineLifecycle(config, clock, self._fast_send, user_objects)
         self._transactions = TransactionCalls(self._lifecycle)
-        self._records = RecordSender(config, clock, interceptors, self._lifecycle, self._fast_send)
+        self._record_sender = RecordSender(config, clock, interceptors, self._lifecycle, self._fast_send)
         self._lifecycle.start()
         finalizer = weakref.finalize(self, self._lifecycle.finish_collected)
         # At interpreter exit, process_lifecycle closes the producer.
@@ -158,7 +158,7 @@ class KafkaProducer:
         All of them have ``outcome=NOT_SENT``. Do not call ``send`` in signal handlers and finalizers: if one
         interrupts a ``send`` on its own thread, it may get an IllegalStateError. Set a flag there instead.
         """
-        return self._records.send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        return self._record_sender.send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
 
     def send_many(
         self,
@@ -247,7 +247,7 @@ class KafkaProducer:
             engine = self._lifecycle.running_engine()
         except ProducerClosedError as error:
             raise error.with_outcome(Outcome.NOT_SENT) from None
-        return BulkSender(engine, self._records, self._fast_send, self.send)
+        return BulkSender(engine, self._record_sender, self._fast_send, self.send)
 
     def flush(self, timeout: float | None = None) -> None:
         """Send at once what was accepted before this call, and wait until its outcome is known.

@@ -168,7 +168,7 @@ class Sender:
         """One round: send the ready batches, then poll. Blocks while there is nothing to do."""
         # Kafka polls after each round of requests. Here a poll may have to wait for the interpreter lock, so
         # several rounds are sent before it.
-        coordinator_delay_ms = self._talk_to_coordinators(now_ms)
+        coordinator_delay_ms = self._advance_transactions(now_ms)
         accumulator = self._accumulator
         accumulator.next_look_ms = NEVER_MS
         for _ in range(_ROUNDS_PER_POLL):
@@ -180,8 +180,8 @@ class Sender:
         if not self._running:
             poll_timeout_ms = min(poll_timeout_ms or 0, self._close_delay_ms())
         # After the above, which may have failed batches to which the next round must react.
-        if self._transactions is not None and self._transactions.has_news:
-            self._transactions.has_news = False
+        if self._transactions is not None and self._transactions.needs_another_round:
+            self._transactions.needs_another_round = False
             poll_timeout_ms = 0
         self._client.poll(poll_timeout_ms or 0, now_ms)
 
@@ -253,14 +253,18 @@ class Sender:
             and self._clock.monotonic_ms() < self._transaction_end_ms
         )
 
-    def _talk_to_coordinators(self, now_ms: int) -> int:
-        """Send due requests to coordinators. Returns the ms until the next one is due."""
+    def _advance_transactions(self, now_ms: int) -> int:
+        """Fail batches given up, restart sequences, send due coordinator requests.
+
+        Returns:
+            Milliseconds until the next request is due.
+        """
         transactions, coordinators = self._transactions, self._coordinators
         if transactions is None or coordinators is None:
             return _LONGEST_POLL_MS
-        given_up = transactions.lifecycle.give_up()
-        if given_up is not None:
-            self._accumulator.abort_undrained_batches(given_up.error, given_up.numbered_too)
+        failure = transactions.lifecycle.queued_batches_to_fail()
+        if failure is not None:
+            self._accumulator.abort_undrained_batches(failure.error, failure.sent_too)
         for batch in transactions.sequences.resolve():
             self._completion.give_up_unsafe(cast("ProducerBatch", batch), now_ms)
         return coordinators.step(now_ms)

@@ -17,10 +17,10 @@ from kproducer.errors import BrokerError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.transactions.coordinator_link import (
-    Addressed,
+    AddressedRequest,
     Attempts,
+    CoordinatorCache,
     CoordinatorTask,
-    KnownCoordinators,
     transport_failure,
 )
 from kproducer.transactions.coordinator_requests import (
@@ -79,7 +79,7 @@ class CommittedOffsets(CoordinatorTask):
         self,
         groups: Iterable[str],
         topic_partition: TopicPartition,
-        known: KnownCoordinators,
+        known: CoordinatorCache,
         backoff: ExponentialBackoff,
         stable: bool = True,
     ) -> None:
@@ -113,9 +113,9 @@ class CommittedOffsets(CoordinatorTask):
             + (f"; the last attempt failed with {group.last_failure}" if group.last_failure else "")
         )
 
-    def next_requests(self, now_ms: int) -> Sequence[Addressed]:
+    def next_requests(self, now_ms: int) -> Sequence[AddressedRequest]:
         """One for each coordinator, and one for each group whose coordinator is not known."""
-        requests: list[Addressed] = []
+        requests: list[AddressedRequest] = []
         by_node: dict[Node, list[str]] = defaultdict(list)
         for name, group in self._open.items():
             if name in self._in_flight or group.attempts.not_before_ms > now_ms:
@@ -123,14 +123,14 @@ class CommittedOffsets(CoordinatorTask):
             self._in_flight.add(name)
             node = self._known.get(group.coordinator)
             if node is None:
-                requests.append(Addressed(FindCoordinator(group.coordinator), None))
+                requests.append(AddressedRequest(FindCoordinator(group.coordinator), None))
             else:
                 by_node[node].append(name)
         most = _MOST_GROUPS if self.asks_for_several else 1
         for node, names in by_node.items():
             for start in range(0, len(names), most):
                 request = OffsetFetch(names[start : start + most], self._topic_partition, self._stable)
-                requests.append(Addressed(request, node))
+                requests.append(AddressedRequest(request, node))
         return requests
 
     def delay_ms(self, now_ms: int) -> int:
@@ -214,7 +214,7 @@ class CoordinatorLookup(CoordinatorTask):
         known: gets those that are found.
     """
 
-    def __init__(self, coordinators: Sequence[Coordinator], known: KnownCoordinators) -> None:
+    def __init__(self, coordinators: Sequence[Coordinator], known: CoordinatorCache) -> None:
         self._known = known
         self._due = [
             FindCoordinator(*coordinators[start : start + _MOST_COORDINATORS])
@@ -227,10 +227,10 @@ class CoordinatorLookup(CoordinatorTask):
         """Whether all requests have ended."""
         return not self._unanswered
 
-    def next_requests(self, now_ms: int) -> Sequence[Addressed]:
+    def next_requests(self, now_ms: int) -> Sequence[AddressedRequest]:
         """All of them, the first time."""
         due, self._due = self._due, []
-        return [Addressed(request, None) for request in due]
+        return [AddressedRequest(request, None) for request in due]
 
     def handle(self, request: FindCoordinator, response: ClientResponse, now_ms: int) -> None:
         """Note the brokers that were found."""

@@ -1,8 +1,8 @@
-"""CoordinatorLink: the one way to talk to a coordinator.
+"""CoordinatorLink: connects to coordinators and sends the requests of a CoordinatorTask.
 
 A ``CoordinatorTask`` says which requests are due and processes the responses, without sockets and without a
 clock. ``CoordinatorLink`` sends the requests once their brokers are connected. Tasks share two helpers:
-``Attempts`` counts failures, and ``KnownCoordinators`` caches which broker coordinates what.
+``Attempts`` counts failures, and ``CoordinatorCache`` caches which broker coordinates what.
 Source: Kafka's ``Sender.maybeSendAndPollTransactionalRequest``.
 """
 
@@ -33,7 +33,7 @@ _MOST_COORDINATORS: Final = 10_000
 _MOST_DOUBLINGS: Final = 16
 
 
-class Addressed(NamedTuple):
+class AddressedRequest(NamedTuple):
     """A request and the broker it goes to; ``None``: any broker."""
 
     request: Any
@@ -47,7 +47,7 @@ class CoordinatorTask(Protocol):
     def has_ended(self) -> bool:
         """Whether nothing is left to be requested."""
 
-    def next_requests(self, now_ms: int) -> Sequence[Addressed]:
+    def next_requests(self, now_ms: int) -> Sequence[AddressedRequest]:
         """The requests that are due now and were not returned before."""
 
     def delay_ms(self, now_ms: int) -> int:
@@ -91,7 +91,7 @@ class CoordinatorLink:
         self._client = client
         self._clock = clock
         #: Requests whose brokers are being connected to, or cannot take another request at present.
-        self._held: list[Addressed] = []
+        self._held: list[AddressedRequest] = []
 
     def step(self, now_ms: int) -> int:
         """Send the requests that are due, as far as their brokers can take them.
@@ -111,7 +111,7 @@ class CoordinatorLink:
             return 0
         return delay_ms
 
-    def _try_to_send(self, addressed: Addressed, now_ms: int) -> int:
+    def _try_to_send(self, addressed: AddressedRequest, now_ms: int) -> int:
         """Send the request or hold it. Returns the milliseconds until the next step."""
         client, request = self._client, addressed.request
         node = addressed.node or client.least_loaded_node(now_ms)
@@ -171,7 +171,7 @@ class Attempts:
         self.failures += 1
 
 
-class KnownCoordinators(dict[Coordinator, Node]):
+class CoordinatorCache(dict[Coordinator, Node]):
     """Which broker coordinates what, as far as is known. The oldest entries are dropped.
 
     Entries may be out of date: a broker that is no longer the coordinator answers NOT_COORDINATOR. Used by

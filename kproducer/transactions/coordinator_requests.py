@@ -65,7 +65,7 @@ class Reaction(enum.IntEnum):
     #: The transaction has to be aborted; the producer stays usable.
     ABORT = 3
     #: This call has failed and may be made again.
-    REFUSE = 4
+    FAIL_CALL = 4
     #: The producer has failed and has to be closed.
     FATAL = 5
     #: Like FATAL; another producer has the transactional id now.
@@ -115,7 +115,7 @@ class CoordinatorRequest:
         api_key, oldest_version, latest_version: see ``RequestBuilder``.
         reactions: what error codes mean.
         coordinator: where the request has to go; ``None``: to any broker.
-        prepares_commit: whether nobody needs the response once an abort has begun.
+        is_moot_after_abort: whether nobody needs the response once an abort has begun.
     """
 
     api_key: ApiKey
@@ -123,7 +123,7 @@ class CoordinatorRequest:
     latest_version = 0
     reactions: ClassVar[Mapping[int, Reaction]] = {}
     coordinator: Coordinator | None = None
-    prepares_commit = False
+    is_moot_after_abort = False
 
     def build(self, version: int) -> Any:
         """The message."""
@@ -160,10 +160,10 @@ class FindCoordinator(CoordinatorRequest):
 
     def __init__(self, *wanted: Coordinator) -> None:
         self.wanted = wanted
-        self.prepares_commit = wanted[0].kind is CoordinatorKind.GROUP
+        is_group = self.is_moot_after_abort = wanted[0].kind is CoordinatorKind.GROUP
         if len(wanted) > 1:
             self.oldest_version = _SEVERAL_COORDINATORS_SINCE
-        elif not self.prepares_commit:
+        elif not is_group:
             # Version 0 knows groups only.
             self.oldest_version = 1
 
@@ -199,9 +199,9 @@ class InitProducerId(CoordinatorRequest):
     reactions: ClassVar = {
         **_COORDINATOR_CODES,
         # Permissions are often granted a moment too late: the application may ask again.
-        31: Reaction.REFUSE,  # CLUSTER_AUTHORIZATION_FAILED
-        53: Reaction.REFUSE,  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        120: Reaction.REFUSE,
+        31: Reaction.FAIL_CALL,  # CLUSTER_AUTHORIZATION_FAILED
+        53: Reaction.FAIL_CALL,  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        120: Reaction.FAIL_CALL,
     }
 
     transactional_id: str | None
@@ -229,7 +229,7 @@ class InitProducerId(CoordinatorRequest):
 
 
 @attrs.define(repr=False, slots=False)
-class _OfTransaction(CoordinatorRequest):
+class _TransactionRequest(CoordinatorRequest):
     """A request that belongs to one transaction of one producer.
 
     Attributes:
@@ -257,7 +257,7 @@ class _OfTransaction(CoordinatorRequest):
 
 
 @attrs.define(repr=False, slots=False)
-class AddPartitionsToTxn(_OfTransaction):
+class AddPartitionsToTxn(_TransactionRequest):
     """Adds partitions to the transaction (transaction version 1 only)."""
 
     api_key = ApiKey.ADD_PARTITIONS_TO_TXN
@@ -271,7 +271,7 @@ class AddPartitionsToTxn(_OfTransaction):
         -1: Reaction.ABORT,
     }
 
-    prepares_commit = True
+    is_moot_after_abort = True
     partitions: frozenset[TopicPartition]
 
     def build(self, version: int) -> messages.AddPartitionsToTxnRequest:
@@ -295,13 +295,13 @@ class AddPartitionsToTxn(_OfTransaction):
 
 
 @attrs.define(repr=False, slots=False)
-class AddOffsetsToTxn(_OfTransaction):
+class AddOffsetsToTxn(_TransactionRequest):
     """Adds a group's offsets partition to the transaction (transaction version 1 only)."""
 
     api_key = ApiKey.ADD_OFFSETS_TO_TXN
     reactions: ClassVar = {**_COORDINATOR_CODES, **_FORGOTTEN_CODES, 30: Reaction.ABORT}
 
-    prepares_commit = True
+    is_moot_after_abort = True
     group_id: str
 
     def build(self, version: int) -> messages.AddOffsetsToTxnRequest:
@@ -309,7 +309,7 @@ class AddOffsetsToTxn(_OfTransaction):
 
 
 @attrs.define(repr=False, slots=False)
-class TxnOffsetCommit(_OfTransaction):
+class TxnOffsetCommit(_TransactionRequest):
     """Commits a group's offsets as part of the transaction. Goes to the group's coordinator."""
 
     api_key = ApiKey.TXN_OFFSET_COMMIT
@@ -328,7 +328,7 @@ class TxnOffsetCommit(_OfTransaction):
         113: Reaction.ABORT,  # STALE_MEMBER_EPOCH
     }
 
-    prepares_commit = True
+    is_moot_after_abort = True
     group: ConsumerGroupMetadata
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -378,7 +378,7 @@ class TxnOffsetCommit(_OfTransaction):
 
 
 @attrs.define(repr=False, slots=False)
-class EndTxn(_OfTransaction):
+class EndTxn(_TransactionRequest):
     """Commits or aborts the transaction."""
 
     api_key = ApiKey.END_TXN

@@ -30,7 +30,7 @@ from kproducer.errors import (
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff, SystemClock
 from kproducer.transactions.committed_offsets import CommittedOffsets, CoordinatorLookup
-from kproducer.transactions.coordinator_link import CoordinatorLink, CoordinatorTask, KnownCoordinators
+from kproducer.transactions.coordinator_link import CoordinatorCache, CoordinatorLink, CoordinatorTask
 from kproducer.transactions.coordinator_requests import Coordinator, CoordinatorKind, transaction_version
 from kproducer.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
@@ -86,7 +86,7 @@ class CoordinatorSession:
         self._clock = SystemClock()
         self._metadata = Metadata(config)
         self._client = new_network_client(config, self._metadata, self._clock)
-        self._known = KnownCoordinators()
+        self._known = CoordinatorCache()
         #: The transactional ids that this session has fenced and is the producer of. Ids whose last step
         #: failed or timed out are removed.
         self._fenced: dict[str, TransactionManager] = {}

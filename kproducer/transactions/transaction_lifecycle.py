@@ -57,16 +57,16 @@ _S = TransactionState
 _BEGIN_FIRST = "begin a transaction first"
 
 
-class GivenUp(NamedTuple):
+class QueuedFailure(NamedTuple):
     """Queued batches have to be failed.
 
     Attributes:
         error: the error for them.
-        numbered_too: also those that were sent before and wait to be sent again; else only those never sent.
+        sent_too: also those that were sent before and wait to be sent again; else only those never sent.
     """
 
     error: KafkaError
-    numbered_too: bool
+    sent_too: bool
 
 
 class TransactionLifecycle:
@@ -372,7 +372,7 @@ class TransactionLifecycle:
 
     # -- I/O thread ------------------------------------------------------------------------------------
 
-    def give_up(self) -> GivenUp | None:
+    def queued_batches_to_fail(self) -> QueuedFailure | None:
         """Which queued batches have to be failed now; ``None``: none."""
         # Without the lock in the usual case: each is a single read, and the next round reads them again.
         if self.cause is None and not self.is_ending:
@@ -386,8 +386,8 @@ class TransactionLifecycle:
                 error, self.cause = self.cause, None
             # In version 2, the next epoch fences requests that are still on their way. In version 1, the
             # outcome of each batch has to be found out.
-            numbered_too = self.uses_version_2 or self.state is _S.FATAL_ERROR
-            return None if error is None else GivenUp(error, numbered_too)
+            sent_too = self.uses_version_2 or self.state is _S.FATAL_ERROR
+            return None if error is None else QueuedFailure(error, sent_too)
 
     def begin_close(self) -> None:
         """The producer is about to be closed: abort an open transaction, unless it was handed over."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from kproducer.errors import BrokerError, KafkaError, Outcome
 from kproducer.runtime.clock import ExponentialBackoff
-from kproducer.transactions.coordinator_link import KnownCoordinators
+from kproducer.transactions.coordinator_link import CoordinatorCache
 from kproducer.transactions.coordinator_requests import FATAL_PRODUCE_CODES
 from kproducer.transactions.delivery_knowledge import AttemptEnd
 from kproducer.transactions.partition_sequences import NO_SEQUENCE, SequencedBatch
@@ -43,8 +43,9 @@ class TransactionManager:
 
     Attributes:
         lifecycle, protocol, sequences: the parts.
-        has_news: whether the next round of the loop has to come at once: a request has become due, or a batch
-            was given up, which may hold back others until ``sequences.resolve``. Reset by the sender.
+        needs_another_round: whether the next round of the loop has to come at once: a request has become due,
+            or a batch was given up, which may hold back others until ``sequences.resolve``. The sender resets
+            it.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class TransactionManager:
         transaction_timeout_ms: int = 60_000,
         backoff: ExponentialBackoff | None = None,
         transaction_version: Callable[[], int] = lambda: 1,
-        known: KnownCoordinators | None = None,
+        known: CoordinatorCache | None = None,
     ) -> None:
         self.lifecycle = self._life = TransactionLifecycle(transactional_id, transaction_version)
         self.sequences = self._life.sequences
@@ -61,9 +62,9 @@ class TransactionManager:
             self._life,
             transaction_timeout_ms,
             backoff or ExponentialBackoff(100, 1000),
-            KnownCoordinators() if known is None else known,
+            CoordinatorCache() if known is None else known,
         )
-        self.has_news = False
+        self.needs_another_round = False
 
     def may_drain(self, batch: SequencedBatch, now_ms: int) -> bool:
         """Whether the first batch in a partition's queue may be sent now."""
@@ -91,7 +92,7 @@ class TransactionManager:
                 return
             transaction.new_partitions.add(topic_partition)
         # Not ``wakeup``: a partition's lock is held here.
-        self.has_news = True
+        self.needs_another_round = True
 
     def drained(self, batch: SequencedBatch) -> None:
         """The batch goes into a request now: number it, if it has no number yet."""
@@ -116,7 +117,7 @@ class TransactionManager:
     def failed(self, batch: SequencedBatch, error: KafkaError, outcome: Outcome | None) -> None:
         """The batch is given up, or its request has ended and its records were given up before."""
         self.sequences.failed(batch, outcome)
-        self.has_news = True
+        self.needs_another_round = True
         if self._life.transactional_id is None:
             return
         with self._life.lock:

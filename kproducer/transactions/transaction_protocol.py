@@ -21,9 +21,9 @@ from kproducer.errors import (
 from kproducer.errors.broker_errors import error_for_code
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.transactions.coordinator_link import (
-    Addressed,
+    AddressedRequest,
     Attempts,
-    KnownCoordinators,
+    CoordinatorCache,
     transport_failure,
 )
 from kproducer.transactions.coordinator_requests import (
@@ -77,7 +77,7 @@ class TransactionProtocol:
         lifecycle: TransactionLifecycle,
         transaction_timeout_ms: int,
         backoff: ExponentialBackoff,
-        known: KnownCoordinators,
+        known: CoordinatorCache,
     ) -> None:
         self._life = lifecycle
         self._timeout_ms = transaction_timeout_ms
@@ -114,7 +114,7 @@ class TransactionProtocol:
                 + (f"; the last attempt failed with {self._last_failure}" if self._last_failure else "")
             )
 
-    def next_requests(self, now_ms: int) -> Sequence[Addressed]:
+    def next_requests(self, now_ms: int) -> Sequence[AddressedRequest]:
         """The request to send now, if any."""
         life = self._life
         if self._in_flight is not None:
@@ -126,7 +126,7 @@ class TransactionProtocol:
         with life.lock:
             self._held_back_until_ms = NEVER_MS
             # Under the lock: another thread may send a record and commit between the two.
-            wanted = self._wanted(life.has_incomplete())
+            wanted = self._choose_next_request(life.has_incomplete())
             if wanted is None:
                 return ()
             if wanted != self._request:
@@ -138,7 +138,7 @@ class TransactionProtocol:
                 self._held_back_until_ms = attempts.not_before_ms
                 return ()
             self._in_flight = request
-            return (Addressed(request, self._node_for(request)),)
+            return (AddressedRequest(request, self._node_for(request)),)
 
     def delay_ms(self, now_ms: int) -> int:
         """Until the request that ``next_requests`` held back is due. Without the lock: I/O thread only."""
@@ -159,7 +159,7 @@ class TransactionProtocol:
             worst = max(results.values(), key=lambda result: _severity(request, result.code))
             if request.reaction_to(worst.code) is Reaction.DONE:
                 self._done(request, results)
-            elif not self._is_special(request, worst.code):
+            elif not self._handle_end_txn_error(request, worst.code):
                 self._react(request, results, worst, now_ms)
 
     def unreachable(self, request: CoordinatorRequest, now_ms: int) -> None:
@@ -199,7 +199,7 @@ class TransactionProtocol:
         self._last_failure = ""
         self._attempts.succeeded()
 
-    def _wanted(self, has_incomplete: bool) -> CoordinatorRequest | None:
+    def _choose_next_request(self, has_incomplete: bool) -> CoordinatorRequest | None:
         """The request that the state calls for, if any.
 
         Args:
@@ -237,7 +237,7 @@ class TransactionProtocol:
         if not transaction.may_have_started:
             # No broker knows of it, and some brokers refuse to end a transaction that never started.
             self._ended(transaction, NO_PRODUCER)
-            return self._wanted(False)
+            return self._choose_next_request(False)
         return EndTxn(*identity, life.state is _S.COMMITTING)
 
     # -- responses -------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ class TransactionProtocol:
                 life.fail_for_good(error)
             else:
                 life.not_initialized(self._with_advice(error))
-        elif reaction is Reaction.REFUSE:
+        elif reaction is Reaction.FAIL_CALL:
             life.not_initialized(error)
         elif reaction is Reaction.ABORT and not self._is_moot(request):
             life.fail_transaction(error)
@@ -318,9 +318,9 @@ class TransactionProtocol:
 
     def _is_moot(self, request: CoordinatorRequest) -> bool:
         """Whether the request prepared a commit and an abort has begun since it was sent."""
-        return request.prepares_commit and self._life.state in (_S.ABORTABLE_ERROR, _S.ABORTING)
+        return request.is_moot_after_abort and self._life.state in (_S.ABORTABLE_ERROR, _S.ABORTING)
 
-    def _is_special(self, request: CoordinatorRequest, code: int) -> bool:
+    def _handle_end_txn_error(self, request: CoordinatorRequest, code: int) -> bool:
         """Process EndTxn error codes that have another meaning in this situation. Returns whether it did."""
         life, transaction = self._life, self._life.transaction
         if not isinstance(request, EndTxn) or transaction is None:

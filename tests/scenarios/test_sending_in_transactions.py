@@ -30,13 +30,13 @@ LONG_MS = 15_000
 
 def count_general_sends(producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     general = []
-    original = producer._records.send
+    original = producer._record_sender.send
 
     def send(*record: Any) -> Any:
         general.append(record[1])
         return original(*record)
 
-    monkeypatch.setattr(producer._records, "send", send)
+    monkeypatch.setattr(producer._record_sender, "send", send)
     return general
 
 

@@ -166,12 +166,12 @@ class Kit:
 
     def pump(self) -> None:
         """Run the sender once: expire, resolve, drain."""
-        given_up = self.manager.lifecycle.give_up()
-        if given_up is not None:
+        failure = self.manager.lifecycle.queued_batches_to_fail()
+        if failure is not None:
             for queue in self.queues.values():
-                for batch in [b for b in queue if given_up.numbered_too or b.base_sequence == NO_SEQUENCE]:
+                for batch in [b for b in queue if failure.sent_too or b.base_sequence == NO_SEQUENCE]:
                     queue.remove(batch)
-                    self._fail(batch, given_up.error)
+                    self._fail(batch, failure.error)
         for unsafe in self.manager.sequences.resolve():
             assert isinstance(unsafe, Batch)
             self.queues[unsafe.topic_partition.partition].remove(unsafe)

@@ -157,7 +157,7 @@ def test_an_illegal_state_that_a_batch_meets_is_fatal(monkeypatch: pytest.Monkey
     assert other.done()
 
 
-@pytest.mark.parametrize("place", ["handle", "_wanted"])
+@pytest.mark.parametrize("place", ["handle", "_choose_next_request"])
 def test_a_failure_with_a_request_to_a_coordinator_ends_the_producer(
     monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -173,7 +173,7 @@ def test_a_failure_with_a_request_to_a_coordinator_ends_the_producer(
         raise IllegalStateError("it cannot be that next")
 
     monkeypatch.setattr(manager.protocol, place, fail)
-    if place == "_wanted":
+    if place == "_choose_next_request":
         bench.step()
     else:
         request = _next_request(bench, manager)

@@ -14,7 +14,7 @@ from kproducer.errors import (
     IllegalStateError,
     KafkaError,
 )
-from kproducer.transactions.coordinator_link import KnownCoordinators
+from kproducer.transactions.coordinator_link import CoordinatorCache
 from kproducer.transactions.coordinator_requests import Coordinator, CoordinatorKind
 from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import TransactionState
@@ -235,7 +235,7 @@ def test_epochs_that_are_used_up_are_followed_by_another_producer_id(version: in
 
 def test_coordinators_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproducer.transactions.coordinator_link._MOST_COORDINATORS", 2)
-    known = KnownCoordinators()
+    known = CoordinatorCache()
     names = [Coordinator(CoordinatorKind.TRANSACTION, f"id-{number}") for number in range(3)]
     for name in names:
         known.found(name, Node(1, "b", 9092))

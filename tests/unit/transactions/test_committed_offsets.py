@@ -23,7 +23,7 @@ from kproducer.errors import AuthenticationError, DisconnectedError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.transactions.committed_offsets import CommittedOffsets, CoordinatorLookup
-from kproducer.transactions.coordinator_link import KnownCoordinators
+from kproducer.transactions.coordinator_link import CoordinatorCache
 from kproducer.transactions.coordinator_requests import (
     Coordinator,
     CoordinatorKind,
@@ -44,7 +44,7 @@ class Groups:
     """A dialogue and the brokers that answer it. ``g2`` has committed nothing."""
 
     def __init__(self, names: list[str] | None = None, most: int = 9) -> None:
-        self.known = KnownCoordinators()
+        self.known = CoordinatorCache()
         self.now_ms = 0
         self.newest = most
         backoff = ExponentialBackoff(100, 1000, random.Random(1))
@@ -290,7 +290,7 @@ def test_metadata_may_be_null() -> None:
 
 
 def test_coordinators_of_many_are_looked_up_two_hundred_at_a_time() -> None:
-    known = KnownCoordinators()
+    known = CoordinatorCache()
     names = [f"id-{number}" for number in range(450)]
     wanted = [Coordinator(CoordinatorKind.TRANSACTION, name) for name in names]
     lookup = CoordinatorLookup(wanted, known)
@@ -316,7 +316,7 @@ def test_coordinators_of_many_are_looked_up_two_hundred_at_a_time() -> None:
 
 def test_a_look_up_that_is_lost_is_given_up() -> None:
     wanted = [Coordinator(CoordinatorKind.GROUP, name) for name in ("a", "b")]
-    lookup = CoordinatorLookup(wanted, KnownCoordinators())
+    lookup = CoordinatorLookup(wanted, CoordinatorCache())
     (addressed,) = lookup.next_requests(0)
     assert "'a' and 1 others" in repr(addressed.request)
     lookup.unreachable(addressed.request, 0)
