@@ -1,8 +1,8 @@
 """BufferPool: the bound on the memory that records may wait in.
 
 Hands out bytearrays; those of the few sizes that batches have while they grow are kept and handed out again.
-Knows nothing of batches. Differs from Kafka, which keeps one size: here memory that comes back goes straight
-to the longest waiting thread and cannot be snatched by a newcomer. Source: Kafka class ``BufferPool``.
+Knows nothing of batches. Differs from Kafka, which keeps one size. Freed memory goes to the longest-waiting
+thread first. Source: Kafka class ``BufferPool``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class BufferPool:
         self.large_bytes = sizes[:0:-1]
         self._free_bytes = 0
         self._unpooled_bytes = total_bytes
-        #: Head first. Only the head gathers memory, so a large wish cannot be starved by small ones.
+        #: Head first. Only the head gathers memory, so small requests cannot starve a large one.
         self._waiters: deque[_Grant] = deque()
         self._closed = False
         #: Called, without the lock, by each thread that begins to wait: batches that linger have to be sent
@@ -106,7 +106,7 @@ class BufferPool:
         """
         if size_bytes > self.total_bytes:
             raise ConfigError(
-                f"a buffer of {size_bytes} bytes is wanted, more than all of buffer_memory={self.total_bytes}"
+                f"a batch buffer of {size_bytes} bytes exceeds buffer_memory={self.total_bytes}"
             )
         grant = _Grant(size_bytes)
         try:
@@ -173,14 +173,13 @@ class BufferPool:
         if not granted:
             elapsed_ms = self._clock.monotonic_ms() - started_ms
             raise BufferExhaustedError(
-                f"No {grant.wanted_bytes} bytes of buffer memory came free within {max_block_ms:.0f} ms"
-                f" (max_block_ms; waited {elapsed_ms} ms): {available} of buffer_memory={self.total_bytes}"
-                f" bytes are free and {others} other threads wait; records are produced faster than the"
-                f" brokers take them"
+                f"could not allocate {grant.wanted_bytes} bytes of buffer memory within max_block_ms (waited"
+                f" {elapsed_ms} ms): {available} of buffer_memory={self.total_bytes} bytes free,"
+                f" {others} other threads waiting; records are produced faster than the brokers accept them"
             )
 
-    # In these methods nothing is called between a change of the pool and the note of it in the grant: behind
-    # a call Python looks for signals, and what a handler raises there would lose the memory.
+    # Nothing is called between changing the pool and recording it in the grant: Python runs signal handlers
+    # at calls, and an exception there would leak the memory.
 
     def _hand_out_locked(self) -> None:
         """Serve waiters from the head on, as far as the free memory goes."""

@@ -1,12 +1,12 @@
 """BuiltInPartitioner: which partition records without a key go to. PartitionLoad: what it knows of the load.
 
 Stays with one partition for about a batch, then moves to another, preferring short queues and avoiding
-partitions without a leader or behind a broker that takes nothing. One for each topic. Knows the queues only
+partitions without a leader or behind a broker that accepts nothing. One for each topic. Knows the queues only
 by their sizes. Source: KIP-480 (sticky), KIP-794 (adaptive); Kafka class ``BuiltInPartitioner``.
 
-Differs from Kafka: a stay ends where a batch ends, be it full or sent because it has lingered, once a small
-amount was produced. Kafka counts ``batch.size`` bytes whatever became of the batches; with large batches that
-leaves all records of a slow topic to one partition for minutes. And there every look at the ready queues
+Differs from Kafka: the partition is switched when a batch is closed (full or lingered) and at least
+``min_sticky_bytes`` were produced. Kafka switches after ``batch.size`` bytes; with large batches, a slow
+topic would then use one partition for minutes. And there every look at the ready queues
 rebuilds a table of weights over all partitions; here a partition is drawn evenly and then accepted in
 proportion to its weight, which needs no table, so that idle partitions cost nothing.
 """
@@ -41,8 +41,8 @@ class BuiltInPartitioner:
         topic: topic name.
         slots: the topic's; the present choice is written to ``slots.sticky``, always a new object, so that
             comparing references shows a change.
-        batch_size: bytes of a full batch, which always ends a stay.
-        shortest_stay_bytes: below this not even a batch that was sent ends it.
+        batch_size: bytes of a full batch, which always ends the sticky period.
+        min_sticky_bytes: bytes to produce before the end of a batch ends the sticky period.
         queue_size: number of batches that wait for a partition.
         adaptive: whether queue sizes count; else the choice is even.
         ratio: the topic's compression estimate; 16 KiB of batch may hold 64 KiB of records.
@@ -51,7 +51,7 @@ class BuiltInPartitioner:
     Attributes:
         queue_size_range: smallest and largest queue among the topic's available partitions, or ``None`` when
             no queue holds more than another. Written by the I/O thread.
-        unavailable_nodes: brokers that have taken nothing for too long. Written by the I/O thread.
+        unavailable_nodes: brokers that have accepted nothing for too long. Written by the I/O thread.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class BuiltInPartitioner:
         batch_size: int,
         queue_size: Callable[[int], int],
         *,
-        shortest_stay_bytes: int | None = None,
+        min_sticky_bytes: int | None = None,
         adaptive: bool = True,
         ratio: TopicCompressionRatio | None = None,
         random: random_module.Random | None = None,
@@ -69,8 +69,8 @@ class BuiltInPartitioner:
         self._topic = topic
         self._slots = slots
         self._batch_size = max(batch_size, 1)
-        self._shortest_stay_bytes = (
-            self._batch_size if shortest_stay_bytes is None else min(shortest_stay_bytes, self._batch_size)
+        self._min_sticky_bytes = (
+            self._batch_size if min_sticky_bytes is None else min(min_sticky_bytes, self._batch_size)
         )
         self._queue_size = queue_size
         self._adaptive = adaptive
@@ -96,8 +96,7 @@ class BuiltInPartitioner:
         The lock of the queue of ``sticky`` is held.
 
         A switch in the middle of a batch would leave a fraction of one behind to be sent alone. So it waits
-        for the end of a batch, up to twice a full one: a mix of keyed and other records might never come to
-        that.
+        for the end of a batch, up to twice a full one: with keyed records mixed in, that may never happen.
 
         Args:
             sticky: the choice of the caller.
@@ -115,7 +114,7 @@ class BuiltInPartitioner:
         produced = sticky.produced_bytes
         if (
             produced >= sticky.force_switch_at_bytes
-            or (is_last_batch_full and produced >= self._in_records(self._shortest_stay_bytes))
+            or (is_last_batch_full and produced >= self._in_records(self._min_sticky_bytes))
             or not _is_usable(sticky.partition, topic, snapshot)
         ):
             self._slots.sticky = self._choose(snapshot)
@@ -182,8 +181,8 @@ class PartitionLoad:
 
     Args:
         adaptive: whether queue sizes count (``partitioner_adaptive_partitioning_enable``).
-        availability_timeout_ms: a broker with something to send to it that takes nothing for so long is
-            avoided; 0 never avoids any.
+        availability_timeout_ms: a broker for which batches are ready and that accepts no request for this
+            time is avoided; 0 never avoids any.
     """
 
     def __init__(self, adaptive: bool, availability_timeout_ms: int) -> None:

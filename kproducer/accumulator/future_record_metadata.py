@@ -7,8 +7,8 @@ parts, so futures never change. Source: Kafka classes of the same names; ``concu
 waiters attach.
 
 Locking: one re-entrant lock for all futures of the process. ``concurrent.futures.wait`` locks the conditions
-of many futures at once in an order of its own; with one condition for all there is no order to get wrong. The
-lock is taken once per completed batch and by threads that wait, never by a ``send``.
+of many futures at once in an order of its own; with one condition for all futures, lock order cannot
+deadlock. The lock is taken once per completed batch and by threads that wait, never by a ``send``.
 
 This file has more than 400 lines because the interface of ``concurrent.futures.Future`` is large and each of
 its methods has to be consistent with the result's fields.
@@ -54,7 +54,7 @@ else:  # Python 3.10: two classes; callers may catch either
 
 
 @attrs.define
-class _Watch:
+class _FutureWaiters:
     """What is attached to one future: waiters of ``concurrent.futures`` and done-callbacks."""
 
     future: FutureRecordMetadata | None = None
@@ -70,7 +70,7 @@ class ProduceRequestResult:
         parts: for a split batch, the index of each part's first record, and the results of the parts.
     """
 
-    __slots__ = ("_event", "_listeners", "_record_errors", "_watches", "outcome", "parts")
+    __slots__ = ("_event", "_future_waiters", "_listeners", "_record_errors", "outcome", "parts")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         # All guarded by FutureRecordMetadata._condition for writing; outcome and parts are read without it.
@@ -78,14 +78,14 @@ class ProduceRequestResult:
         self.parts: tuple[list[int], list[ProduceRequestResult]] | None = None
         self._record_errors: Callable[[int], KafkaError] | None = None
         self._event: threading.Event | None = None
-        self._watches: dict[int, _Watch] = {}
+        self._future_waiters: dict[int, _FutureWaiters] = {}
         self._listeners: list[Callable[[], object]] = []
 
     @property
     def topic_partition(self) -> TopicPartition:
         """Where the batch goes."""
-        place: TopicPartition = self.outcome.topic_partition  # type: ignore[assignment]
-        return place
+        topic_partition: TopicPartition = self.outcome.topic_partition  # type: ignore[assignment]
+        return topic_partition
 
     @property
     def done(self) -> bool:
@@ -151,21 +151,21 @@ class ProduceRequestResult:
             self.outcome.firing_thread_id = 0
             listeners, self._listeners = self._listeners, []
             # Waiter lists stay where they are: wait() and as_completed() remove their waiters later.
-            watched = [watch for _, watch in sorted(self._watches.items())]
-            for watch in watched:
-                future = watch.future
+            all_attached = [attached for _, attached in sorted(self._future_waiters.items())]
+            for attached in all_attached:
+                future = attached.future
                 if future is None:
                     continue
-                for waiter in watch.waiters:
+                for waiter in attached.waiters:
                     if future._error() is None:
                         waiter.add_result(future)
                     else:
                         waiter.add_exception(future)
         for listener in listeners:
             listener()
-        for watch in watched:
-            future, watch.future = watch.future, None
-            callbacks, watch.callbacks = watch.callbacks, []
+        for attached in all_attached:
+            future, attached.future = attached.future, None
+            callbacks, attached.callbacks = attached.callbacks, []
             for done_callback in callbacks:
                 _run_done_callback(done_callback, future)
 
@@ -183,7 +183,7 @@ class ProduceRequestResult:
         The locks inside may have been held by threads that do not exist here, and callbacks and waiters are
         the parent's: nothing is locked, and nothing is called.
         """
-        self._watches = {}
+        self._future_waiters = {}
         self._listeners = []
         self._event = None
         if not self.outcome.settled:
@@ -199,10 +199,10 @@ class ProduceRequestResult:
         with FutureRecordMetadata._condition:
             if self.outcome.settled or self.outcome.is_split:
                 return False
-            for index, watch in self._watches.items():
+            for index, attached in self._future_waiters.items():
                 part = bisect_right(first_indexes, index) - 1
-                results[part]._watches[index - first_indexes[part]] = watch
-            self._watches = {}
+                results[part]._future_waiters[index - first_indexes[part]] = attached
+            self._future_waiters = {}
             self.parts = (first_indexes, results)
             self.outcome.is_split = True
             listeners, self._listeners = self._listeners, []
@@ -247,12 +247,12 @@ class ProduceRequestResult:
         error: KafkaError | None = self.outcome.error
         return self._record_errors(index) if self._record_errors is not None and error is not None else error
 
-    def watch(self, index: int, future: FutureRecordMetadata) -> _Watch:
-        """The watch of one record, made on demand. The lock is held."""
-        watch = self._watches.setdefault(index, _Watch())
+    def waiters_of(self, index: int, future: FutureRecordMetadata) -> _FutureWaiters:
+        """The waiters of one record's future, created on demand. The lock is held."""
+        attached = self._future_waiters.setdefault(index, _FutureWaiters())
         if not self.outcome.done:
-            watch.future = future
-        return watch
+            attached.future = future
+        return attached
 
 
 class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
@@ -382,7 +382,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         with self._condition:
             result, index = self._locate()
             if not result.done:
-                result.watch(index, self).callbacks.append(fn)
+                result.waiters_of(index, self).callbacks.append(fn)
                 return
         _run_done_callback(fn, self)
 
@@ -405,7 +405,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         def _waiters(self) -> list[Any]:
             with self._condition:
                 result, index = self._locate()
-                return result.watch(index, self).waiters
+                return result.waiters_of(index, self).waiters
 
     def _get_snapshot(self) -> tuple[bool, bool, RecordMetadata | None, BaseException | None]:
         # asyncio of Python 3.14 reads (done, cancelled, result, exception) in one go.
@@ -415,7 +415,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         return True, False, None if error is not None else self._metadata(), error
 
     def _refuse(self, *arguments: Any) -> Any:
-        raise InvalidStateError("the producer alone completes this future")
+        raise InvalidStateError("only the producer completes this future")
 
     if not TYPE_CHECKING:  # the types are those of Future
         set_running_or_notify_cancel = set_result = set_exception = _refuse
@@ -443,9 +443,8 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
 def copy_of(error: KafkaError) -> KafkaError:
     """A copy of an error that several batches or readers share, for one of them.
 
-    A reader may raise it, which puts frames on it, and in these are futures, often all of the batch. The
-    collector does not see through futures (see ``new_future`` in ``native/_completion.pyx``): on the batch's
-    own error the frames, and all that they refer to, would stay for ever.
+    Raising an error attaches frames, which reference futures; the garbage collector does not traverse futures
+    (see ``new_future`` in ``native/_completion.pyx``), so the shared error would leak those frames.
     """
     clone: KafkaError = error.__class__.__new__(error.__class__, *error.args)
     clone.__dict__.update(error.__dict__)

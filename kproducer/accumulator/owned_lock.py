@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from kproducer.errors import IllegalStateError, KafkaError, Outcome
 
 #: A thread that waits longer for a lock checks whether it holds another one itself.
-PATIENCE_S: Final = 0.1
+DEADLOCK_CHECK_AFTER_S: Final = 0.1
 
 
 class OwnedLock(RLock):  # type: ignore[misc]  # CPython and PyPy let it be subclassed
@@ -59,7 +59,7 @@ class OwnedLock(RLock):  # type: ignore[misc]  # CPython and PyPy let it be subc
         return True
 
     def _wait(self) -> None:
-        if not self.acquire(True, PATIENCE_S):
+        if not self.acquire(True, DEADLOCK_CHECK_AFTER_S):
             if self._holds_another is not None and self._holds_another():
                 raise _refusal()
             self.acquire()

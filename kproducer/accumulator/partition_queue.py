@@ -152,7 +152,7 @@ class PartitionQueue:
             self._all.active.pop(self, None)
 
     def close_full_batch_locked(self, now_ms: int) -> None:
-        """The open batch has no room for a record: it is due. The caller seals or compresses it."""
+        """The open batch has no room for a record: it is due. The caller closes or compresses it."""
         self.fills_batches = True
         self._close_open_batch_locked(now_ms)
         self._all.changed.append(self)
@@ -247,7 +247,7 @@ class TopicQueues:
             self.slots,
             config.batch_size,
             self.queue_size,
-            shortest_stay_bytes=STICKY_BYTES,
+            min_sticky_bytes=STICKY_BYTES,
             adaptive=config.partitioner_adaptive_partitioning_enable,
             ratio=ratio,
             random=random,
@@ -300,8 +300,8 @@ class PartitionQueues:
         self._config = config
         self._pool = pool
         self.delivery_timeout_ms = config.delivery_timeout_ms
-        # The first record of a batch fails so much later than it should; shorter, and a long outage would
-        # leave many small batches.
+        # This is how late the first record may expire. A shorter limit would create many small batches in a
+        # long outage.
         self.longest_open_ms = max(config.linger_ms, config.delivery_timeout_ms // 10)
         self._compression_type = compression.type
         # One for all topics: its state takes 2.5 KB, and topics are never forgotten.
@@ -311,7 +311,7 @@ class PartitionQueues:
         self.topics: dict[str, TopicQueues] = {}
         self.slots: dict[str, TopicSlots] = {}
         self.next_expiry_ms = NEVER_MS
-        # Guarded as said above.
+        # active: under the queue's lock; changed and is_closed: any thread, by single operations.
         self.active: dict[PartitionQueue, None] = {}
         self.changed: deque[PartitionQueue] = deque()
         self.is_closed = False

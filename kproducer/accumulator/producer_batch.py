@@ -45,7 +45,7 @@ class ProducerBatch:
         result: the outcome shared with the futures.
         appender: encodes the records; ``None`` once the memory was returned.
         is_open: whether records may still be appended.
-        closed_ms: when it took its last record, at the latest; the delivery timeout of all of them counts
+        closed_ms: upper bound of when the last record was appended; the delivery timeout of the batch counts
             from here. Written under the queue's lock.
         attempts: how often it was put back to be sent again.
         send_count: how often it was handed to the network.
@@ -221,8 +221,8 @@ class ProducerBatch:
     def maybe_update_leader_epoch(self, leader_epoch: int) -> None:
         """Note the newest leader epoch that metadata knows; -1 is ignored.
 
-        Of two retries in a row at most one goes out without backoff for it: a broker that names a newer epoch
-        with each refusal would get requests as fast as it refuses them.
+        At most every second retry skips the backoff: a broker that names a newer epoch in each error would
+        otherwise get requests as fast as it rejects them.
         """
         if leader_epoch > self._leader_epoch:
             self._leader_epoch = leader_epoch
@@ -247,12 +247,15 @@ class ProducerBatch:
     def delivery_timeout_error(self, delivery_timeout_ms: int, now_ms: int) -> DeliveryTimeoutError:
         """The error to fail it with when it expires: what happened to it, and what is known."""
         outcome = self.outcome
-        if outcome is Outcome.UNKNOWN:
-            story = f"sent {self.send_count} times and perhaps written"
-        elif outcome is Outcome.REJECTED:
-            story = f"sent {self.send_count} times and refused each time"
+        if outcome is Outcome.NOT_SENT:
+            history = "never sent"
         else:
-            story = "never sent"
+            is_single = self.send_count == 1
+            history = "sent once" if is_single else f"sent {self.send_count} times"
+            if outcome is Outcome.UNKNOWN:
+                history += " and possibly written"
+            else:
+                history += " and rejected" if is_single else " and rejected each time"
         if self.last_error is not None:
             cause = f"last error: {self.last_error}"
         elif self.in_flight:
@@ -262,7 +265,7 @@ class ProducerBatch:
         return DeliveryTimeoutError(
             f"{self.record_count} records for {self.topic_partition} were not acknowledged within"
             f" delivery_timeout_ms={delivery_timeout_ms}: {now_ms - self.created_ms} ms have passed since the"
-            f" batch was created, it was {story}; {cause}"
+            f" batch was created, it was {history}; {cause}"
         ).with_outcome(outcome, self.last_error)
 
     # -- outcome ---------------------------------------------------------------------------------------

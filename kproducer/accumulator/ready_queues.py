@@ -1,12 +1,11 @@
-"""ReadyQueues: which nodes can be sent something now, and when to look again, without looking at everything.
+"""ReadyQueues: which nodes can be sent something now, and when to check again, without checking all queues.
 
-An index over the queues that hold batches. A queue is looked at when its first batch becomes another one or
-need not wait any more (the code that does that puts it among ``changed``), when the time comes that its first
-batch has waited for, and when metadata changes; a look at the index costs as much as what happened since the
-last one. For each node it keeps the order in which queues are drained: what was drained goes to the end.
-Entries are not taken out where they become wrong but dropped where they are met, so each is paid for once.
+An index of the queues that hold batches. A queue is re-evaluated when its first batch changes or becomes
+ready (the code that does that adds it to ``changed``), when its timer fires, and when metadata changes. Stale
+entries are removed lazily, when they are read, so the cost is proportional to the number of changes. For each
+node it keeps the order in which queues are drained: a drained queue goes to the end.
 
-Knows nothing of how queues are filled and what a request is.
+Does not know how queues are filled, nor what a request is.
 Source: Kafka's ``RecordAccumulator.ready``, which walks all partitions; KIP-580, KIP-794, KIP-951.
 """
 
@@ -61,8 +60,8 @@ class NodeQueues:
 class ReadyQueues:
     """The index. I/O thread only, except that any thread adds to ``PartitionQueues.changed``.
 
-    A queue that holds batches is in one of these places; ``_classify`` decides, and is called again for each
-    event that the place waits for:
+    A queue that holds batches is in one of these states; ``_classify`` decides, and is called again for each
+    event that the state waits for:
 
     * in its node's rotation, may be drained: ``due`` if its first batch need not wait, else with a timer;
     * with a timer alone: its first batch backs off;
@@ -110,7 +109,11 @@ class ReadyQueues:
         self.catch_up(snapshot, now_ms)
         nodes = snapshot.nodes
         has_ready = self._has_drainable if sends_everything else self._has_due
-        ready = {nodes[place.node_id] for place in self._nodes.values() if has_ready(place, now_ms)}
+        ready = {
+            nodes[node_queues.node_id]
+            for node_queues in self._nodes.values()
+            if has_ready(node_queues, now_ms)
+        }
         return ReadyCheckResult(ready, self._delay_ms(now_ms), self._unknown_leader_topics())
 
     def catch_up(self, snapshot: MetadataSnapshot, now_ms: int) -> None:
@@ -138,17 +141,17 @@ class ReadyQueues:
     def start_over(self) -> None:
         """Have the next look begin with all queues.
 
-        The loop goes on after errors. A queue that was on its way from one place to another is in none then.
+        The I/O loop goes on after errors, and an error may leave a queue unindexed.
         """
         self._snapshot = None
 
     def _start_with_all_queues(self, snapshot: MetadataSnapshot) -> None:
         """Leaders may have changed: classify every queue that holds batches again, in its present order."""
         self._snapshot = snapshot
-        for place in self._nodes.values():
-            for queue in place.rotation:
+        for node_queues in self._nodes.values():
+            for queue in node_queues.rotation:
                 queue.node = None
-            for queue in place.due:
+            for queue in node_queues.due:
                 queue.is_due = False
         for _, _, queue in self._timers:
             queue.timer_ms = NEVER_MS
@@ -189,7 +192,7 @@ class ReadyQueues:
     # -- one queue -------------------------------------------------------------------------------------
 
     def _classify(self, queue: PartitionQueue, now_ms: int) -> None:
-        """Put a queue where it belongs; it may be there already."""
+        """Index a queue in its present state; it may be in it already."""
         # Without the lock: a thread that changes the queue now puts it among the changed ones afterwards.
         try:
             batch = queue.batches[0]
@@ -220,18 +223,18 @@ class ReadyQueues:
                 return
         if self._asks_early and not self.may_drain(queue, batch, now_ms):
             return
-        place = self._nodes.get(leader.leader_id)
-        if place is None:
-            place = self._nodes[leader.leader_id] = NodeQueues(leader.leader_id)
+        node_queues = self._nodes.get(leader.leader_id)
+        if node_queues is None:
+            node_queues = self._nodes[leader.leader_id] = NodeQueues(leader.leader_id)
         if queue.node is None:
-            queue.node = place
-            place.rotation.append(queue)
+            queue.node = node_queues
+            node_queues.rotation.append(queue)
         linger_end_ms = batch.created_ms + self._linger_ms
         if linger_end_ms > now_ms and _may_wait(queue, batch):
             self._look_again_at(queue, linger_end_ms)
         elif not queue.is_due:
             queue.is_due = True
-            place.due.append(queue)
+            node_queues.due.append(queue)
 
     def _look_again_at(self, queue: PartitionQueue, at_ms: int) -> None:
         # A timer that is too early is replaced when it is met: one is enough, however many batches come.
@@ -250,27 +253,27 @@ class ReadyQueues:
             return NEVER_MS
         if batch.is_backing_off(now_ms):
             return batch.retry_at_ms
-        # One that became full unnoticed is among no due ones yet: without its timer it would stay for ever.
+        # A batch that filled without a report is not in `due`; its timer is the only thing that finds it.
         if _may_wait(queue, batch) or not queue.is_due:
             return batch.created_ms + self._linger_ms
         return NEVER_MS
 
     def may_drain(self, queue: PartitionQueue, batch: ProducerBatch, now_ms: int) -> bool:
-        """Ask whether a first batch may be sent; a queue for which that is not so is held."""
+        """Ask whether a first batch may be sent; if not, its queue is held."""
         if self._may_drain is None or self._may_drain(batch, now_ms):
             return True
-        # The end of a request, which ends every poll, opens it again.
+        # It is asked again after the next poll, which ends when a request completes.
         self._held[queue] = None
         return False
 
     # -- one node --------------------------------------------------------------------------------------
 
-    def _has_due(self, place: NodeQueues, now_ms: int) -> bool:
+    def _has_due(self, node_queues: NodeQueues, now_ms: int) -> bool:
         """Whether any batch for the node need not wait."""
-        due = place.due
+        due = node_queues.due
         while due:
             queue = due[0]
-            if queue.node is place:
+            if queue.node is node_queues:
                 batch = self.first_batch(queue, now_ms)
                 if batch is not None and (
                     batch.created_ms + self._linger_ms <= now_ms or not _may_wait(queue, batch)
@@ -280,9 +283,9 @@ class ReadyQueues:
             queue.is_due = False
         return False
 
-    def _has_drainable(self, place: NodeQueues, now_ms: int) -> bool:
+    def _has_drainable(self, node_queues: NodeQueues, now_ms: int) -> bool:
         """Whether there is any batch for the node that may be drained."""
-        rotation = place.rotation
+        rotation = node_queues.rotation
         while rotation:
             queue = rotation[0]
             if self.first_batch(queue, now_ms) is not None:
@@ -303,8 +306,8 @@ class ReadyQueues:
 
     def rotation_of(self, node_id: int) -> deque[PartitionQueue]:
         """A node's queues in the order in which to drain. Code that takes one out clears its ``node``."""
-        place = self._nodes.get(node_id)
-        return deque() if place is None else place.rotation
+        node_queues = self._nodes.get(node_id)
+        return deque() if node_queues is None else node_queues.rotation
 
 
 def _may_wait(queue: PartitionQueue, batch: ProducerBatch) -> bool:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 _log = GuardedLogger(__name__)
 
-#: How many full batches the I/O thread is left to compress: the one that it compresses now, and more for the
-#: time in which it waits for the interpreter lock.
-MOST_LEFT: Final = 3
+#: How many full batches may wait for the I/O thread to compress them: the one that it compresses now, and
+#: more for the time in which it waits for the interpreter lock.
+MAX_COMPRESSION_BACKLOG: Final = 3
 
 
 class _SpareBuffer:
@@ -65,8 +65,8 @@ class RecordAccumulator:
     Attributes:
         queues: the queues, by topic and partition.
         ready_batches: what can be sent; drains it.
-        next_look_ms: when the I/O thread looks again at the latest, by itself; written by it, read by threads
-            that append. While it is looking: ``NEVER_MS``, since it may have passed the place already.
+        next_look_ms: latest time of the next readiness check. Written by the I/O thread; read by appending
+            threads to decide whether to wake it. ``NEVER_MS`` during a check.
     """
 
     def __init__(
@@ -283,7 +283,7 @@ class RecordAccumulator:
         if self._compression.type is not CompressionType.NONE:
             backlog = [each for each in self._compression_backlog if each.awaits_compression]
             self._compression_backlog = backlog
-            if len(backlog) >= MOST_LEFT:
+            if len(backlog) >= MAX_COMPRESSION_BACKLOG:
                 batch.compress()
                 return
             backlog.append(batch)
@@ -292,8 +292,7 @@ class RecordAccumulator:
     def _first_bytes(self, queue: PartitionQueue, ratio: TopicCompressionRatio | None) -> int:
         """Size of a new batch's first buffer: as much as it is expected to take, if the last one was full.
 
-        Otherwise, whenever records come faster than they are sent, each buffer that comes back would be cut
-        into small ones that have no room to grow: the smallest batches when the load is highest. Not when
+        Otherwise freed large buffers are split into small ones under load, and batches cannot grow. Not when
         the partitions that hold batches could take a good part of the memory that way.
         """
         if queue.fills_batches:
@@ -372,7 +371,7 @@ class RecordAccumulator:
     def stray_batches(self, in_flight: Container[ProducerBatch]) -> list[ProducerBatch]:
         """After an unexpected error: open batches that neither wait in a queue nor are in flight.
 
-        Nothing would ever end them; the caller has to.
+        They would never complete; the caller has to fail them.
 
         Args:
             in_flight: the batches whose request is on its way.
@@ -497,7 +496,7 @@ class RecordAccumulator:
                 continue
             try:
                 self.queues.queue_of(batch.topic_partition).remove(batch)
-                # One that is done already ended in the middle of what the I/O thread died of.
+                # A batch that is already done was being completed when the I/O thread failed.
                 if not batch.is_done:
                     record_count += batch.record_count
                     its_error = copy_of(error)

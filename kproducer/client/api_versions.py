@@ -197,8 +197,9 @@ class ApiVersionsExchange:
     def on_connection_lost(self, broker: str) -> DisconnectedError | None:
         """The peer closed the connection instead of answering: the next request has a lower version.
 
-        Returns a more helpful error once even the lowest version was answered so. The next connection then
-        begins with the newest version: the peer may be a load balancer whose brokers are all down.
+        Returns a more helpful error once the broker has closed the connection even for the lowest version.
+        The next connection then begins with the newest version: the peer may be a load balancer whose brokers
+        are all down.
         """
         version, self._asked = self._asked, None
         if version is None or self._step_down(version):

@@ -289,7 +289,7 @@ class Selector:
                 self.completed_receives.append(NetworkReceive(source, payload))
 
     def _save_last_responses(self, channel: KafkaChannel) -> AuthenticationError | None:
-        """Read what a broken connection still holds: each lost acknowledgement sends a batch twice.
+        """Read what a broken connection still holds: a lost acknowledgement would cause a retry.
 
         Returns the broker's refusal of this client, if the connection broke because of one.
         """

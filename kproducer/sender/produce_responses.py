@@ -140,7 +140,7 @@ class ProduceResponseHandler:
         node: Node,
         response: ClientResponse,
     ) -> None:
-        """Fail the waiting batches with one error; ``None``: complete them without an offset."""
+        """Report one failure for all waiting batches; each is retried or failed. ``None``: they succeeded."""
         batches = list(waiting.values())
         # First, so that no batch is resolved twice if this is interrupted.
         waiting.clear()
@@ -153,7 +153,7 @@ class ProduceResponseHandler:
                 error = copy.copy(failure)
                 error.args = (f"{failure} [{_describe_attempt(batch, node, response)}]",)
                 error.__cause__ = failure
-                self._completion.reject(batch, error, response.received_ms)
+                self._completion.attempt_failed(batch, error, response.received_ms)
             except Exception as bug:
                 self._completion.abandon(batch, bug)
 
@@ -187,7 +187,7 @@ class ProduceResponseHandler:
                         base_offset, append_time_ms = partition.base_offset, partition.log_append_time_ms
                         self._completion.succeed(batch, base_offset, append_time_ms, response.received_ms)
                         continue
-                    self._reject(batch, partition, node, response)
+                    self._attempt_failed(batch, partition, node, response)
                 except Exception as bug:
                     self._completion.abandon(batch, bug)
                 hint = partition.current_leader
@@ -199,13 +199,15 @@ class ProduceResponseHandler:
             if self._metadata.update_partition_leadership(leaders, nodes):
                 _log.debug("New leaders from a Produce response: %s", leaders)
 
-    def _reject(self, batch: ProducerBatch, partition: Any, node: Node, response: ClientResponse) -> None:
+    def _attempt_failed(
+        self, batch: ProducerBatch, partition: Any, node: Node, response: ClientResponse
+    ) -> None:
         context = _describe_attempt(batch, node, response)
         if partition.error_code == _UNSUPPORTED_COMPRESSION_CODE:
             context += f", compression_type={self._config.compression_type}"
         error = error_for_code(partition.error_code, partition.error_message, context)
         messages = {e.batch_index: e.batch_index_error_message for e in partition.record_errors}
-        self._completion.reject(batch, error, response.received_ms, messages)
+        self._completion.attempt_failed(batch, error, response.received_ms, messages)
 
 
 def _describe_attempt(batch: ProducerBatch, node: Node, response: ClientResponse) -> str:
@@ -270,7 +272,7 @@ class BatchCompletion:
         self._accumulator.deallocate(batch)
         self._unmute(batch)
 
-    def reject(
+    def attempt_failed(
         self,
         batch: ProducerBatch,
         error: KafkaError,
@@ -351,8 +353,8 @@ class BatchCompletion:
         else:
             reason = "records sent after them may have been written already"
         error = KafkaError(
-            f"{batch.record_count} records for {batch.topic_partition} are not retried: the sequence numbers"
-            f" of the partition restart, and {reason}; last error: {cause}"
+            f"{batch.record_count} records for {batch.topic_partition} are not retried: the partition's"
+            f" sequence numbers restart with a new epoch, and {reason}; last error: {cause}"
         ).with_outcome(batch.outcome, cause)
         self._accumulator.take_out(batch)
         self._finish(batch, error, now_ms)
@@ -434,7 +436,7 @@ class BatchCompletion:
                     ).with_outcome(batch.outcome, error)
                 why = f"not retried: {limit}"
         elif error.retriable:
-            why = "not retried: the producer has failed for good or is aborting its transaction"
+            why = "not retried: the producer has failed permanently, or its transaction is being aborted"
         elif isinstance(error, OutOfOrderSequenceNumberError) and batch.knowledge is Knowledge.UNKNOWN:
             why = (
                 "an earlier attempt may have been written, so the records are not sent again under another"

@@ -71,7 +71,7 @@ class RecordSender:
         self._max_block_ms = config.max_block_ms
         self.interceptors = interceptors
         self._intercepts = bool(interceptors)
-        self._wraps = bool(config.transactional_id) or self._intercepts
+        self._needs_checks = bool(config.transactional_id) or self._intercepts
         self._serializes_key = config.key_serializer is not None
         self._serializes_value = config.value_serializer is not None
         self._key_bytes = serialize_function("key", config.key_serializer)
@@ -101,22 +101,22 @@ class RecordSender:
         timestamp_ms: int | None,
         on_delivery: DeliveryCallback | None,
         is_serialized: bool = False,
-        is_wrapped: bool = False,
+        is_checked: bool = False,
     ) -> FutureRecordMetadata:
         """See ``KafkaProducer.send``. One function, because with the pure kernel every record takes it.
 
         Args:
             is_serialized: key and value have been through the serializers; interceptors have seen the record.
-            is_wrapped: the transaction was checked, and the interceptors were called.
+            is_checked: the transaction was checked, and the interceptors were called.
         """
         try:
             if on_delivery is not None and not callable(on_delivery):
                 raise InvalidArgumentError(
                     f"on_delivery must be a function of (metadata, error), not {type(on_delivery).__name__}"
                 )
-            if self._wraps and not is_wrapped:
+            if self._needs_checks and not is_checked:
                 record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
-                return self._send_in_transaction(record, on_delivery, is_serialized)
+                return self._send_checked(record, on_delivery, is_serialized)
             lifecycle = self._lifecycle
             engine = lifecycle.engine
             if engine is None or lifecycle.is_closed:
@@ -212,10 +212,10 @@ class RecordSender:
         """``send`` for a row of ``send_many`` whose key and value are serialized already."""
         return self.send(topic, value, key, headers, partition, timestamp_ms, None, True)
 
-    def _send_in_transaction(
+    def _send_checked(
         self, record: ProducerRecord, on_delivery: DeliveryCallback | None, is_serialized: bool
     ) -> FutureRecordMetadata:
-        """Send only while a transaction is open, if there have to be transactions.
+        """With a transactional id, refuse a record outside a transaction. Call the interceptors.
 
         An error forbids the commit: the caller meant the record to be part of the transaction.
         """

@@ -38,7 +38,7 @@ def await_topic(
         ProducerClosedError: closed meanwhile.
     """
     if not isinstance(topic, str) or not topic:
-        raise InvalidArgumentError(f"topic must be a name, not {topic!r}")
+        raise InvalidArgumentError(f"topic must be a non-empty str, not {topic!r}")
     mistake = topic_mistake(topic)
     if mistake is not None:
         raise InvalidTopicError(mistake)
@@ -68,7 +68,7 @@ def _timeout(
     if count:
         what = f"topic {topic!r} has partitions 0 to {count - 1}, and partition {partition} did not appear"
     elif snapshot.is_bootstrap:
-        what = f"no broker has sent metadata for topic {topic!r}, or for anything else,"
+        what = f"no metadata received from any broker (topic {topic!r})"
     else:
         refusal = engine.metadata.topic_error(topic)
         because = f" ({refusal})" if refusal is not None else ""

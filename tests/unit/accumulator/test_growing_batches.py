@@ -10,7 +10,7 @@ import pytest
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.accumulator.record_accumulator import MOST_LEFT
+from kproducer.accumulator.record_accumulator import MAX_COMPRESSION_BACKLOG
 from kproducer.errors import DeliveryTimeoutError
 from kproducer.records.batch_sizing import FIRST_BUFFER_BYTES
 from kproducer.records.compression import Compression
@@ -118,7 +118,7 @@ def test_nobody_grows_while_somebody_waits() -> None:
     assert small is not None
     waited: list[object] = []
     pool.on_wait = lambda: waited.append(pool.try_allocate(1))
-    with pytest.raises(Exception, match="No 50 bytes"):
+    with pytest.raises(Exception, match="could not allocate 50 bytes"):
         pool.allocate(50, 0)
     assert waited == [None]
     pool.deallocate(held)
@@ -262,14 +262,16 @@ def test_without_memory_to_spare_records_are_compressed_in_parts() -> None:
 @pytest.mark.parametrize("keeps_up", [True, False])
 def test_senders_compress_what_they_fill_once_the_io_thread_has_enough_of_it(keeps_up: bool) -> None:
     kit = compressing_kit()
-    for partition in range(MOST_LEFT):
+    for partition in range(MAX_COMPRESSION_BACKLOG):
         kit.fill(partition)
         if keeps_up:
             first_batch(kit, partition).records()
-    kit.fill(MOST_LEFT)
-    batches = [first_batch(kit, partition) for partition in range(MOST_LEFT + 1)]
-    assert [batch.is_full for batch in batches] == [True] * (MOST_LEFT + 1)
-    assert [batch.awaits_compression for batch in batches] == [not keeps_up] * MOST_LEFT + [keeps_up]
+    kit.fill(MAX_COMPRESSION_BACKLOG)
+    batches = [first_batch(kit, partition) for partition in range(MAX_COMPRESSION_BACKLOG + 1)]
+    assert [batch.is_full for batch in batches] == [True] * (MAX_COMPRESSION_BACKLOG + 1)
+    assert [batch.awaits_compression for batch in batches] == [not keeps_up] * MAX_COMPRESSION_BACKLOG + [
+        keeps_up
+    ]
     sent = end(kit)
     assert sum(len(batch.records) for batch in sent) == kit.count - 1
     kit.assert_all_memory_is_back()
@@ -277,11 +279,11 @@ def test_senders_compress_what_they_fill_once_the_io_thread_has_enough_of_it(kee
 
 def test_a_batch_that_was_given_up_is_no_work_for_the_io_thread() -> None:
     kit = compressing_kit()
-    for partition in range(MOST_LEFT):
+    for partition in range(MAX_COMPRESSION_BACKLOG):
         kit.fill(partition)
     kit.accumulator.abort_undrained_batches(DeliveryTimeoutError("given up"))
-    kit.fill(MOST_LEFT)
-    assert first_batch(kit, MOST_LEFT).awaits_compression
+    kit.fill(MAX_COMPRESSION_BACKLOG)
+    assert first_batch(kit, MAX_COMPRESSION_BACKLOG).awaits_compression
 
 
 def test_a_large_buffer_of_plain_records_is_a_batch_of_its_own() -> None:

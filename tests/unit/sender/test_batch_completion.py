@@ -177,7 +177,7 @@ def test_an_error_that_is_not_tried_again_because_of_the_transaction_blames_no_t
     bench.step()
     error = error_of(future)
     assert type(error) is ERRORS_BY_CODE[74]
-    assert "failed for good" in str(error)
+    assert "failed permanently" in str(error)
     assert "delivery_timeout_ms" not in str(error)
 
 
