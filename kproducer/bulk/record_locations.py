@@ -16,8 +16,8 @@ from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, P
 from kproducer.errors import KafkaError
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP, UNKNOWN_PARTITION, TopicPartition
 
-#: The owner number of a row that has no owner yet.
-NO_OWNER: Final = -1
+#: The result number of a row that has no batch yet.
+NO_RESULT: Final = -1
 
 #: The size of a null key or value.
 NULL_SIZE: Final = -1
@@ -37,12 +37,12 @@ class RecordLocations:
         expected_rows: how many there will be, as far as is known.
         has_keys: ``False``: all keys are null.
         has_timestamps: ``False``: rows have the timestamps of ``stamp``.
-        has_runs: rows are noted as ``runs``; ``False``: in ``owner_numbers`` and ``indexes``.
+        has_runs: rows are noted as ``runs``; ``False``: in ``result_numbers`` and ``indexes``.
 
     Attributes:
-        owners: the results of the batches with their numbers, 0 for the first one.
-        runs: (first row, number of rows, owner number, index of the first record) of rows that follow each
-            other in their batch; ``None``: see ``owner_numbers`` and ``indexes``.
+        batch_results: the results of the batches with their numbers, 0 for the first one.
+        runs: (first row, number of rows, result number, index of the first record) of rows that follow each
+            other in their batch; ``None``: see ``result_numbers`` and ``indexes``.
         timestamps_ms: ``array('q')``: as sent; ``None``: there is no such column.
         key_sizes: ``array('i')``: bytes; ``NULL_SIZE`` for null; ``None``: there is no such column.
         value_sizes: the same for values; always there.
@@ -58,12 +58,12 @@ class RecordLocations:
         has_runs: bool = False,
     ) -> None:
         self.topic = topic
-        self.owners: dict[ProduceRequestResult, int] = {}
+        self.batch_results: dict[ProduceRequestResult, int] = {}
         self.runs: list[tuple[int, int, int, int]] | None = [] if has_runs else None
         self._row_count = 0
         #: First rows, and the timestamp from there on.
         self._stamps: tuple[list[int], list[int]] = ([], [])
-        self._owner_numbers = array("i")
+        self._result_numbers = array("i")
         self._indexes = array("i")
         self.timestamps_ms = array("q") if has_timestamps else None
         self.key_sizes = array("i") if has_keys else None
@@ -72,7 +72,7 @@ class RecordLocations:
         #: are: an interruption cannot leave another column shorter than that.
         self._columns: list[tuple[str, str, int]] = []
         if not has_runs:
-            self._columns += [("_owner_numbers", "i", NO_OWNER), ("_indexes", "i", 0)]
+            self._columns += [("_result_numbers", "i", NO_RESULT), ("_indexes", "i", 0)]
         if has_timestamps:
             self._columns.append(("timestamps_ms", "q", NO_TIMESTAMP))
         if has_keys:
@@ -84,10 +84,10 @@ class RecordLocations:
         return self._row_count
 
     @property
-    def owner_numbers(self) -> array[int]:
-        """``array('i')``: each row's number in ``owners``; ``NO_OWNER``: it has no owner yet."""
+    def result_numbers(self) -> array[int]:
+        """``array('i')``: each row's number in ``batch_results``; ``NO_RESULT``: it has no batch yet."""
         self._expand_runs()
-        return self._owner_numbers
+        return self._result_numbers
 
     @property
     def indexes(self) -> array[int]:
@@ -101,25 +101,25 @@ class RecordLocations:
         if runs is None:
             return
         # As long as the other columns, including their reserved rows.
-        owner_numbers = array("i", [NO_OWNER]) * len(self.value_sizes)
+        result_numbers = array("i", [NO_RESULT]) * len(self.value_sizes)
         indexes = array("i", [0]) * len(self.value_sizes)
         for first, count, number, index in runs:
-            owner_numbers[first : first + count] = array("i", [number]) * count
+            result_numbers[first : first + count] = array("i", [number]) * count
             indexes[first : first + count] = array("i", range(index, index + count))
-        self._owner_numbers = owner_numbers
+        self._result_numbers = result_numbers
         self._indexes = indexes
-        self._columns[:0] = [("_owner_numbers", "i", NO_OWNER), ("_indexes", "i", 0)]
+        self._columns[:0] = [("_result_numbers", "i", NO_RESULT), ("_indexes", "i", 0)]
         self.runs = None
 
     # -- filling ---------------------------------------------------------------------------------------
 
     def kernel_columns(self) -> tuple[Any, ...]:
-        """Owner numbers, indexes, timestamps, key sizes and value sizes, for the kernel to fill."""
-        numbers = (None, None) if self.runs is not None else (self._owner_numbers, self._indexes)
+        """Result numbers, indexes, timestamps, key sizes and value sizes, for the kernel to fill."""
+        numbers = (None, None) if self.runs is not None else (self._result_numbers, self._indexes)
         return (*numbers, self.timestamps_ms, self.key_sizes, self.value_sizes)
 
     def grow(self, row_count: int) -> int:
-        """Add rows without owner, to be filled in place. Returns the number of the first one."""
+        """Add rows without a batch, to be filled in place. Returns the number of the first one."""
         first = self._row_count
         missing = first + row_count - len(self.value_sizes)
         if missing > 0:
@@ -146,17 +146,17 @@ class RecordLocations:
             if len(column) != row_count:
                 setattr(self, name, column[:row_count])
 
-    def count_owned(self) -> int:
-        """The number of rows up to the last one that has an owner."""
+    def count_located(self) -> int:
+        """The number of rows up to the last one that has a batch."""
         count = len(self)
-        owner_numbers = self.owner_numbers
-        while count and owner_numbers[count - 1] == NO_OWNER:
+        result_numbers = self.result_numbers
+        while count and result_numbers[count - 1] == NO_RESULT:
             count -= 1
         return count
 
-    def number_of(self, owner: ProduceRequestResult) -> int:
-        """The owner's number; a new owner gets the next one."""
-        return self.owners.setdefault(owner, len(self.owners))
+    def number_of(self, batch_result: ProduceRequestResult) -> int:
+        """The number of a batch's result; a new result gets the next number."""
+        return self.batch_results.setdefault(batch_result, len(self.batch_results))
 
     def stamp(self, first_row: int, timestamp_ms: int) -> None:
         """Set the timestamp of the rows from ``first_row`` on, which comes after all earlier stamps."""
@@ -173,36 +173,40 @@ class RecordLocations:
         if self.key_sizes is not None:
             self.key_sizes[row] = future._key_size
         self.value_sizes[row] = future._value_size
-        self._set_owner(row, future._batch_result, future._index)
+        self._set_result(row, future._batch_result, future._index)
 
     def refuse(
         self, row: int, error: KafkaError, partition: int = UNKNOWN_PARTITION, topic: str = ""
     ) -> None:
         """Note that the record of a row was not accepted, because of ``error``."""
-        self._set_owner(row, _failed(TopicPartition(topic or self.topic, partition), error), 0)
+        self._set_result(row, _failed(TopicPartition(topic or self.topic, partition), error), 0)
 
-    def _set_owner(self, row: int, owner: ProduceRequestResult, index: int) -> None:
-        number = self.number_of(owner)
+    def _set_result(self, row: int, batch_result: ProduceRequestResult, index: int) -> None:
+        number = self.number_of(batch_result)
         if self.runs is not None:
             self.runs.append((row, 1, number, index))
             return
         self._indexes[row] = index
-        # Last: a row that has an owner is complete, also after an interruption.
-        self._owner_numbers[row] = number
+        # Last: a row that has a batch is complete, also after an interruption.
+        self._result_numbers[row] = number
 
     def refuse_all_open(self, first_row: int, error: KafkaError) -> None:
-        """Refuse all rows from ``first_row`` on that have no owner, for one reason."""
+        """Refuse all rows from ``first_row`` on that have no batch, for one reason."""
         number = self.number_of(_failed(TopicPartition(self.topic, UNKNOWN_PARTITION), error))
-        owner_numbers = self.owner_numbers
+        result_numbers = self.result_numbers
         for row in range(first_row, self._row_count):
-            if owner_numbers[row] == NO_OWNER:
-                owner_numbers[row] = number
+            if result_numbers[row] == NO_RESULT:
+                result_numbers[row] = number
 
     # -- reading ---------------------------------------------------------------------------------------
 
-    def future(self, row: int, owners: list[ProduceRequestResult]) -> FutureRecordMetadata:
-        """A new future for one record, as ``send`` would return it. ``owners``: ``list(self.owners)``."""
-        return owners[self.owner_numbers[row]].future(
+    def future(self, row: int, batch_results: list[ProduceRequestResult]) -> FutureRecordMetadata:
+        """A new future for one record, as ``send`` would return it.
+
+        Args:
+            batch_results: ``list(self.batch_results)``, which the caller keeps.
+        """
+        return batch_results[self.result_numbers[row]].future(
             self.indexes[row],
             self._timestamp(row),
             NULL_SIZE if self.key_sizes is None else self.key_sizes[row],

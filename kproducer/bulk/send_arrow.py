@@ -15,7 +15,7 @@ import attrs
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.bulk.arrow_columns import ArrowColumns
 from kproducer.bulk.general_path import GeneralPath
-from kproducer.bulk.record_locations import NO_OWNER, RecordLocations
+from kproducer.bulk.record_locations import NO_RESULT, RecordLocations
 from kproducer.bulk.send_many_result import SendManyResult
 from kproducer.errors import (
     InvalidArgumentError,
@@ -48,7 +48,7 @@ class _ArrowCall:
         locations: filled with all rows; ``None``: rows are only counted.
 
     Attributes:
-        rows_by_owner: without locations, how many rows each batch's result has got.
+        rows_by_result: without locations, how many rows each batch's result has got.
         general_path: sends single rows; knows why the call ends early.
     """
 
@@ -63,7 +63,7 @@ class _ArrowCall:
         self._columns = columns
         self._topic = topic
         self._locations = locations
-        self.rows_by_owner: dict[ProduceRequestResult, int] = {}
+        self.rows_by_result: dict[ProduceRequestResult, int] = {}
         self.general_path = GeneralPath(producer, producer.send, topics_vary=topic is None)
         #: Names as they are in the data, of the topics that the kernel knows.
         self._topics: dict[bytes, str] = {}
@@ -124,11 +124,11 @@ class _ArrowCall:
             except KafkaError as error:
                 general_path.ending = error
         if locations is None:
-            rows.start_chunk(0, self.rows_by_owner)
+            rows.start_chunk(0, self.rows_by_result)
         else:
             self._first_location = locations.grow(count)
             rows.start_chunk(
-                self._first_location, locations.owners, locations.runs, *locations.kernel_columns()
+                self._first_location, locations.batch_results, locations.runs, *locations.kernel_columns()
             )
         try:
             row = 0
@@ -215,7 +215,7 @@ class _ArrowCall:
             if self.general_path.ending is None:
                 self._refuse(row, topic, UNKNOWN_PARTITION if partition is None else partition, sent)
         elif self._locations is None:
-            self.rows_by_owner[sent._batch_result] = self.rows_by_owner.get(sent._batch_result, 0) + 1
+            self.rows_by_result[sent._batch_result] = self.rows_by_result.get(sent._batch_result, 0) + 1
         else:
             self._locations.put(self._first_location + row, sent)
 
@@ -261,8 +261,8 @@ def send_arrow(producer: BulkSender, columns: ArrowColumns, topic: str | None, d
     except BaseException as error:
         if len(locations):
             # Some rows were accepted: the caller needs their outcomes.
-            locations.finish(locations.count_owned())
-            if NO_OWNER in locations.owner_numbers:
+            locations.finish(locations.count_located())
+            if NO_RESULT in locations.result_numbers:
                 # Rows of the current block, which is sent by partition and not in the order of the call.
                 locations.refuse_all_open(
                     0, KafkaError("the call was interrupted").with_outcome(Outcome.NOT_SENT)
@@ -283,13 +283,13 @@ class ArrowSink:
     """Sends batch after batch and only counts the rows of each result: its memory does not grow with rows.
 
     Attributes:
-        rows_by_owner: number of rows by the result of their batch; the caller removes those that are done.
+        rows_by_result: number of rows by the result of their batch; the caller removes those that are done.
     """
 
     def __init__(self, producer: BulkSender, columns: ArrowColumns, topic: str | None) -> None:
         self._producer = producer
         self._call = _ArrowCall(producer, columns, topic, None)
-        self.rows_by_owner = self._call.rows_by_owner
+        self.rows_by_result = self._call.rows_by_result
 
     def send(self, data: Any) -> int:
         """Send all rows. Returns the bytes of their keys and values.

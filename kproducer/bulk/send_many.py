@@ -42,7 +42,9 @@ class SendManyCall:
         self._serializes = False
         if producer.has_fast_path and type(topic) is str:
             self._row_sender = RowSender(
-                self._locations.owners, producer.ignores_keys, producer.size_limit - _GENEROUS_OVERHEAD_BYTES
+                self._locations.batch_results,
+                producer.ignores_keys,
+                producer.size_limit - _GENEROUS_OVERHEAD_BYTES,
             )
             send = producer.send_serialized
             self._serializes = producer.key_bytes is not None or producer.value_bytes is not None
@@ -61,7 +63,7 @@ class SendManyCall:
         return self._result()
 
     def _result(self) -> SendManyResult:
-        self._locations.finish(self._locations.count_owned())
+        self._locations.finish(self._locations.count_located())
         return SendManyResult(self._topic, self._locations, self._producer.engine.clock)
 
     def _send_all(self) -> None:

@@ -30,7 +30,7 @@ from kproducer.types import INT32_MAX, NO_OFFSET
 
 _log = GuardedLogger(__name__)
 
-#: The state of an owner's records.
+#: The state of a batch's records.
 _PENDING, _SUCCEEDED, _FAILED, _SPLIT = range(4)
 #: Rows that are counted in one step, which takes some milliseconds.
 _COUNTED_AT_ONCE: Final = 1 << 16
@@ -49,7 +49,15 @@ class SendManyResult:
         clock: for timeouts that span several batches.
     """
 
-    __slots__ = ("__weakref__", "_callbacks", "_clock", "_locations", "_open_owners", "_owners", "_topic")
+    __slots__ = (
+        "__weakref__",
+        "_batch_results",
+        "_callbacks",
+        "_clock",
+        "_locations",
+        "_open_results",
+        "_topic",
+    )
 
     def __init__(self, topic: str, locations: RecordLocations, clock: Clock) -> None:
         # Fixed after construction.
@@ -57,9 +65,9 @@ class SendManyResult:
         self._locations = locations
         self._clock = clock
         #: The results of the batches, by number.
-        self._owners = list(locations.owners)
-        #: Owners from this number on are done. Never grows; threads that race at worst look twice.
-        self._open_owners = len(self._owners)
+        self._batch_results = list(locations.batch_results)
+        #: Results from this number on are done. Never grows; threads that race at worst look twice.
+        self._open_results = len(self._batch_results)
         # Guarded by FutureRecordMetadata._condition. If not empty, a listener is registered with one of the
         # batches.
         self._callbacks: list[Callable[[SendManyResult], object]] = []
@@ -85,7 +93,7 @@ class SendManyResult:
         return map(self._future, range(len(self._locations)))
 
     def _future(self, row: int) -> FutureRecordMetadata:
-        return self._locations.future(row, self._owners)
+        return self._locations.future(row, self._batch_results)
 
     # -- all together ----------------------------------------------------------------------------------
 
@@ -166,11 +174,13 @@ class SendManyResult:
             TimeoutError, IllegalStateError, InvalidArgumentError: as for ``result``.
         """
         self._await_all(timeout)
-        failed = {number for number, owner in enumerate(self._owners) if _has_failures(owner)}
+        failed = {
+            number for number, batch_result in enumerate(self._batch_results) if _has_failures(batch_result)
+        }
         if not failed:
             return []
         failures: list[tuple[int, KafkaError]] = []
-        for row, number in enumerate(self._locations.owner_numbers):
+        for row, number in enumerate(self._locations.result_numbers):
             if number in failed:
                 error = self._future(row)._error()
                 if error is not None:
@@ -187,9 +197,9 @@ class SendManyResult:
         self._await_all(timeout)
         locations = self._locations
         # None for a batch that was split: its records are looked up one by one.
-        bases = [_base_offset(owner) for owner in self._owners]
+        bases = [_base_offset(batch_result) for batch_result in self._batch_results]
         offsets = array("q", bytes(8 * len(locations)))
-        rows = zip(locations.owner_numbers, locations.indexes, strict=True)
+        rows = zip(locations.result_numbers, locations.indexes, strict=True)
         for row, (number, index) in enumerate(rows):
             base = bases[number]
             if base is None:
@@ -203,9 +213,9 @@ class SendManyResult:
 
         Also -1 for a record that was refused because its partition number was out of range.
         """
-        wanted = [owner.topic_partition.partition for owner in self._owners]
+        wanted = [batch_result.topic_partition.partition for batch_result in self._batch_results]
         numbers = array("i", [number if 0 <= number <= INT32_MAX else -1 for number in wanted])
-        return array("i", [numbers[number] for number in self._locations.owner_numbers])
+        return array("i", [numbers[number] for number in self._locations.result_numbers])
 
     @property
     def succeeded_count(self) -> int:
@@ -220,7 +230,7 @@ class SendManyResult:
     def _counts(self) -> tuple[int, int]:
         """Records that succeeded, and that failed, so far."""
         locations = self._locations
-        states = [_state(owner) for owner in self._owners]
+        states = [_state(batch_result) for batch_result in self._batch_results]
         kinds = set(states)
         if len(kinds) <= 1 and _SPLIT not in kinds:
             # Usually all batches have the same state: no need to look at each record.
@@ -229,15 +239,15 @@ class SendManyResult:
         rows: Counter[int] = Counter()
         for start in range(0, len(locations), _COUNTED_AT_ONCE):
             # In steps, because other threads cannot run meanwhile.
-            rows.update(locations.owner_numbers[start : start + _COUNTED_AT_ONCE])
+            rows.update(locations.result_numbers[start : start + _COUNTED_AT_ONCE])
         succeeded = sum(rows[number] for number, state in enumerate(states) if state == _SUCCEEDED)
         failed = sum(rows[number] for number, state in enumerate(states) if state == _FAILED)
         if _SPLIT in kinds:
-            for row, number in enumerate(locations.owner_numbers):
+            for row, number in enumerate(locations.result_numbers):
                 if states[number] == _SPLIT:
-                    owner, index = self._future(row)._locate()
-                    if owner.done:
-                        has_failed = owner.error_for(index) is not None
+                    batch_result, index = self._future(row)._locate()
+                    if batch_result.done:
+                        has_failed = batch_result.error_for(index) is not None
                         failed += has_failed
                         succeeded += not has_failed
         return succeeded, failed
@@ -309,19 +319,19 @@ class SendManyResult:
         From the last to the first: when the last one is completed, most others are too, so there are few
         waits.
         """
-        owners = self._owners
-        count = self._open_owners
+        batch_results = self._batch_results
+        count = self._open_results
         while count:
-            owner = owners[count - 1]
-            if owner.parts is not None:
-                for leaf in owner.leaves():
+            batch_result = batch_results[count - 1]
+            if batch_result.parts is not None:
+                for leaf in batch_result.leaves():
                     if not leaf.done:
                         return leaf
-            elif not owner.done:
+            elif not batch_result.done:
                 # If it is split meanwhile, its listeners and waiting threads are notified and look again.
-                return owner
+                return batch_result
             count -= 1
-            self._open_owners = count
+            self._open_results = count
         return None
 
     # -- other -----------------------------------------------------------------------------------------
@@ -343,20 +353,20 @@ class SendManyResult:
         )
 
 
-def _state(owner: ProduceRequestResult) -> int:
-    if owner.parts is not None:
+def _state(batch_result: ProduceRequestResult) -> int:
+    if batch_result.parts is not None:
         return _SPLIT
-    if not owner.done:
+    if not batch_result.done:
         return _PENDING
-    return _SUCCEEDED if owner.error is None else _FAILED
+    return _SUCCEEDED if batch_result.error is None else _FAILED
 
 
-def _has_failures(owner: ProduceRequestResult) -> bool:
-    return any(leaf.error is not None for leaf in owner.leaves())
+def _has_failures(batch_result: ProduceRequestResult) -> bool:
+    return any(leaf.error is not None for leaf in batch_result.leaves())
 
 
-def _base_offset(owner: ProduceRequestResult) -> int | None:
+def _base_offset(batch_result: ProduceRequestResult) -> int | None:
     """The offset of the batch's first record; -1: failed or not known; ``None``: the batch was split."""
-    if owner.parts is not None:
+    if batch_result.parts is not None:
         return None
-    return NO_OFFSET if owner.error is not None else owner.outcome.base_offset
+    return NO_OFFSET if batch_result.error is not None else batch_result.outcome.base_offset

@@ -110,7 +110,7 @@ class RowSender:
         self._producer = producer
         self._topic = columns.topic
         self._sink = producer.arrow_sink(columns.topic, arrow_columns(columns))
-        self._pending = self._sink.rows_by_owner
+        self._pending = self._sink.rows_by_result
         self._acknowledged = 0
         self._metrics_before = producer.metrics()
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
-from kproducer.bulk.record_locations import NO_OWNER, NULL_SIZE, RecordLocations
+from kproducer.bulk.record_locations import NO_RESULT, NULL_SIZE, RecordLocations
 from kproducer.errors import KafkaError, Outcome
 from kproducer.types import TopicPartition
 
@@ -26,7 +26,7 @@ def fill(locations: RecordLocations, first: int, rows: int, number: int, index: 
         return
     for row in range(rows):
         locations.indexes[first + row] = index + row
-        locations.owner_numbers[first + row] = number
+        locations.result_numbers[first + row] = number
 
 
 def sent(locations: RecordLocations, chunks: list[list[tuple[int, int]]], looks_after: int) -> None:
@@ -52,7 +52,7 @@ def sent(locations: RecordLocations, chunks: list[list[tuple[int, int]]], looks_
                 counts[owner] += rows
             first += rows
         if number == looks_after:
-            assert len(locations.owner_numbers) == len(locations.indexes) >= len(locations)
+            assert len(locations.result_numbers) == len(locations.indexes) >= len(locations)
 
 
 @given(_chunks, st.integers(-1, 3), st.booleans(), st.booleans(), st.integers(0, 3))
@@ -65,10 +65,10 @@ def test_it_says_what_the_plain_columns_say(
         sent(each, chunks, looks_after)
         each.finish(max(len(each) - cut, 0))
     assert len(locations) == len(plain)
-    assert locations.owner_numbers == plain.owner_numbers
+    assert locations.result_numbers == plain.result_numbers
     assert locations.indexes == plain.indexes
     for row in range(len(plain)):
-        ours, theirs = (each.future(row, list(each.owners)) for each in (locations, plain))
+        ours, theirs = (each.future(row, list(each.batch_results)) for each in (locations, plain))
         if theirs._batch_result in OWNERS:
             assert ours._batch_result is theirs._batch_result
         for name in ("_index", "_timestamp_ms", "_key_size", "_value_size"):
@@ -84,7 +84,7 @@ def test_rows_of_a_run_without_keys_and_timestamps_take_4_bytes() -> None:
     assert locations.key_sizes is None
     assert locations.timestamps_ms is None
     assert sys.getsizeof(locations.value_sizes) < 4.1 * 100_000
-    assert sys.getsizeof(locations._owner_numbers) < 100
+    assert sys.getsizeof(locations._result_numbers) < 100
 
 
 @pytest.mark.parametrize("has_run", [True, False])
@@ -93,6 +93,6 @@ def test_rows_that_were_not_sent_are_open(has_run: bool) -> None:
     locations.grow(3)
     if has_run:
         fill(locations, 1, 1, locations.number_of(OWNERS[0]), 0)
-    assert list(locations.owner_numbers) == [NO_OWNER, 0 if has_run else NO_OWNER, NO_OWNER]
+    assert list(locations.result_numbers) == [NO_RESULT, 0 if has_run else NO_RESULT, NO_RESULT]
     locations.refuse_all_open(0, REFUSED)
-    assert NO_OWNER not in locations.owner_numbers
+    assert NO_RESULT not in locations.result_numbers

@@ -383,7 +383,7 @@ def test_a_record_takes_24_bytes() -> None:
     locations = RecordLocations(TOPIC)
     locations.grow(100_000)
     columns = (
-        locations.owner_numbers,
+        locations.result_numbers,
         locations.indexes,
         locations.timestamps_ms,
         locations.key_sizes,
@@ -423,7 +423,7 @@ def test_rows_in_reserve_are_nobodys() -> None:
     assert (len(result), result.succeeded_count, result.failed_count) == (27, 25, 2)
     assert list(result.offsets()) == [*range(100, 125), -1, -1]
     columns = (
-        locations.owner_numbers,
+        locations.result_numbers,
         locations.indexes,
         locations.timestamps_ms,
         locations.key_sizes,

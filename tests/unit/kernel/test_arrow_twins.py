@@ -160,7 +160,7 @@ def test_rows_of_a_batch_are_noted_as_runs_where_they_follow_each_other(
         reader.add_topic(b"t", PARTITIONS, batches.slots)
         source.next_chunk()
         if isinstance(locations, RecordLocations):
-            reader.start_chunk(0, locations.owners, locations.runs, *locations.kernel_columns())
+            reader.start_chunk(0, locations.batch_results, locations.runs, *locations.kernel_columns())
         else:
             locations.start_chunk(reader)
         row = 0
@@ -180,8 +180,8 @@ def test_rows_of_a_batch_are_noted_as_runs_where_they_follow_each_other(
         reader.end_chunk()
     assert runs.runs is not None
     assert len(runs.runs) < count / 5
-    assert list(runs.owners) == list(columns.owners)
-    assert runs.owner_numbers == columns.owner_numbers
+    assert list(runs.batch_results) == list(columns.owners)
+    assert runs.result_numbers == columns.owner_numbers
     assert [n for n in runs.value_sizes if n] == [n for n in columns.value_sizes if n]
     wrong = columns.owner_numbers.count(-1)
     assert wrong == times.count(-1)

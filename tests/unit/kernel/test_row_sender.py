@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.bulk.record_locations import NO_OWNER
+from kproducer.bulk.record_locations import NO_RESULT
 from kproducer.kernel import pure
 from kproducer.runtime.arguments import encode_headers
 from kproducer.serializers import serialize_function
@@ -34,7 +34,7 @@ class Locations:
 
     def __init__(self, row_count: int) -> None:
         self.owners: dict[Any, int] = {}
-        self.owner_numbers = array("i", [NO_OWNER] * row_count)
+        self.owner_numbers = array("i", [NO_RESULT] * row_count)
         self.indexes = array("i", bytes(4 * row_count))
         self.timestamps_ms = array("q", bytes(8 * row_count))
         self.key_sizes = array("i", bytes(4 * row_count))
@@ -132,7 +132,7 @@ def test_the_bytes_are_those_of_the_pure_writer(
     for number, (value, key, headers, partition, time) in enumerate(rows):
         noted = locations.owner_numbers[number + 1]
         if number in odd_rows:
-            assert noted == NO_OWNER
+            assert noted == NO_RESULT
             continue
         key_bytes, value_bytes = (None if d is None else _to_bytes("t", [], d) for d in (key, value))
         time = NOW_MS if time is None else time
@@ -145,7 +145,7 @@ def test_the_bytes_are_those_of_the_pure_writer(
         assert writers[partition].append(time, key_bytes, value_bytes, pairs_out)
     assert stage.records() == [bytes(writer.buffer[61 : writer.position]) for writer in writers]
     # The rows around are somebody else's.
-    assert locations.owner_numbers[0] == locations.owner_numbers[len(rows) + 1] == NO_OWNER
+    assert locations.owner_numbers[0] == locations.owner_numbers[len(rows) + 1] == NO_RESULT
 
 
 @pytest.mark.parametrize("ignores_keys", [False, True])
