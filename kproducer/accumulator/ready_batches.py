@@ -39,7 +39,7 @@ class ReadyBatches:
         config: linger, partitioning.
         clock: for the time of a batch's last record.
         queues: all queues.
-        transactions: numbers the batches, and decides which of them may be drained; ``None``: all,
+        transaction_manager: numbers the batches, and decides which of them may be drained; ``None``: all,
             unnumbered.
         sends_everything: whether no batch may linger now.
         release: returns the memory of a batch that could not be closed.
@@ -50,13 +50,13 @@ class ReadyBatches:
         config: ProducerConfig,
         clock: Clock,
         queues: PartitionQueues,
-        transactions: TransactionManager | None,
+        transaction_manager: TransactionManager | None,
         sends_everything: Callable[[], bool],
         release: Callable[[ProducerBatch], None],
     ) -> None:
         self._clock = clock
         self._queues = queues
-        self._transactions = transactions
+        self._transaction_manager = transaction_manager
         self._sends_everything = sends_everything
         self._release = release
         self._counted_snapshot: MetadataSnapshot | None = None
@@ -67,8 +67,9 @@ class ReadyBatches:
         self._ready = ReadyQueues(
             queues,
             config.linger_ms,
-            None if transactions is None else transactions.may_drain,
-            asks_early=transactions is not None and transactions.lifecycle.transactional_id is not None,
+            None if transaction_manager is None else transaction_manager.may_drain,
+            asks_early=transaction_manager is not None
+            and transaction_manager.lifecycle.transactional_id is not None,
         )
         #: After an unexpected error: have the next look begin with all queues.
         self.start_over = self._ready.start_over
@@ -159,15 +160,15 @@ class ReadyBatches:
     def _finish(self, batch: ProducerBatch) -> int:
         """Number and close a batch and return its size; 0: it could not be finished, and has failed."""
         try:
-            if self._transactions is not None:
-                self._transactions.drained(batch)
+            if self._transaction_manager is not None:
+                self._transaction_manager.drained(batch)
             return batch.records().nbytes
         except Exception as exception:
             _log.exception("A batch for %s could not be finished", batch.topic_partition)
             error = KafkaError(f"the batch for {batch.topic_partition} could not be finished: {exception!r}")
             error = error.with_outcome(batch.outcome, exception)
-            if self._transactions is not None:
-                self._transactions.failed(batch, error, batch.outcome)
+            if self._transaction_manager is not None:
+                self._transaction_manager.failed(batch, error, batch.outcome)
             batch.complete_exceptionally(error)
             self._release(batch)
             return 0

@@ -59,7 +59,7 @@ class RecordAccumulator:
         buffer_pool: memory for the batches.
         clock: for the time after a wait for memory, and of a batch's last record.
         random: for backoff jitter and the sticky partitioner; tests pass a seeded one.
-        transactions: numbers the batches, and decides which of them may be drained; ``None``: all,
+        transaction_manager: numbers the batches, and decides which of them may be drained; ``None``: all,
             unnumbered.
 
     Attributes:
@@ -76,10 +76,10 @@ class RecordAccumulator:
         clock: Clock,
         *,
         random: random_module.Random | None = None,
-        transactions: TransactionManager | None = None,
+        transaction_manager: TransactionManager | None = None,
     ) -> None:
         # Fixed after construction.
-        self._transactions = transactions
+        self._transaction_manager = transaction_manager
         self._pool = buffer_pool
         self._clock = clock
         self._batch_size = config.batch_size
@@ -102,7 +102,7 @@ class RecordAccumulator:
             config,
             clock,
             self.queues,
-            transactions,
+            transaction_manager,
             sends_everything=lambda: self.queues.is_closed or bool(self._flushes) or self._pool.queued > 0,
             release=self.deallocate,
         )
@@ -358,8 +358,8 @@ class RecordAccumulator:
         # First: if anything fails below, they are found among the incomplete.
         for part in parts:
             self._incomplete[part] = part
-        if self._transactions is not None:
-            self._transactions.sequences.split(batch, parts)
+        if self._transaction_manager is not None:
+            self._transaction_manager.sequences.split(batch, parts)
         for part in parts:
             self.queues.queue_of(part.topic_partition).put_back(part)
         return len(parts)
@@ -501,8 +501,8 @@ class RecordAccumulator:
                     record_count += batch.record_count
                     its_error = copy_of(error)
                     its_error.outcome = batch.outcome
-                    if self._transactions is not None:
-                        self._transactions.failed(batch, its_error, its_error.outcome)
+                    if self._transaction_manager is not None:
+                        self._transaction_manager.failed(batch, its_error, its_error.outcome)
                     batch.complete_exceptionally(its_error)
                 self.deallocate(batch)
             except Exception:

@@ -41,7 +41,7 @@ class BulkSender:
         key_bytes, value_bytes: the serializers; ``None`` where none is configured.
         fast_slots_of: the ``TopicSlots`` of a topic; ``None`` while its records have to take the general
             path.
-        transactions: ``None``: the producer is not transactional.
+        transaction_lifecycle: ``None``: the producer is not transactional.
         size_limit, size_setting: bytes that a record may have, and the setting that limits them.
         has_fast_path: the kernel may write records; ``False``: every record needs all of ``send``, because of
             interceptors, a partitioner of the application, or serializers that look at more than their datum.
@@ -60,7 +60,7 @@ class BulkSender:
         self.key_bytes = None if key_serializer is None else serialize_function("key", key_serializer)
         self.value_bytes = None if value_serializer is None else serialize_function("value", value_serializer)
         self.fast_slots_of = fast_send.slots_of
-        self.transactions = engine.transaction_lifecycle
+        self.transaction_lifecycle = engine.transaction_lifecycle
         self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
         if config.buffer_memory < config.max_request_size:
             self.size_limit, self.size_setting = config.buffer_memory, "buffer_memory"
@@ -116,9 +116,9 @@ class BulkSender:
 
     def _in_transaction(self, run: Callable[[], SendManyResult]) -> SendManyResult:
         """Run a call. In a transaction, refused records prevent the commit, as with ``send``."""
-        if self.transactions is None:
+        if self.transaction_lifecycle is None:
             return run()
-        self.transactions.check_send()
+        self.transaction_lifecycle.check_send()
         try:
             result = run()
         except BaseException as error:
@@ -155,5 +155,5 @@ class BulkSender:
 
     def note_refusal(self, error: KafkaError) -> None:
         """A record was refused: a transaction must not be committed without it."""
-        if self.transactions is not None:
-            self.transactions.send_failed(error)
+        if self.transaction_lifecycle is not None:
+            self.transaction_lifecycle.send_failed(error)

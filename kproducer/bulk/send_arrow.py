@@ -118,9 +118,9 @@ class _ArrowCall:
 
     def _send_chunk(self, rows: ArrowRows, count: int) -> None:
         general_path, locations = self.general_path, self._locations
-        if self._producer.transactions is not None:
+        if self._producer.transaction_lifecycle is not None:
             try:
-                self._producer.transactions.check_send()
+                self._producer.transaction_lifecycle.check_send()
             except KafkaError as error:
                 general_path.ending = error
         if locations is None:

@@ -122,12 +122,14 @@ class EngineLifecycle:
 
         return gate
 
-    def note_transactional_id(self, transactions: TransactionLifecycle) -> None:
+    def note_transactional_id(self, transaction_lifecycle: TransactionLifecycle) -> None:
         """Note that the transactional id has changed, for the engine of a forked child."""
         # Not around the change itself: a beginning transaction takes the two locks in the other order. The
         # id is read here because another thread may have changed it again.
         with self._lock:
-            self.config = attrs.evolve(self.config, transactional_id=transactions.transactional_id or "")
+            self.config = attrs.evolve(
+                self.config, transactional_id=transaction_lifecycle.transactional_id or ""
+            )
 
     def close(self, timeout: float | None) -> None:
         """See ``KafkaProducer.close``."""

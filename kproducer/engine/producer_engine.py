@@ -42,7 +42,7 @@ class ProducerEngine:
 
     Attributes:
         accumulator, metadata, sender, client, pool: the parts.
-        transactions: idempotence and transactions; ``None`` without either.
+        transaction_manager: idempotence and transactions; ``None`` without either.
         transaction_lifecycle: the state of transactions; ``None`` without a transactional id.
         config, clock: as given.
         thread: the I/O thread; a daemon, so that it cannot keep the interpreter from ending.
@@ -55,17 +55,26 @@ class ProducerEngine:
             # If a step fails, everything that was opened before is closed.
             self.pool = BufferPool.of(config, clock)
             undo.callback(self.pool.close)
-            self.transactions = self._transaction_manager() if config.enable_idempotence else None
+            self.transaction_manager = self._transaction_manager() if config.enable_idempotence else None
             self.transaction_lifecycle = (
-                self.transactions.lifecycle if self.transactions and config.transactional_id else None
+                self.transaction_manager.lifecycle
+                if self.transaction_manager and config.transactional_id
+                else None
             )
-            self.accumulator = RecordAccumulator(config, self.pool, clock, transactions=self.transactions)
+            self.accumulator = RecordAccumulator(
+                config, self.pool, clock, transaction_manager=self.transaction_manager
+            )
             self.metadata = Metadata(config)
             undo.callback(self.metadata.close)
             self.client = new_network_client(config, self.metadata, clock)
             undo.callback(self.client.close)
             self.sender = Sender(
-                self.client, self.metadata, self.accumulator, config, clock, transactions=self.transactions
+                self.client,
+                self.metadata,
+                self.accumulator,
+                config,
+                clock,
+                transaction_manager=self.transaction_manager,
             )
             self._ended = threading.Event()
             self.thread = threading.Thread(

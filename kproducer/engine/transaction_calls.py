@@ -45,10 +45,10 @@ class TransactionCalls:
 
     def state(self, call: str) -> TransactionLifecycle:
         """The state that ``call`` reads or changes. Raises IllegalStateError without a transactional id."""
-        transactions = self._lifecycle.running_engine().transaction_lifecycle
-        if transactions is None:
+        transaction_lifecycle = self._lifecycle.running_engine().transaction_lifecycle
+        if transaction_lifecycle is None:
             raise IllegalStateError(f"{call}: set transactional_id to use transactions")
-        return transactions
+        return transaction_lifecycle
 
     def run(
         self,
@@ -65,18 +65,20 @@ class TransactionCalls:
             begin: begins the step, unless the last call has timed out and the step continues.
             flush: send batches without waiting for ``linger_ms`` meanwhile.
         """
-        engine, transactions, timeout_s = self._check_may_wait(call, timeout)
-        operation = begin(transactions)
+        engine, transaction_lifecycle, timeout_s = self._check_may_wait(call, timeout)
+        operation = begin(transaction_lifecycle)
         with engine.flushing() if flush else contextlib.nullcontext():
             has_ended = operation.wait(timeout_s)
         if not has_ended:
-            waits_for = "" if engine.transactions is None else engine.transactions.protocol.waits_for
+            waits_for = (
+                "" if engine.transaction_manager is None else engine.transaction_manager.protocol.waits_for
+            )
             causes = "; ".join(filter(None, (waits_for, engine.last_errors())))
             raise KafkaTimeoutError(
                 f"{call}: not done within {timeout_s} s; it continues in the background, and "
                 f"{call} called again waits for it{f'; {causes}' if causes else ''}"
             )
-        transactions.acknowledge(operation)
+        transaction_lifecycle.acknowledge(operation)
         operation.raise_if_failed()
 
     def commit(self, timeout: float | None) -> None:
@@ -89,19 +91,19 @@ class TransactionCalls:
 
     def prepare(self, timeout: float | None) -> PreparedTransaction:
         """See ``KafkaProducer.prepare``."""
-        engine, transactions, timeout_s = self._check_may_wait("prepare", timeout)
+        engine, transaction_lifecycle, timeout_s = self._check_may_wait("prepare", timeout)
         with engine.flushing():
             is_complete = engine.accumulator.await_completion(timeout_s * 1000)
         if not is_complete:
             raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")
-        return transactions.prepare()
+        return transaction_lifecycle.prepare()
 
     def change_transactional_id(self, transactional_id: str) -> None:
         """See ``KafkaProducer.change_transactional_id``."""
         transactional_id = checked_text("transactional_id", transactional_id, shortest=1)
-        transactions = self.state("change_transactional_id")
-        transactions.change_transactional_id(transactional_id)
-        self._lifecycle.note_transactional_id(transactions)
+        transaction_lifecycle = self.state("change_transactional_id")
+        transaction_lifecycle.change_transactional_id(transactional_id)
+        self._lifecycle.note_transactional_id(transaction_lifecycle)
 
     @contextlib.contextmanager
     def block(self) -> Iterator[None]:
@@ -139,7 +141,8 @@ class TransactionCalls:
     ) -> tuple[ProducerEngine, TransactionLifecycle, float]:
         """Refuse a waiting call before it begins anything. Returns the timeout in seconds, too."""
         timeout_s = checked_timeout_s(call, timeout)
-        transactions = self.state(call)
+        transaction_lifecycle = self.state(call)
         engine = self._lifecycle.running_engine()
         engine.check_may_wait(call)
-        return engine, transactions, engine.config.max_block_ms / 1000 if timeout_s is None else timeout_s
+        default_s = engine.config.max_block_ms / 1000
+        return engine, transaction_lifecycle, default_s if timeout_s is None else timeout_s

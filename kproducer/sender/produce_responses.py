@@ -237,8 +237,8 @@ class BatchCompletion:
         metadata: is refreshed when an error indicates that it is stale.
         in_flight: the batches that are in requests.
         metrics: counts retries, splits and errors.
-        transactions: assigns sequence numbers and decides what an error means for them; ``None`` without
-            idempotence.
+        transaction_manager: assigns sequence numbers and decides what an error means for them; ``None``
+            without idempotence.
     """
 
     def __init__(
@@ -248,9 +248,9 @@ class BatchCompletion:
         metadata: Metadata,
         in_flight: InFlightBatches,
         metrics: ProducerMetrics,
-        transactions: TransactionManager | None = None,
+        transaction_manager: TransactionManager | None = None,
     ) -> None:
-        self._transactions = transactions
+        self._transaction_manager = transaction_manager
         self._config = config
         self._guarantee_order = config.max_in_flight_requests_per_connection == 1
         self._accumulator = accumulator
@@ -262,8 +262,8 @@ class BatchCompletion:
     def succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, now_ms: int) -> None:
         """The broker has appended the batch; with acks=0, it was written to the socket."""
         self._request_completed(batch)
-        if self._transactions is not None:
-            self._transactions.sequences.succeeded(batch, now_ms)
+        if self._transaction_manager is not None:
+            self._transaction_manager.sequences.succeeded(batch, now_ms)
         if log_append_time_ms < 0 or (batch.send_count > 1 and log_append_time_ms == batch.max_timestamp_ms):
             # For a duplicate the broker returns the batch's largest timestamp, also if the topic keeps the
             # timestamps of the records (``UnifiedLog.append``).
@@ -294,14 +294,14 @@ class BatchCompletion:
             if batch.is_done:
                 # It expired or was aborted while it was in flight. Its records must not be written now,
                 # because the application was told that they failed. Its memory has been released.
-                if end is AttemptEnd.DUPLICATE and self._transactions is not None:
-                    self._transactions.sequences.succeeded(batch, now_ms)
+                if end is AttemptEnd.DUPLICATE and self._transaction_manager is not None:
+                    self._transaction_manager.sequences.succeeded(batch, now_ms)
                 else:
                     self._sequence_failed(batch, error, batch.outcome)
                 return
             error.outcome = batch.outcome
-            if self._transactions is not None:
-                verdict = self._transactions.verdict(batch, end, error)
+            if self._transaction_manager is not None:
+                verdict = self._transaction_manager.verdict(batch, end, error)
             else:
                 verdict = Verdict.RETRY if error.retriable else Verdict.FAIL
             if verdict is Verdict.WRITTEN:
@@ -375,8 +375,8 @@ class BatchCompletion:
         """
         for batch in self._accumulator.stray_batches(self._in_flight):
             self._abandon(batch, bug)
-        if self._transactions is not None and isinstance(bug, IllegalStateError):
-            self._transactions.protocol.internal_error(bug)
+        if self._transaction_manager is not None and isinstance(bug, IllegalStateError):
+            self._transaction_manager.protocol.internal_error(bug)
 
     def _abandon(self, batch: ProducerBatch, bug: Exception) -> None:
         outcome = Outcome.UNKNOWN if batch.send_count else Outcome.NOT_SENT
@@ -485,8 +485,8 @@ class BatchCompletion:
         self._accumulator.deallocate(batch)
 
     def _sequence_failed(self, batch: ProducerBatch, error: KafkaError, outcome: Outcome | None) -> None:
-        if self._transactions is not None:
-            self._transactions.failed(batch, error, outcome)
+        if self._transaction_manager is not None:
+            self._transaction_manager.failed(batch, error, outcome)
 
     def _request_completed(self, batch: ProducerBatch) -> None:
         self._in_flight.remove(batch)

@@ -54,7 +54,7 @@ class Sender:
         accumulator: the batches; closed when ``run`` ends.
         config: acks, timeouts, limits.
         clock: monotonic time.
-        transactions: for idempotent and transactional producers; ``None`` for others.
+        transaction_manager: for idempotent and transactional producers; ``None`` for others.
     """
 
     def __init__(
@@ -64,18 +64,18 @@ class Sender:
         accumulator: RecordAccumulator,
         config: ProducerConfig,
         clock: Clock,
-        transactions: TransactionManager | None = None,
+        transaction_manager: TransactionManager | None = None,
     ) -> None:
         # Fixed after construction.
-        self._transactions = transactions
+        self._transaction_manager = transaction_manager
         self._coordinators: CoordinatorLink | None = None
-        if transactions is not None:
+        if transaction_manager is not None:
             # Imported here because it loads the messages of seven APIs that most producers never send.
             from kproducer.transactions.coordinator_link import CoordinatorLink
 
-            self._coordinators = CoordinatorLink(transactions.protocol, client, clock)
-            transactions.lifecycle.wakeup = self.wakeup
-            transactions.lifecycle.has_incomplete = lambda: accumulator.incomplete_count > 0
+            self._coordinators = CoordinatorLink(transaction_manager.protocol, client, clock)
+            transaction_manager.lifecycle.wakeup = self.wakeup
+            transaction_manager.lifecycle.has_incomplete = lambda: accumulator.incomplete_count > 0
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
@@ -85,7 +85,7 @@ class Sender:
         self.metrics = ProducerMetrics()
         self.in_flight = InFlightBatches(config.delivery_timeout_ms)
         self._completion = BatchCompletion(
-            config, accumulator, metadata, self.in_flight, self.metrics, transactions
+            config, accumulator, metadata, self.in_flight, self.metrics, transaction_manager
         )
         self._responses = ProduceResponseHandler(self._completion, metadata, self.metrics, config)
         self._error_backoff = ExponentialBackoff(_ERROR_PAUSE_MS, _ERROR_PAUSE_MAX_MS)
@@ -180,8 +180,8 @@ class Sender:
         if not self._running:
             poll_timeout_ms = min(poll_timeout_ms or 0, self._close_delay_ms())
         # After the above, which may have failed batches to which the next round must react.
-        if self._transactions is not None and self._transactions.needs_another_round:
-            self._transactions.needs_another_round = False
+        if self._transaction_manager is not None and self._transaction_manager.needs_another_round:
+            self._transaction_manager.needs_another_round = False
             poll_timeout_ms = 0
         self._client.poll(poll_timeout_ms or 0, now_ms)
 
@@ -225,8 +225,8 @@ class Sender:
             steps.callback(self.in_flight.clear)
             steps.callback(self._client.close)
             steps.callback(self._metadata.close)
-            if self._transactions is not None:
-                steps.callback(self._transactions.lifecycle.close, error)
+            if self._transaction_manager is not None:
+                steps.callback(self._transaction_manager.lifecycle.close, error)
             steps.callback(self._abort_all, error)
             steps.callback(self._accumulator.close)
         if self.records_lost:
@@ -241,15 +241,15 @@ class Sender:
 
     def _begin_close_of_transaction(self) -> None:
         """Abort an open transaction, and give the coordinator ``request_timeout_ms`` for it."""
-        if self._transactions is not None:
-            self._transactions.lifecycle.begin_close()
+        if self._transaction_manager is not None:
+            self._transaction_manager.lifecycle.begin_close()
             self._transaction_end_ms = self._clock.monotonic_ms() + self._config.request_timeout_ms
 
     def _is_ending_transaction(self) -> bool:
-        transactions = self._transactions
+        transaction_manager = self._transaction_manager
         return (
-            transactions is not None
-            and transactions.lifecycle.is_ending
+            transaction_manager is not None
+            and transaction_manager.lifecycle.is_ending
             and self._clock.monotonic_ms() < self._transaction_end_ms
         )
 
@@ -259,13 +259,13 @@ class Sender:
         Returns:
             Milliseconds until the next request is due.
         """
-        transactions, coordinators = self._transactions, self._coordinators
-        if transactions is None or coordinators is None:
+        transaction_manager, coordinators = self._transaction_manager, self._coordinators
+        if transaction_manager is None or coordinators is None:
             return _LONGEST_POLL_MS
-        failure = transactions.lifecycle.queued_batches_to_fail()
+        failure = transaction_manager.lifecycle.queued_batches_to_fail()
         if failure is not None:
             self._accumulator.abort_undrained_batches(failure.error, failure.sent_too)
-        for batch in transactions.sequences.resolve():
+        for batch in transaction_manager.sequences.resolve():
             self._completion.give_up_unsafe(cast("ProducerBatch", batch), now_ms)
         return coordinators.step(now_ms)
 
@@ -279,8 +279,8 @@ class Sender:
         """
         accumulator = self._accumulator
         snapshot = self._metadata.snapshot
-        if self._transactions is not None:
-            self._transactions.sequences.note_topic_ids(snapshot.topic_ids)
+        if self._transaction_manager is not None:
+            self._transaction_manager.sequences.note_topic_ids(snapshot.topic_ids)
         # Before the drain, unlike Kafka: an expired batch must not be sent after its futures have failed.
         self._expire(now_ms, snapshot)
         self._fail_refused(snapshot)
@@ -388,15 +388,15 @@ class Sender:
         self, node_id: int, batches: Sequence[ProducerBatch], snapshot: MetadataSnapshot, now_ms: int
     ) -> None:
         node = snapshot.nodes.get(node_id) or Node(node_id, "", -1)
-        config, transactions = self._config, self._transactions
+        config, transaction_manager = self._config, self._transaction_manager
         builder = ProduceRequestBuilder(
             batches,
             snapshot.topic_ids,
             config.acks,
             config.request_timeout_ms,
             config.compression_type == "zstd",
-            None if transactions is None else transactions.lifecycle.transactional_id,
-            2 if transactions is None or transactions.lifecycle.uses_version_2 else 1,
+            None if transaction_manager is None else transaction_manager.lifecycle.transactional_id,
+            2 if transaction_manager is None or transaction_manager.lifecycle.uses_version_2 else 1,
         )
         self._count_request(batches, now_ms)
         # The network client calls this with the response.

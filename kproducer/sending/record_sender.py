@@ -219,16 +219,18 @@ class RecordSender:
 
         An error forbids the commit: the caller meant the record to be part of the transaction.
         """
-        transactions = self._lifecycle.running_engine().transaction_lifecycle
-        if transactions is not None:
-            transactions.check_send()
+        transaction_lifecycle = self._lifecycle.running_engine().transaction_lifecycle
+        if transaction_lifecycle is not None:
+            transaction_lifecycle.check_send()
         try:
             if self._intercepts and not is_serialized:
                 return self._send_intercepted(record, on_delivery)
             return self.send(*record, on_delivery, is_serialized, True)
         except BaseException as error:
-            if transactions is not None:
-                transactions.send_failed(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
+            if transaction_lifecycle is not None:
+                transaction_lifecycle.send_failed(
+                    error if isinstance(error, KafkaError) else KafkaError(repr(error))
+                )
             raise
 
     def _send_intercepted(

@@ -150,23 +150,23 @@ class CoordinatorSession:
         manager = self._fenced.pop(transactional_id, None)
         if manager is None:
             raise IllegalStateError(f"write_offsets: fence {transactional_id!r} first, with this session")
-        transactions = manager.lifecycle
+        lifecycle = manager.lifecycle
 
         def run(operation: PendingOperation) -> KafkaError | None:
             steps = [(manager, operation)]
             return self._run("write_offsets", steps, deadline_ms, timeout_s, f", group {group!r}")[0]
 
-        transactions.begin_transaction()
-        error = run(transactions.send_offsets(offsets, group_metadata))
+        lifecycle.begin_transaction()
+        error = run(lifecycle.send_offsets(offsets, group_metadata))
         if error is None:
-            error = run(transactions.begin_commit())
-            if error is not None and transactions.state is not TransactionState.ABORTABLE_ERROR:
+            error = run(lifecycle.begin_commit())
+            if error is not None and lifecycle.state is not TransactionState.ABORTABLE_ERROR:
                 # For instance, the response to EndTxn was lost before a newer producer fenced this one.
                 error.args = (f"{error} (the offsets may have been committed nevertheless)",)
-        if transactions.state is TransactionState.ABORTABLE_ERROR:
+        if lifecycle.state is TransactionState.ABORTABLE_ERROR:
             # The offsets are not committed in any case; the abort is for the next transaction.
-            run(transactions.begin_abort())
-        if transactions.state is TransactionState.READY:
+            run(lifecycle.begin_abort())
+        if lifecycle.state is TransactionState.READY:
             self._fenced[transactional_id] = manager
         if error is not None:
             raise error

@@ -49,7 +49,7 @@ class FakeProducer:
             known_partition_count=lambda topic: 0,
             note_refusal=lambda error: None,
             slots_of=lambda topic: None,
-            transactions=None,
+            transaction_lifecycle=None,
             size_limit=1 << 20,
             size_setting="max_request_size",
             has_fast_path=False,

@@ -47,7 +47,9 @@ class Bench:
         self.client = ScriptedClient(version)
         self.pool = BufferPool.of(self.config, self.clock)
         self.transactions = transactions
-        self.accumulator = RecordAccumulator(self.config, self.pool, self.clock, transactions=transactions)
+        self.accumulator = RecordAccumulator(
+            self.config, self.pool, self.clock, transaction_manager=transactions
+        )
         self.metadata = Metadata(self.config)
         self.sender = Sender(
             self.client,  # type: ignore[arg-type]
@@ -55,7 +57,7 @@ class Bench:
             self.accumulator,
             self.config,
             self.clock,
-            transactions=transactions,
+            transaction_manager=transactions,
         )
         self.deliveries: list[tuple[Any, KafkaError | None]] = []
         self.node_count = node_count
