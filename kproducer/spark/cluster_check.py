@@ -1,9 +1,8 @@
 """The check on the driver before tasks start: does a broker respond, and do the topics exist?
 
 Without it, a wrong address or topic costs each attempt of each task ``max.block.ms``. The check encodes its
-requests by hand instead of using the client: importing the client takes longer than all the rest of planning
-a write, which a streaming query does for each micro-batch. Source: ``MetadataRequest.json``, version 4
-(Kafka 0.11 and later).
+requests by hand instead of using the client: importing the client would dominate the planning time, and a
+streaming query plans each micro-batch. Source: ``MetadataRequest.json``, version 4 (Kafka 0.11 and later).
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ def _answers(server: str, topics: Sequence[str], timeout_s: float) -> Iterator[_
                 connection.makefile("rwb") as stream,
             ):
                 while True:
-                    # One topic per request: then its error code comes before everything of variable number.
+                    # One topic per request: its error code then comes before the list of partitions.
                     codes = {topic: _ask_about(stream, [topic]) for topic in topics}
                     yield codes or {"": _ask_about(stream, [])}
         except (OSError, UnicodeError, KafkaError) as error:
@@ -133,7 +132,7 @@ def _ask_about(stream: BufferedRWPair[Any, Any], topics: Sequence[str]) -> int:
     try:
         return _error_code(response) if topics else 0
     except struct.error:
-        raise KafkaError("the response to a Metadata request is malformed") from None
+        raise KafkaError("invalid Metadata response") from None
 
 
 def _error_code(response: bytes) -> int:

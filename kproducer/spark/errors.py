@@ -1,4 +1,4 @@
-"""Errors of the Spark sink: wrong options and columns, failed tasks, and replays that cannot be completed.
+"""Errors of the Spark sink: invalid options and columns, failed tasks, and replays that cannot be verified.
 
 They derive from ``KafkaError`` like all errors of the package. Spark turns what a task or a driver process
 raises into text, so everything that a user has to know is in the message.
@@ -34,14 +34,14 @@ class ReplayMismatchError(ExactlyOnceError):
     """Part of this write is committed with other rows than it has now; nothing else was committed."""
 
     @classmethod
-    def of(cls, subject: str, difference: str) -> ReplayMismatchError:
+    def of(cls, subject: object, difference: str) -> ReplayMismatchError:
         """``subject``: the write; ``difference``: the committed rows and the present ones."""
         return cls(
             f"{subject} is a replay with other rows: {difference}. Nothing of the replay was committed. To "
             "complete a partly committed write, each task needs the same rows again: same input and query "
             "(no rand() or current_timestamp()), divided into as many partitions (number of cores, "
-            "spark.sql.shuffle.partitions, spark.sql.adaptive.enabled). Restore what changed, or use a new "
-            "checkpoint or writeId and accept that the committed rows are written again"
+            "spark.sql.shuffle.partitions, spark.sql.adaptive.enabled). To continue, undo the change, or use "
+            "a new checkpoint or writeId and accept duplicates of the committed rows"
         )
 
 
@@ -49,29 +49,29 @@ class StaleReplayError(ExactlyOnceError):
     """A later micro-batch or version than this one is already committed."""
 
     @classmethod
-    def of(cls, subject: str, latest: int) -> StaleReplayError:
+    def of(cls, subject: object, latest: int) -> StaleReplayError:
         """``subject``: the write; ``latest``: the number that is committed."""
         return cls(
             f"{subject}: number {latest} is already committed, so this write is outdated. Nothing was "
-            "committed. If the checkpoint is an old copy, restore the newest. An empty checkpoint is a new "
-            "query, which writes rows again; within foreachBatch it also needs a new writeId. If you set "
-            "writeVersion, it must not decrease"
+            "committed. Restore the newest checkpoint, or start with an empty one (a new query; within "
+            "foreachBatch it also needs a new writeId) and accept duplicates. If you set writeVersion, it "
+            "must not decrease"
         )
 
 
 class UncertainReplayError(ExactlyOnceError):
-    """It is not known any more what of this write is committed."""
+    """It cannot be determined what of this write is committed."""
 
     @classmethod
-    def of(cls, subject: str, found: str) -> UncertainReplayError:
+    def of(cls, subject: object, found: str) -> UncertainReplayError:
         """``subject``: the write; ``found``: what Kafka has of it."""
         return cls(
             f"{subject}: Kafka has {found} for this write, so it is unknown whether this number is already "
             "committed. Nothing was committed now. Possible causes: the query wrote at-least-once until now; "
             "markerTopic, topic or transactionalIdPrefix was changed; the topic or group was deleted; the "
             "query was stopped for longer than the brokers' offsets.retention.minutes. To continue, start it "
-            "once with onUncertainReplay=write: rows of this micro-batch that are already committed, if any "
-            "(none after a clean stop), are written again"
+            "once with onUncertainReplay=write. If no part of this micro-batch was committed (for example "
+            "after a clean stop), no row is duplicated; otherwise the committed rows are written again"
         )
 
 
@@ -80,14 +80,15 @@ class CommitFailedError(ExactlyOnceError):
 
     @classmethod
     def of(
-        cls, subject: str, failed: Sequence[tuple[str, KafkaError]], count: int, *, can_repeat: bool
+        cls, subject: object, failed: Sequence[tuple[str, KafkaError]], count: int, *, can_repeat: bool
     ) -> CommitFailedError:
         """``failed``: transactional id and error of each of the ``count`` tasks that failed."""
         name, error = failed[0]
         remedy = (
             "Restart the query (or repeat the writeId) to complete it without duplicates"
             if can_repeat
-            else "Without the option 'writeId' it cannot be completed: a repetition writes those rows again"
+            else "Without the option 'writeId' it cannot be completed: a repetition writes the committed "
+            "rows a second time"
         )
         hint = ""
         if any(isinstance(each, (TransactionAbortedError, FencedError)) for _, each in failed):
@@ -102,10 +103,10 @@ class CommitFailedError(ExactlyOnceError):
         )
 
     @classmethod
-    def unconfirmed(cls, subject: str, error: KafkaError) -> CommitFailedError:
+    def unconfirmed(cls, subject: object, error: KafkaError) -> CommitFailedError:
         """All tasks are committed, but reading the decision back failed with ``error``."""
         return cls(
-            f"{subject}: all rows are committed, but the driver could not read its decision back, which the "
-            f"next number needs: {type(error).__name__}: {error}. Restart the query (or repeat the writeId): "
-            "it finds the rows and writes no duplicates"
+            f"{subject}: all rows are committed, but the decision could not be read back: "
+            f"{type(error).__name__}: {error}. Restart the query (or repeat the writeId): it finds the rows "
+            "and writes none twice"
         )

@@ -2,7 +2,7 @@
 
 ``write_partition`` takes a producer from the worker's cache when the first row arrives, sends every
 RecordBatch, and returns when each record is acknowledged. After a failure the producer is discarded, so that
-nothing of a failed task is sent later. Exactly-once writes use the same ``RowSender``. Rows never become
+nothing of a failed task is sent later. Exactly-once writes use the same ``TaskRowSender``. Rows never become
 Python objects.
 """
 
@@ -39,7 +39,7 @@ _OUTCOMES = {
 _is_gc_frozen = False
 
 
-class TaskIdentity(NamedTuple):
+class SparkTask(NamedTuple):
     """The running task; -1 and empty text for what Spark does not provide."""
 
     partition: int = -1
@@ -48,7 +48,7 @@ class TaskIdentity(NamedTuple):
     batch_id: str = ""
 
     @classmethod
-    def current(cls) -> TaskIdentity:
+    def current(cls) -> SparkTask:
         """The identity of the running task."""
         context = TaskContext.get()
         if context is None:
@@ -87,14 +87,14 @@ def write_partition(
     if first is None:
         return WriteSummary()
     with cache.acquire(options.producer_settings, options.producer_idle_timeout_ms) as producer:
-        rows = RowSender(producer, columns)
+        rows = TaskRowSender(producer, columns)
         for batch in chain([first], filled):
             rows.send(batch)
         rows.deliver_all()
         return rows.summary
 
 
-class RowSender:
+class TaskRowSender:
     """Sends the rows of one task and waits until they are delivered. Used on the task's thread only.
 
     A partition of a DataFrame has no maximum size, so the sender does not keep a future per row, but only the

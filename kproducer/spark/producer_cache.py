@@ -29,7 +29,7 @@ _CLOSE_TIMEOUT_S = 5.0
 
 
 class Closable(Protocol):
-    """What the cache keeps: a producer, or something that contains one."""
+    """What the cache keeps: a producer, or the ``Connections`` of exactly-once writes, which contain one."""
 
     def close(self, timeout: float | None = None) -> None:
         """Close it within ``timeout`` seconds."""
@@ -43,14 +43,17 @@ class Lease(Generic[P]):
     """The use of a producer by one task, until ``release``. For the task's thread only.
 
     As a context manager it returns the producer, and discards it if an exception ends the block.
+
+    Attributes:
+        client: the producer, or the ``Connections`` that contain it.
     """
 
-    producer: P
+    client: P
     _cache: ProducerCache[P]
     _entry: _Entry[P] | None
 
     def __enter__(self) -> P:
-        return self.producer
+        return self.client
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # Any BaseException: Spark kills a task with KeyboardInterrupt or SystemExit.
@@ -73,7 +76,7 @@ class _Entry(Generic[P]):
     """A producer and its users. Guarded by the cache's lock."""
 
     key: SettingsKey
-    producer: P
+    client: P
     users: int = 0
     idle_timeout_ms: int = 0
     timer: threading.Timer | None = None
@@ -139,7 +142,7 @@ class ProducerCache(Generic[P]):
             entry.users += 1
             entry.idle_timeout_ms = idle_timeout_ms
             entry.cancel_timer()
-            return Lease(entry.producer, self, entry)
+            return Lease(entry.client, self, entry)
 
     def close_idle(self) -> None:
         """Close every producer without users."""
@@ -176,7 +179,7 @@ class ProducerCache(Generic[P]):
 
     def _close(self, entry: _Entry[P], timeout_s: float) -> None:
         try:
-            entry.producer.close(timeout_s)
+            entry.client.close(timeout_s)
         except Exception as error:
             # The task has its result already, or its own error, which is more useful than this one.
             logger.warning("Closing a producer failed: %s: %s", type(error).__name__, error)

@@ -43,7 +43,7 @@ _KAFKA_PREFIX = "kafka."
 ATTRIBUTE_OF_DOTTED = {dotted: name for name, dotted in DOTTED_NAMES.items()}
 _OPTION_OF_ATTRIBUTE = {name: f"{_KAFKA_PREFIX}{dotted}" for name, dotted in DOTTED_NAMES.items()}
 
-#: Differences from the producer's defaults, which suit services with low latency. A Spark task writes as much
+#: Defaults that differ from the producer's own, which suit low-latency services. A Spark task writes as much
 #: as it can and then ends; with small batches it would send one request per few records.
 SPARK_DEFAULTS: dict[str, str] = {
     "client.id": "kproducer-spark",
@@ -124,7 +124,7 @@ class WriteOptions:
         summary: ``"log"``: to Spark's collected logs; ``"job"``: also a printed line per job; ``"task"``:
             and per task; ``"off"``: no summary.
         delivery: ``"at-least-once"`` or ``"exactly-once"``.
-        write_id, write_version: identify a batch when it is repeated; ``None``: not given.
+        write_id, write_version: identify a batch when it is repeated; ``None``: not set.
         marker_topic: committed offsets for its partition 0 record what was written; ``None``: no record.
         transactional_id_prefix: of transactional ids and groups.
         on_uncertain_replay: ``"fail"`` or ``"write"``.
@@ -192,7 +192,7 @@ class WriteOptions:
             fields.setdefault("marker_topic", fields.get("topic"))
             defaults = {
                 **SPARK_DEFAULTS,
-                # Each task gives its producer another id.
+                # Each task gives its producer its own id.
                 "transactional.id": fields.get("transactional_id_prefix", "kproducer-spark"),
                 "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
             }
@@ -249,8 +249,8 @@ def _contradictions(fields: Mapping[str, Any], is_stream: bool) -> list[str]:
         mistakes.append("option 'writeVersion' requires the option 'writeId'")
     if (is_stream or "write_id" in fields) and not (fields.keys() & {"marker_topic", "topic"}):
         mistakes.append(
-            "option 'markerTopic' is missing: if rows have their own topics, name an existing topic that the "
-            "job may read; offsets committed for it record what was written, and it gets no records"
+            "option 'markerTopic' is missing: the topic comes from a column, so name an existing, readable "
+            "topic; committed offsets of its partition 0 record the progress, no records are written to it"
         )
     return mistakes
 

@@ -24,7 +24,7 @@ from kproducer.spark.write_summary import WriteSummary, report
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kproducer.spark.exactly_once.ports import DriverKafka, TaskKafka
+    from kproducer.spark.exactly_once.ports import DriverPort, TaskPort
 
 #: Rows per RecordBatch, if Spark passes rows.
 _CHUNK_ROWS = 4096
@@ -54,11 +54,11 @@ class Writer:
     def on_step(self, name: str) -> None:
         """Called before each step of the protocols."""
 
-    def task_kafka(self, port: TaskKafka) -> TaskKafka:
+    def wrap_task_port(self, port: TaskPort) -> TaskPort:
         """Wrap the port of a task."""
         return port
 
-    def driver_kafka(self, port: DriverKafka) -> DriverKafka:
+    def wrap_driver_port(self, port: DriverPort) -> DriverPort:
         """Wrap the port of the driver."""
         return port
 
@@ -66,10 +66,10 @@ class Writer:
 
     def _write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         # Imported here, because a driver that only plans needs neither pyarrow nor a producer.
-        from kproducer.spark.partition_writer import TaskIdentity, write_partition
+        from kproducer.spark.partition_writer import SparkTask, write_partition
 
         started_s = time.monotonic()
-        task = TaskIdentity.current()
+        task = SparkTask.current()
         message: WriterCommitMessage
         if self.options.is_exactly_once:
             from kproducer.spark.exactly_once import spark_write

@@ -81,7 +81,7 @@ class MemoryKafka:
 
 
 class MemoryTask:
-    """``TaskKafka``."""
+    """``TaskPort``."""
 
     def __init__(self, kafka: MemoryKafka) -> None:
         self.kafka = kafka
@@ -89,13 +89,13 @@ class MemoryTask:
         self.epoch = 0
         self.aborted = False
 
-    def decision(self, group):
+    def current_offset(self, group):
         return self.kafka.offsets.get(group)
 
     def initialize(self, transactional_id):
         self.name, self.epoch = transactional_id, self.kafka.initialize(transactional_id)
 
-    def marker(self, group):
+    def stable_offset(self, group):
         return self.kafka.offsets.get(group)
 
     def begin(self):
@@ -119,7 +119,7 @@ class MemoryTask:
 
 
 class MemoryDriver:
-    """``DriverKafka``."""
+    """``DriverPort``."""
 
     def __init__(self, kafka: MemoryKafka) -> None:
         self.kafka = kafka
@@ -130,11 +130,11 @@ class MemoryDriver:
         for each in transactional_ids:
             self.epochs[each] = self.kafka.initialize(each)
 
-    def markers(self, groups):
+    def stable_offsets(self, groups):
         self.kafka.calls.append(f"markers {' '.join(groups)}")
         return {group: self.kafka.offsets.get(group) for group in groups}
 
-    def decision(self, group):
+    def current_offset(self, group):
         self.kafka.calls.append(f"decision {group}")
         return self.kafka.offsets.get(group)
 

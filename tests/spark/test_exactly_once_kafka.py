@@ -10,7 +10,7 @@ import pytest
 from kproducer import ConsumerGroupMetadata, KafkaError, KafkaProducer, TopicPartition
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError, StaleReplayError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
-from kproducer.spark.exactly_once.kafka_ports import Connections, KafkaDriver, KafkaTask
+from kproducer.spark.exactly_once.kafka_ports import Connections, KafkaDriverPort, KafkaTaskPort
 from kproducer.spark.exactly_once.spark_write import new_checksum
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from kproducer.spark.exactly_once.write_state import (
@@ -18,9 +18,10 @@ from kproducer.spark.exactly_once.write_state import (
     EmptyTask,
     PreparedTask,
     RepeatedTask,
-    TaskPlace,
     WriteIdentity,
     WriteKind,
+    WriteRun,
+    WriteTask,
 )
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
@@ -62,20 +63,20 @@ class Write:
 
     def task(self, task, rows, number=0, run="run-1", on_step=lambda step: None, batches=1):
         batch = pa.RecordBatch.from_arrays([pa.array(rows)], names=["value"])
-        with KafkaTask(self.columns, self.options, self.pairs) as port:
+        with KafkaTaskPort(self.columns, self.options, self.pairs) as port:
             return TaskProtocol(port, new_checksum(self.columns), on_step).write(
-                TaskPlace(self.identity, number, run, task), iter([batch] * batches)
+                WriteTask(WriteRun(self.identity, number, run), task), iter([batch] * batches)
             )
 
     def tasks(self, partitions, number=0, run="run-1"):
         return [self.task(task, rows, number, run) for task, rows in enumerate(partitions)]
 
     def commit(self, messages, number=0):
-        with KafkaDriver(self.options, self.sessions) as port:
+        with KafkaDriverPort(self.options, self.sessions) as port:
             DriverProtocol(port).commit(messages, number)
 
     def abort(self, messages):
-        with KafkaDriver(self.options, self.sessions) as port:
+        with KafkaDriverPort(self.options, self.sessions) as port:
             DriverProtocol(port).abort(messages)
 
     def sent(self):
@@ -106,7 +107,7 @@ def test_several_batches_with_the_same_producers_and_session(write):
 
 def test_a_replay_recognises_what_is_committed_and_fences_the_rest(write):
     first = write.tasks([["a"], ["b"], ["c"]])
-    port = KafkaDriver(write.options, write.sessions)
+    port = KafkaDriverPort(write.options, write.sessions)
 
     def stop(step):
         raise KeyboardInterrupt
@@ -141,7 +142,7 @@ def test_an_old_copy_does_not_stop_the_query_that_is_ahead(write):
     with pytest.raises(StaleReplayError):
         write.task(0, ["a0"], 0, "copy")
     with pytest.raises(StaleReplayError):
-        write.commit([EmptyTask(TaskPlace(write.identity, 0, "copy", 0))], 0)
+        write.commit([EmptyTask(WriteTask(WriteRun(write.identity, 0, "copy"), 0))], 0)
     write.commit(ahead, 2)
     assert write.visible() == ["a0", "a1", "a2"]
 

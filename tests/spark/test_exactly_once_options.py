@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
-from kproducer.spark.exactly_once.spark_write import task_place
+from kproducer.spark.exactly_once.spark_write import write_task
 from kproducer.spark.exactly_once.write_state import WriteKind
-from kproducer.spark.partition_writer import TaskIdentity
+from kproducer.spark.partition_writer import SparkTask
 from kproducer.spark.write_options import WriteOptions
 
 BASE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "topic": "orders", "delivery": "exactly-once"}
@@ -92,58 +92,60 @@ def test_a_batch_that_nobody_has_to_recognise_needs_no_marker_topic():
     assert options.marker_topic is None
 
 
-def task(query_id="", batch_id="", partition=3) -> TaskIdentity:
-    return TaskIdentity(partition, 0, query_id, batch_id)
+def task(query_id="", batch_id="", partition=3) -> SparkTask:
+    return SparkTask(partition, 0, query_id, batch_id)
 
 
 def test_a_streaming_query_is_known_by_its_id_and_numbered_by_micro_batch():
-    place = task_place(parse(is_stream=True), None, task("q-1", "17"), "run-1")
-    assert place.identity.kind is WriteKind.STREAM
-    assert (place.name, place.number, place.run) == ("kproducer-spark-q-1-3", 17, "run-1")
-    assert place.identity.driver == "kproducer-spark-q-1-driver"
+    found = write_task(parse(is_stream=True), None, task("q-1", "17"), "run-1")
+    assert found.write.identity.kind is WriteKind.STREAM
+    assert (found.name, found.write.number, found.write.run) == ("kproducer-spark-q-1-3", 17, "run-1")
+    assert found.write.identity.driver == "kproducer-spark-q-1-driver"
 
 
 def test_a_named_batch_is_version_0_or_what_is_given_or_the_micro_batch_around_it():
     named = parse(writeId="nightly")
-    assert task_place(named, "x", task(), "").number == 0
-    assert task_place(named, "x", task("q-1", "17"), "").number == 17
-    assert task_place(parse(writeId="nightly", writeVersion="5"), "x", task("q-1", "17"), "").number == 5
-    assert task_place(named, "x", task(), "").name == "kproducer-spark-nightly-3"
+    assert write_task(named, "x", task(), "").write.number == 0
+    assert write_task(named, "x", task("q-1", "17"), "").write.number == 17
+    assert (
+        write_task(parse(writeId="nightly", writeVersion="5"), "x", task("q-1", "17"), "").write.number == 5
+    )
+    assert write_task(named, "x", task(), "").name == "kproducer-spark-nightly-3"
 
 
 def test_a_batch_without_a_name_is_one_of_its_own():
-    place = task_place(parse(), "random", task(), "")
-    assert not place.identity.is_remembered
-    assert place.name == "kproducer-spark-random-3"
+    found = write_task(parse(), "random", task(), "")
+    assert not found.write.identity.is_remembered
+    assert found.name == "kproducer-spark-random-3"
 
 
 def test_a_batch_without_a_name_in_foreach_batch_is_refused():
     with pytest.raises(SparkOptionError, match=r"within foreachBatch, .* needs the option 'writeId'"):
-        task_place(parse(), "random", task("q-1", "17"), "")
+        write_task(parse(), "random", task("q-1", "17"), "")
 
 
 def test_a_named_batch_through_spark_connect_needs_a_version():
     with pytest.raises(SparkOptionError, match="in Spark Connect, option 'writeId' needs"):
-        task_place(parse(writeId="nightly"), "x", task(), "", is_connect=True)
+        write_task(parse(writeId="nightly"), "x", task(), "", is_connect=True)
     versioned = parse(writeId="nightly", writeVersion="5")
-    assert task_place(versioned, "x", task(), "", is_connect=True).number == 5
-    assert task_place(parse(is_stream=True), None, task("q-1", "17"), "", is_connect=True).number == 17
+    assert write_task(versioned, "x", task(), "", is_connect=True).write.number == 5
+    assert write_task(parse(is_stream=True), None, task("q-1", "17"), "", is_connect=True).write.number == 17
 
 
 def test_a_micro_batch_written_in_a_thread_that_does_not_know_which_needs_a_version():
-    def place(given=None, **options):
-        return task_place(parse(**options), "x", given or task(), "", is_of_micro_batch=True)
+    def numbered(given=None, **options):
+        return write_task(parse(**options), "x", given or task(), "", is_of_micro_batch=True)
 
     with pytest.raises(SparkOptionError, match="in this thread, option 'writeId' needs"):
-        place(writeId="nightly")
+        numbered(writeId="nightly")
     with pytest.raises(SparkOptionError, match=r"within foreachBatch, .* needs the option 'writeId'"):
-        place()
-    assert place(writeId="nightly", writeVersion="5").number == 5
-    assert place(task("q-1", "17"), writeId="nightly").number == 17
-    assert place(task("q-1", "0"), writeId="nightly").number == 0
+        numbered()
+    assert numbered(writeId="nightly", writeVersion="5").write.number == 5
+    assert numbered(task("q-1", "17"), writeId="nightly").write.number == 17
+    assert numbered(task("q-1", "0"), writeId="nightly").write.number == 0
 
 
 @pytest.mark.parametrize("given", [task(), task("q-1"), task("", "1"), task("q-1", "1", -1)])
 def test_without_what_spark_has_to_tell_nothing_is_written(given):
     with pytest.raises(ExactlyOnceError):
-        task_place(parse(is_stream=True), None, given, "")
+        write_task(parse(is_stream=True), None, given, "")

@@ -27,9 +27,10 @@ from kproducer.spark.exactly_once.write_state import (
     Marker,
     PreparedTask,
     RepeatedTask,
-    TaskPlace,
     WriteIdentity,
     WriteKind,
+    WriteRun,
+    WriteTask,
 )
 from tests.spark.memory_kafka import MemoryDriver, MemoryKafka, MemoryTask, Rows, SumOfRows
 from tests.support.spark.divided_commit import COMMIT_REST, DividedCommit
@@ -74,7 +75,9 @@ class World:
     def task(self, task, rows, number=0, run="run-1", on_step=lambda step: None):
         port = MemoryTask(self.kafka)
         protocol = TaskProtocol(port, SumOfRows(), on_step)
-        return protocol.write(TaskPlace(self.identity, number, run, task), iter([Rows(), Rows(rows)]))
+        return protocol.write(
+            WriteTask(WriteRun(self.identity, number, run), task), iter([Rows(), Rows(rows)])
+        )
 
     def tasks(self, partitions, number=0, run="run-1"):
         return [self.task(task, rows, number, run) for task, rows in enumerate(partitions)]
@@ -135,7 +138,9 @@ def test_the_steps_have_the_names_and_the_order_that_tests_rely_on(world):
     assert steps == TASK_STEPS
     steps.clear()
     world.commit(
-        [message, world.task(1, ["b"]), EmptyTask(TaskPlace(STREAM, 0, "run-1", 2))], 0, steps.append
+        [message, world.task(1, ["b"]), EmptyTask(WriteTask(WriteRun(STREAM, 0, "run-1"), 2))],
+        0,
+        steps.append,
     )
     assert steps == DRIVER_STEPS
 
@@ -287,7 +292,7 @@ def test_an_old_checkpoint_is_refused_by_task_and_driver(world):
     with pytest.raises(StaleReplayError, match="number 1 is already committed"):
         world.task(0, ["a"], 0, "run-2")
     with pytest.raises(StaleReplayError, match="micro-batch 0"):
-        world.commit([EmptyTask(TaskPlace(STREAM, 0, "run-2", 0))], 0)
+        world.commit([EmptyTask(WriteTask(WriteRun(STREAM, 0, "run-2"), 0))], 0)
 
 
 @pytest.mark.parametrize("rows", [["a"], []])
@@ -304,7 +309,7 @@ def test_an_old_copy_of_a_query_does_not_stop_the_one_that_is_ahead(world, rows)
 def test_an_old_copy_does_not_stop_the_driver_that_is_about_to_decide(world):
     world.write([["a"]], 0)
     world.write([["b"]], 1)
-    old = EmptyTask(TaskPlace(STREAM, 0, "copy", 0))
+    old = EmptyTask(WriteTask(WriteRun(STREAM, 0, "copy"), 0))
 
     def copy_commits(step):
         if step == "decide":
@@ -330,12 +335,12 @@ def test_a_driver_that_was_overtaken_while_it_stood_still_does_not_stop_its_succ
 
 def test_a_driver_that_cannot_look_before_it_fences_commits_all_the_same(world):
     port = MemoryDriver(world.kafka)
-    port.decision = Mock(side_effect=KafkaTimeoutError("no answer"))
+    port.current_offset = Mock(side_effect=KafkaTimeoutError("no answer"))
     DriverProtocol(port).commit(world.tasks([["a"]]), 0)
     assert world.visible == ["a"]
 
 
-@pytest.mark.parametrize("known", [[], [EmptyTask(TaskPlace(NAMED, 1, "", 1))]])
+@pytest.mark.parametrize("known", [[], [EmptyTask(WriteTask(WriteRun(NAMED, 1, ""), 1))]])
 def test_the_abort_of_an_old_version_does_not_stop_a_later_one(known):
     world = World(NAMED)
     world.write([["a"]], 1, "")
@@ -482,7 +487,7 @@ def test_a_task_of_a_failed_batch_whose_message_came_too_late_is_ended(identity)
     world = World(identity)
     world.task(0, ["a"])
     DriverProtocol(MemoryDriver(world.kafka)).abort(
-        [None, EmptyTask(TaskPlace(identity, 0, "", 1))], identity
+        [None, EmptyTask(WriteTask(WriteRun(identity, 0, ""), 1))], identity
     )
     assert [each.state for each in world.kafka.transactions.values()] == ["none"]
     assert world.visible == []
@@ -496,7 +501,7 @@ def test_a_failed_task_aborts(world):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        TaskProtocol(port, SumOfRows()).write(TaskPlace(STREAM, 0, "", 0), rows())
+        TaskProtocol(port, SumOfRows()).write(WriteTask(WriteRun(STREAM, 0, ""), 0), rows())
     assert port.aborted
 
 
@@ -512,10 +517,10 @@ def test_an_attempt_that_was_fenced_cannot_go_on(world):
 @pytest.mark.parametrize(
     "messages",
     [
-        [EmptyTask(TaskPlace(STREAM, 0, "", 0)), EmptyTask(TaskPlace(STREAM, 1, "", 1))],
-        [EmptyTask(TaskPlace(STREAM, 0, "", 0)), EmptyTask(TaskPlace(STREAM, 0, "", 0))],
-        [EmptyTask(TaskPlace(STREAM, 0, "", 1))],
-        [EmptyTask(TaskPlace(STREAM, 1, "", 0))],
+        [EmptyTask(WriteTask(WriteRun(STREAM, 0, ""), 0)), EmptyTask(WriteTask(WriteRun(STREAM, 1, ""), 1))],
+        [EmptyTask(WriteTask(WriteRun(STREAM, 0, ""), 0)), EmptyTask(WriteTask(WriteRun(STREAM, 0, ""), 0))],
+        [EmptyTask(WriteTask(WriteRun(STREAM, 0, ""), 1))],
+        [EmptyTask(WriteTask(WriteRun(STREAM, 1, ""), 0))],
         [object()],
     ],
 )

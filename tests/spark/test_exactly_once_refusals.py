@@ -10,10 +10,10 @@ import pytest
 from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
-from kproducer.spark.exactly_once.kafka_ports import Connections, KafkaDriver, KafkaTask
+from kproducer.spark.exactly_once.kafka_ports import Connections, KafkaDriverPort, KafkaTaskPort
 from kproducer.spark.exactly_once.ports import no_hook
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
-from kproducer.spark.exactly_once.write_state import EmptyTask, TaskPlace, WriteIdentity, WriteKind
+from kproducer.spark.exactly_once.write_state import EmptyTask, WriteIdentity, WriteKind, WriteRun, WriteTask
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
@@ -52,12 +52,12 @@ class Bench:
 
     def task(self, number=0, on_step=no_hook, batches=1):
         rows = pa.RecordBatch.from_arrays([pa.array(["a"])], names=["value"])
-        with KafkaTask(WriteColumns(("value",), "t"), self.options, self.pairs) as port:
+        with KafkaTaskPort(WriteColumns(("value",), "t"), self.options, self.pairs) as port:
             protocol = TaskProtocol(port, NoSum(), on_step)
-            return protocol.write(TaskPlace(IDENTITY, number, "run", 0), iter([rows] * batches))
+            return protocol.write(WriteTask(WriteRun(IDENTITY, number, "run"), 0), iter([rows] * batches))
 
     def commit(self, *messages, number=0):
-        with KafkaDriver(self.options, self.sessions) as port:
+        with KafkaDriverPort(self.options, self.sessions) as port:
             DriverProtocol(port).commit(messages, number)
 
     def refuse(self, api_key, code, **how):
@@ -173,7 +173,7 @@ def test_a_decision_that_cannot_be_read_back_leaves_no_doubt_that_the_rows_are_c
             bench.refuse(OFFSET_FETCH, UNSTABLE)
             port._step_s = 0.1
 
-    port = KafkaDriver(bench.options, bench.sessions)
+    port = KafkaDriverPort(bench.options, bench.sessions)
     with pytest.raises(CommitFailedError, match="all rows are committed") as caught, port:
         DriverProtocol(port, on_step=confirm_late).commit([bench.task()], 0)
     assert isinstance(caught.value.__cause__, KafkaTimeoutError)
@@ -187,7 +187,7 @@ def test_a_session_that_is_kept_forgets_whom_a_commit_has_fenced(bench):
     try:
         offsets = {TopicPartition("t", 0): OffsetAndMetadata(1)}
         with pytest.raises(IllegalStateError, match="fence 'k-query-driver' first"):
-            lease.producer.session.write_offsets("k-query-driver", "g", offsets, 1)
+            lease.client.session.write_offsets("k-query-driver", "g", offsets, 1)
     finally:
         lease.release(discard=True)
 
@@ -216,7 +216,7 @@ def test_a_first_batch_without_rows_is_decided_though_nobody_has_made_the_topic_
     with FakeCluster(1, auto_create_partitions=1) as cluster:
         bench = Bench(cluster, **SHORT)
         refuse_offsets_without("t", cluster)
-        bench.commit(EmptyTask(TaskPlace(IDENTITY, 0, "run", 0)))
+        bench.commit(EmptyTask(WriteTask(WriteRun(IDENTITY, 0, "run"), 0)))
         bench.sessions.close_idle()
         assert "t" in cluster.topics
 

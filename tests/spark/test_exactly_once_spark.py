@@ -119,7 +119,7 @@ def failing_format(spark, tmp_path) -> str:
                 return getattr(self.port, name)
 
         class Fails:
-            def driver_kafka(self, port):
+            def wrap_driver_port(self, port):
                 return Halfway(port) if os.path.exists(flag) else port
 
             def on_step(self, name):

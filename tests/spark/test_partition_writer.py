@@ -21,7 +21,7 @@ from kproducer.errors import (
 )
 from kproducer.spark import partition_writer, writers
 from kproducer.spark.errors import SparkWriteError
-from kproducer.spark.partition_writer import RowSender, write_partition
+from kproducer.spark.partition_writer import TaskRowSender, write_partition
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
@@ -193,7 +193,7 @@ def end(result: ProduceRequestResult, error: NetworkError | None = None) -> None
 @pytest.fixture
 def sender():
     """A sender whose batches the test completes; the producer has nothing to flush."""
-    return RowSender(FakeProducer(), WriteColumns(("value",), "orders"))
+    return TaskRowSender(FakeProducer(), WriteColumns(("value",), "orders"))
 
 
 def test_rows_without_a_result_after_a_flush_are_an_error(sender):
@@ -295,7 +295,7 @@ def test_a_task_does_not_wait_for_an_io_thread_that_has_died(monkeypatch: pytest
         monkeypatch.setattr(engine.sender, "run_once", die)
         engine.sender.wakeup()
         engine.thread.join(30)
-        rows = RowSender(producer, WriteColumns(("value",), "t"))
+        rows = TaskRowSender(producer, WriteColumns(("value",), "t"))
         rows.summary.rows = 1
         rows._pending[future._batch_result] = 1
         with pytest.raises(ProducerClosedError, match="I/O thread has ended"):

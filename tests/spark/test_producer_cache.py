@@ -57,20 +57,20 @@ def bench() -> Workbench:
 
 def test_tasks_with_equal_settings_share_a_producer(bench):
     first, second = bench.cache.acquire(ONE, 1000), bench.cache.acquire(ONE, 1000)
-    assert first.producer is second.producer
+    assert first.client is second.client
     assert len(bench.producers) == 1
     assert bench.producers[0].settings == dict(ONE)
 
 
 def test_other_settings_get_another_producer(bench):
-    assert bench.cache.acquire(ONE, 1000).producer is not bench.cache.acquire(TWO, 1000).producer
+    assert bench.cache.acquire(ONE, 1000).client is not bench.cache.acquire(TWO, 1000).client
 
 
 def test_the_next_task_gets_the_producer_of_the_last_one(bench):
     first = bench.cache.acquire(ONE, 1000)
     first.release()
     second = bench.cache.acquire(ONE, 1000)
-    assert second.producer is first.producer
+    assert second.client is first.client
     assert bench.timers[0].cancelled
     assert not bench.producers[0].closed_with
 
@@ -78,10 +78,10 @@ def test_the_next_task_gets_the_producer_of_the_last_one(bench):
 def test_where_producers_serve_one_at_a_time_two_tasks_get_two_and_a_third_gets_the_one_that_is_free():
     bench = Workbench(exclusive=True)
     first, second = bench.cache.acquire(ONE, 1000), bench.cache.acquire(ONE, 1000)
-    assert first.producer is not second.producer
+    assert first.client is not second.client
     second.release()
     third = bench.cache.acquire(ONE, 1000)
-    assert third.producer is second.producer
+    assert third.client is second.client
     assert len(bench.producers) == 2
     first.release(discard=True)
     assert len(bench.cache) == 1
@@ -119,7 +119,7 @@ def test_the_producer_of_a_failed_task_is_not_handed_out_again_and_outlives_its_
     failed, other = bench.cache.acquire(ONE, 1000), bench.cache.acquire(ONE, 1000)
     failed.release(discard=True)
     fresh = bench.cache.acquire(ONE, 1000)
-    assert fresh.producer is not other.producer
+    assert fresh.client is not other.client
     assert not bench.producers[0].closed_with
     other.release()
     assert len(bench.producers[0].closed_with) == 1
@@ -185,7 +185,7 @@ def test_a_forked_child_starts_with_an_empty_cache_even_when_the_lock_was_held(b
         if pid == 0:
             fresh = len(bench.cache) == 0
             lease = bench.cache.acquire(ONE, 0)
-            fresh = fresh and lease.producer is not bench.producers[0] and not bench.producers[0].closed_with
+            fresh = fresh and lease.client is not bench.producers[0] and not bench.producers[0].closed_with
             os.write(write_end, b"fresh" if fresh else b"inherited")
             os._exit(0)
     deadline = time.monotonic() + 30
@@ -210,7 +210,7 @@ def test_tasks_of_many_threads_never_hold_a_closed_producer():
     def work(number: int) -> None:
         for turn in range(300):
             lease = cache.acquire(ONE, turn % 2)
-            if lease.producer.closed_with:
+            if lease.client.closed_with:
                 broken.append(f"thread {number}, turn {turn}")
             lease.release(discard=turn % 50 == 0)
 
@@ -250,11 +250,11 @@ class CacheMachine(RuleBasedStateMachine):
 
     @invariant()
     def used_producers_are_open(self):
-        assert all(not lease.producer.closed_with for lease in self.leases)
+        assert all(not lease.client.closed_with for lease in self.leases)
 
     @invariant()
     def exclusive_ones_have_one_user(self):
-        used = {id(lease.producer) for lease in self.leases}
+        used = {id(lease.client) for lease in self.leases}
         assert not self.exclusive or len(used) == len(self.leases)
 
     @invariant()

@@ -7,7 +7,7 @@ from pyspark.sql.types import StructType
 
 from kproducer.spark import partition_writer
 from kproducer.spark.exactly_once import spark_write
-from kproducer.spark.partition_writer import TaskIdentity
+from kproducer.spark.partition_writer import SparkTask
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary
@@ -37,7 +37,7 @@ def exactly_once(monkeypatch):
 def write_task(monkeypatch):
     """Runs task 3 (attempt 1), which writes ``TASK``."""
     monkeypatch.setattr(partition_writer, "write_partition", lambda *arguments: TASK)
-    monkeypatch.setattr(TaskIdentity, "current", classmethod(lambda cls: cls(3, 1)))
+    monkeypatch.setattr(SparkTask, "current", classmethod(lambda cls: cls(3, 1)))
     return lambda **more: stream(**more).write(iter(()))
 
 

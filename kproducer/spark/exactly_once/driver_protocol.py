@@ -21,7 +21,7 @@ from kproducer.spark.errors import (
     ReplayMismatchError,
     UncertainReplayError,
 )
-from kproducer.spark.exactly_once.ports import DriverKafka, OnStep, no_hook
+from kproducer.spark.exactly_once.ports import DriverPort, OnStep, no_hook
 from kproducer.spark.exactly_once.write_state import (
     Decision,
     InitializedTask,
@@ -29,9 +29,9 @@ from kproducer.spark.exactly_once.write_state import (
     PreparedTask,
     RepeatedTask,
     TaskMessage,
-    TaskPlace,
     WriteIdentity,
     WriteKind,
+    WriteRun,
     refuse_later,
 )
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
@@ -48,7 +48,7 @@ class DriverProtocol:
         new_nonce: see ``Decision``.
     """
 
-    _port: DriverKafka
+    _port: DriverPort
     _write_when_uncertain: bool = False
     _on_step: OnStep = no_hook
     _new_nonce: Callable[[], str] = lambda: uuid.uuid4().hex[:16]
@@ -68,9 +68,9 @@ class DriverProtocol:
         tasks = _task_messages(messages, number)
         if not tasks:
             return  # There are no rows, and the write is not known.
-        place = tasks[0].place
+        write = tasks[0].task.write
         prepared = [task.transaction for task in tasks if isinstance(task, PreparedTask)]
-        if place.identity.is_remembered and self._decide(place, tasks, len(messages)) and prepared:
+        if write.identity.is_remembered and self._decide(write, tasks, len(messages)) and prepared:
             # All rows are already committed, in another division into tasks. Without this abort, readers
             # would wait until these transactions time out.
             self._on_step("drop")
@@ -78,15 +78,15 @@ class DriverProtocol:
                 self._port.abort(prepared)
             prepared = []
         if prepared:
-            self._commit(place, prepared)
-        if place.identity.is_remembered:
+            self._commit(write, prepared)
+        if write.identity.is_remembered:
             # Brokers answer a commit before its offsets are visible. The tasks of the next number read
             # without waiting, and must see this decision.
             self._on_step("confirm")
             try:
-                self._port.markers([place.identity.driver])
+                self._port.stable_offsets([write.identity.driver])
             except KafkaError as error:
-                raise CommitFailedError.unconfirmed(place.write, error) from error
+                raise CommitFailedError.unconfirmed(write, error) from error
         self._on_step("committed")
 
     def abort(
@@ -105,81 +105,79 @@ class DriverProtocol:
         prepared = [each.transaction for each in messages if isinstance(each, PreparedTask)]
         unknown: list[str] = []
         if identity is not None:
-            unknown = [identity.task(task) for task, each in enumerate(messages) if each is None]
-        number = max([number, *(each.place.number for each in messages if isinstance(each, TaskMessage))])
+            unknown = [identity.task(index) for index, each in enumerate(messages) if each is None]
+        numbers = [each.task.write.number for each in messages if isinstance(each, TaskMessage)]
         with contextlib.suppress(KafkaError):
             if identity is not None and identity.is_remembered and unknown:
-                last = Decision.from_offset(identity.driver, self._port.decision(identity.driver))
-                if last is not None and last.number > number:
+                last = Decision.from_offset(identity.driver, self._port.current_offset(identity.driver))
+                if last is not None and last.number > max([number, *numbers]):
                     unknown = []
             if prepared or unknown:
                 self._port.abort(prepared, unknown)
 
     # -- steps -----------------------------------------------------------------------------------------
 
-    def _decide(self, place: TaskPlace, tasks: Sequence[TaskMessage], count: int) -> bool:
+    def _decide(self, write: WriteRun, tasks: Sequence[TaskMessage], count: int) -> bool:
         """Write the decision. Returns whether every row is already committed."""
-        driver, number = place.identity.driver, place.number
+        driver, number = write.identity.driver, write.number
         # Before the fence, which could stop the run that took a later decision. The read after the fence
         # finds what this one misses, so a timeout here is not an error.
         self._on_step("look")
         with contextlib.suppress(KafkaTimeoutError):
-            _last_decision(place, tasks, self._port.decision(driver))
+            _last_decision(write, tasks, self._port.current_offset(driver))
         self._on_step("fence_driver")
         self._port.fence([driver])
         self._on_step("decision")
-        last = _last_decision(place, tasks, self._port.markers([driver])[driver])
-        self._refuse_uncertain(place, last)
+        last = _last_decision(write, tasks, self._port.stable_offsets([driver])[driver])
+        self._refuse_uncertain(write, last)
         is_decided = last is not None and last.number == number
         markers = {
-            task.place.task: task.marker
-            for task in tasks
-            if isinstance(task, InitializedTask) and task.marker is not None
+            each.task.partition: each.marker
+            for each in tasks
+            if isinstance(each, InitializedTask) and each.marker is not None
         }
         marked = len(markers)
         # A marker may exist without its decision, if brokers have forgotten the decision.
         is_repeated = is_decided or any(isinstance(task, RepeatedTask) for task in tasks)
-        if is_repeated or last is None or not last.is_of_run(place.run):
+        if is_repeated or last is None or not last.is_of_run(write.run):
             count_before = 0 if last is None else last.tasks
-            markers |= self._fence_uncovered(place, tasks, max(count, count_before), is_repeated)
-        is_committed = is_repeated and _is_committed(place, tasks, markers)
+            markers |= self._fence_uncovered(write, tasks, max(count, count_before), is_repeated)
+        is_committed = is_repeated and _is_committed(write, tasks, markers)
         if last is not None and is_decided:
             if not is_committed and len(markers) < last.marked and not self._write_when_uncertain:
                 # Brokers forget old offsets, those of tasks a little before the decision's.
-                raise UncertainReplayError.of(
-                    place.write, f"decision {number}, but fewer markers than it records,"
-                )
+                raise UncertainReplayError.of(write, f"decision {number}, but fewer markers than it records,")
             count, marked = max(count, last.tasks), max(marked, last.marked)
-        decision = Decision(number, count, marked, self._new_nonce(), place.run)
+        decision = Decision(number, count, marked, self._new_nonce(), write.run)
         self._on_step("decide")
         try:
             self._port.decide(driver, driver, decision.to_offset())
         except FencedError as error:
-            raise _overtaken(place, "has taken over while this one was about to commit") from error
+            raise _overtaken(write, "has taken over while this one was about to commit") from error
         return is_committed
 
-    def _refuse_uncertain(self, place: TaskPlace, last: Decision | None) -> None:
+    def _refuse_uncertain(self, write: WriteRun, last: Decision | None) -> None:
         """Refuse a micro-batch if the previous one has no decision."""
-        number = place.number
-        if place.identity.kind is not WriteKind.STREAM or self._write_when_uncertain:
+        number = write.number
+        if write.identity.kind is not WriteKind.STREAM or self._write_when_uncertain:
             return
         # Only the first batch of a run can be a replay. So within a run it does not matter that batches
         # without tasks have left no decision.
-        is_next = number == 0 if last is None else last.number >= number - 1 or last.is_of_run(place.run)
+        is_next = number == 0 if last is None else last.number >= number - 1 or last.is_of_run(write.run)
         if not is_next:
             found = "no decision" if last is None else f"decision {last.number} as the last one"
-            raise UncertainReplayError.of(place.write, found)
+            raise UncertainReplayError.of(write, found)
 
     def _fence_uncovered(
-        self, place: TaskPlace, tasks: Sequence[TaskMessage], count: int, is_repeated: bool
+        self, write: WriteRun, tasks: Sequence[TaskMessage], count: int, is_repeated: bool
     ) -> dict[int, Marker]:
         """Fence the tasks of earlier runs that this one has not initialized; return their markers.
 
         Unless the number is repeated, none of them is committed. The fence then only ends the waiting of
         readers.
         """
-        covered = {task.place.task for task in tasks if isinstance(task, InitializedTask)}
-        uncovered = {task: place.identity.task(task) for task in range(count) if task not in covered}
+        covered = {each.task.partition for each in tasks if isinstance(each, InitializedTask)}
+        uncovered = {index: write.identity.task(index) for index in range(count) if index not in covered}
         if not uncovered:
             return {}
         self._on_step("fence_tasks")
@@ -187,11 +185,11 @@ class DriverProtocol:
         if not is_repeated:
             return {}
         self._on_step("markers")
-        found = self._port.markers(list(uncovered.values()))
-        markers = {task: Marker.from_offset(group, found[group]) for task, group in uncovered.items()}
-        return {task: marker for task, marker in markers.items() if marker is not None}
+        found = self._port.stable_offsets(list(uncovered.values()))
+        markers = {index: Marker.from_offset(group, found[group]) for index, group in uncovered.items()}
+        return {index: marker for index, marker in markers.items() if marker is not None}
 
-    def _commit(self, place: TaskPlace, prepared: Sequence[PreparedTransaction]) -> None:
+    def _commit(self, write: WriteRun, prepared: Sequence[PreparedTransaction]) -> None:
         self._on_step("commit")
         failed = [
             (transaction.transactional_id, error)
@@ -200,59 +198,59 @@ class DriverProtocol:
         ]
         if failed:
             raise CommitFailedError.of(
-                place.write, failed, len(prepared), can_repeat=place.identity.is_remembered
+                write, failed, len(prepared), can_repeat=write.identity.is_remembered
             ) from failed[0][1]
 
 
 def _task_messages(messages: Sequence[object], number: int | None) -> list[TaskMessage]:
     """The messages of tasks, which must belong together."""
     tasks = [each for each in messages if isinstance(each, TaskMessage)]
-    writes = {(task.place.identity, task.place.number, task.place.run) for task in tasks}
-    numbers = {task.place.task for task in tasks}
+    writes = {each.task.write for each in tasks}
+    partitions = {each.task.partition for each in tasks}
     if (
         any(each is not None and not isinstance(each, TaskMessage) for each in messages)
         or len(writes) > 1
-        or len(numbers) < len(tasks)
-        or any(each >= len(messages) for each in numbers)
+        or len(partitions) < len(tasks)
+        or any(each >= len(messages) for each in partitions)
     ):
         raise ExactlyOnceError(
             f"the {len(messages)} commit messages from Spark are not those of one write; nothing is committed"
         )
-    if tasks and number is not None and tasks[0].place.number != number:
+    if tasks and number is not None and tasks[0].task.write.number != number:
         raise ExactlyOnceError(
-            f"the tasks wrote number {tasks[0].place.number}, Spark commits {number}; nothing is committed"
+            f"the tasks wrote {tasks[0].task.write}, but Spark commits number {number}; nothing is committed"
         )
     return tasks
 
 
-def _is_committed(place: TaskPlace, tasks: Sequence[TaskMessage], markers: Mapping[int, Marker]) -> bool:
+def _is_committed(write: WriteRun, tasks: Sequence[TaskMessage], markers: Mapping[int, Marker]) -> bool:
     """Whether every row of this run is committed. If not, only whole tasks of it may be committed.
 
     Count and checksum are sums over rows: if the markers together have the same sums as all tasks together,
     they are for the same rows, however these are divided.
 
     Args:
-        place: of any task.
+        write: what this run writes.
         tasks: the messages of this run.
-        markers: all existing markers of the write by task, for this number or an earlier one.
+        markers: all existing markers of the write by partition, for this number or an earlier one.
 
     Raises:
         ReplayMismatchError: other rows are committed.
     """
-    committed = {task: marker for task, marker in markers.items() if marker.number == place.number}
-    present = {task.place.task: task for task in tasks if isinstance(task, InitializedTask)}
+    committed = {partition: marker for partition, marker in markers.items() if marker.number == write.number}
+    present = {each.task.partition: each for each in tasks if isinstance(each, InitializedTask)}
     if _total(committed.values()) == _total(present.values()):
         return True
-    for task, marker in sorted(committed.items()):
-        now = present.get(task)
+    for partition, marker in sorted(committed.items()):
+        now = present.get(partition)
         if now is not None and marker.is_of(now.rows, now.checksum):
             continue
         has = f"{now.rows} rows with checksum {now.checksum:016x}" if now else "no rows, or does not exist"
         raise ReplayMismatchError.of(
-            place.write,
-            f"{marker.rows} rows with checksum {marker.checksum:016x} of task {task} are committed, now it "
-            f"has {has}. Of all tasks {_total(committed.values())[0]} rows are committed, and the replay has "
-            f"{_total(present.values())[0]}",
+            write,
+            f"{marker.rows} rows with checksum {marker.checksum:016x} of task {partition} are committed, now "
+            f"it has {has}. Of all tasks {_total(committed.values())[0]} rows are committed, and the replay "
+            f"has {_total(present.values())[0]}",
         )
     return False
 
@@ -263,29 +261,27 @@ def _total(parts: Collection[Marker | InitializedTask]) -> tuple[int, int]:
 
 
 def _last_decision(
-    place: TaskPlace, tasks: Iterable[TaskMessage], found: OffsetAndMetadata | None
+    write: WriteRun, tasks: Iterable[TaskMessage], found: OffsetAndMetadata | None
 ) -> Decision | None:
-    last = Decision.from_offset(place.identity.driver, found)
-    refuse_later(place, last)
-    _refuse_overtaken(place, tasks, found)
+    last = Decision.from_offset(write.identity.driver, found)
+    refuse_later(write, last)
+    _refuse_overtaken(write, tasks, found)
     return last
 
 
-def _refuse_overtaken(
-    place: TaskPlace, tasks: Iterable[TaskMessage], found: OffsetAndMetadata | None
-) -> None:
+def _refuse_overtaken(write: WriteRun, tasks: Iterable[TaskMessage], found: OffsetAndMetadata | None) -> None:
     """Every task must have seen the present decision.
 
     If a task has not seen it, another driver has decided since, and may at any moment commit an attempt that
     is later than this run's. That attempt, and the others of this run, could belong to two divisions of the
     rows into tasks.
     """
-    if any(isinstance(task, InitializedTask) and task.decision != found for task in tasks):
-        raise _overtaken(place, "has decided while the tasks of this one were writing")
+    if any(isinstance(each, InitializedTask) and each.decision != found for each in tasks):
+        raise _overtaken(write, "has decided while the tasks of this one were writing")
 
 
-def _overtaken(place: TaskPlace, what: str) -> CommitFailedError:
+def _overtaken(write: WriteRun, what: str) -> CommitFailedError:
     return CommitFailedError(
-        f"{place.write}: another driver {what}; this one has committed nothing. Check whether the same "
+        f"{write}: another driver {what}; this one has committed nothing. Check whether the same "
         "query, or a write with the same writeId, runs twice"
     )

@@ -27,7 +27,7 @@ from kproducer.errors.broker_errors import (
 )
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.spark.errors import ExactlyOnceError
-from kproducer.spark.partition_writer import RowSender
+from kproducer.spark.partition_writer import TaskRowSender
 from kproducer.spark.producer_cache import Lease, ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
@@ -75,7 +75,7 @@ class Connections:
 CONNECTIONS: ProducerCache[Connections] = ProducerCache(Connections, exclusive=True)
 
 
-class _Port:
+class _KafkaPort:
     """What both ports share: connections from a cache, acquired on first use.
 
     As a context manager it releases them, discards them after an error, and adds the remedy to the error.
@@ -107,30 +107,30 @@ class _Port:
             )
             if self._options.marker_topic is not None:
                 # Brokers that create topics create this one now: records may never be sent to it.
-                self._lease.producer.session.name_topics([self._options.marker_topic])
-        return self._lease.producer
+                self._lease.client.session.name_topics([self._options.marker_topic])
+        return self._lease.client
 
     @property
-    def _place(self) -> TopicPartition:
+    def _partition(self) -> TopicPartition:
         assert self._options.marker_topic is not None
         return TopicPartition(self._options.marker_topic, 0)
 
     def _committed(
         self, groups: Sequence[str], timeout_s: float, *, stable: bool
     ) -> Mapping[str, OffsetAndMetadata | None]:
-        return self._connections.session.committed_offsets(groups, self._place, timeout_s, stable=stable)
+        return self._connections.session.committed_offsets(groups, self._partition, timeout_s, stable=stable)
 
     def release(self, *, discard: bool = False) -> None:
         """Return the connections to the cache, unless they are discarded. Idempotent."""
         lease, self._lease = self._lease, None
         if lease is not None:
             # The next commit fences for itself, perhaps other ids.
-            lease.producer.session.release_fenced_ids()
+            lease.client.session.release_fenced_ids()
             lease.release(discard=discard)
 
 
-class KafkaTask(_Port):
-    """``TaskKafka`` of one attempt.
+class KafkaTaskPort(_KafkaPort):
+    """``TaskPort`` of one attempt.
 
     Attributes:
         summary: what was written; complete after ``flush``.
@@ -141,11 +141,11 @@ class KafkaTask(_Port):
     ) -> None:
         super().__init__(options, cache)
         self._columns = columns
-        self._rows: RowSender
+        self._rows: TaskRowSender
         self.summary = WriteSummary()
 
-    def decision(self, group: str) -> OffsetAndMetadata | None:
-        """See ``TaskKafka``. Waits a moment for a transaction that is being committed.
+    def current_offset(self, group: str) -> OffsetAndMetadata | None:
+        """See ``TaskPort``. Waits a moment for a transaction that is being committed.
 
         Brokers answer a commit before its offsets are visible. After a crash the last decision may be about
         to become visible, and a driver that finds another decision than its tasks refuses to commit. But if
@@ -157,35 +157,35 @@ class KafkaTask(_Port):
             return self._committed([group], self._step_s, stable=False)[group]
 
     def initialize(self, transactional_id: str) -> None:
-        """See ``TaskKafka``."""
+        """See ``TaskPort``."""
         producer = self._connections.producer
         producer.change_transactional_id(transactional_id)
         producer.init_transactions()
 
-    def marker(self, group: str) -> OffsetAndMetadata | None:
-        """See ``TaskKafka``."""
+    def stable_offset(self, group: str) -> OffsetAndMetadata | None:
+        """See ``TaskPort``."""
         return self._committed([group], self._step_s, stable=True)[group]
 
     def begin(self) -> None:
-        """See ``TaskKafka``."""
+        """See ``TaskPort``."""
         producer = self._connections.producer
         producer.begin_transaction()
-        self._rows = RowSender(producer, self._columns)
+        self._rows = TaskRowSender(producer, self._columns)
         self.summary = self._rows.summary
 
     def send(self, batch: Any) -> None:
-        """See ``TaskKafka``."""
+        """See ``TaskPort``."""
         self._rows.send(batch)
 
     def flush(self) -> None:
-        """See ``TaskKafka``."""
+        """See ``TaskPort``."""
         self._rows.deliver_all()
 
     def add_marker(self, group: str, offset: OffsetAndMetadata) -> None:
-        """See ``TaskKafka``."""
+        """See ``TaskPort``."""
         try:
             self._connections.producer.send_offsets_to_transaction(
-                {self._place: offset}, ConsumerGroupMetadata(group)
+                {self._partition: offset}, ConsumerGroupMetadata(group)
             )
         except KafkaError as error:
             topic = self._options.marker_topic
@@ -195,39 +195,41 @@ class KafkaTask(_Port):
             raise
 
     def prepare(self) -> PreparedTransaction:
-        """See ``TaskKafka``."""
+        """See ``TaskPort``."""
         return self._connections.producer.prepare()
 
     def abort(self) -> None:
-        """See ``TaskKafka``."""
+        """See ``TaskPort``."""
         self._connections.producer.abort_transaction(_SHORT_S)
 
 
-class KafkaDriver(_Port):
-    """``DriverKafka`` of one commit or abort."""
+class KafkaDriverPort(_KafkaPort):
+    """``DriverPort`` of one commit or abort."""
 
-    def decision(self, group: str) -> OffsetAndMetadata | None:
-        """See ``DriverKafka``."""
+    def current_offset(self, group: str) -> OffsetAndMetadata | None:
+        """See ``DriverPort``."""
         return self._committed([group], _SHORT_S, stable=False)[group]
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
-        """See ``DriverKafka``."""
+        """See ``DriverPort``."""
         self._connections.session.fence(transactional_ids, self._step_s)
 
-    def markers(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
-        """See ``DriverKafka``."""
+    def stable_offsets(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
+        """See ``DriverPort``."""
         return self._committed(groups, self._step_s, stable=True)
 
     def decide(self, transactional_id: str, group: str, offset: OffsetAndMetadata) -> None:
-        """See ``DriverKafka``."""
-        self._connections.session.write_offsets(transactional_id, group, {self._place: offset}, self._step_s)
+        """See ``DriverPort``."""
+        self._connections.session.write_offsets(
+            transactional_id, group, {self._partition: offset}, self._step_s
+        )
 
     def commit(self, prepared: Sequence[PreparedTransaction]) -> list[KafkaError | None]:
-        """See ``DriverKafka``. The timeout is that of the transactions."""
+        """See ``DriverPort``. The timeout is that of the transactions."""
         return self._connections.session.end(prepared, True, self._transaction_s)
 
     def abort(self, prepared: Iterable[PreparedTransaction], unknown: Sequence[str] = ()) -> None:
-        """See ``DriverKafka``."""
+        """See ``DriverPort``."""
         session = self._connections.session
         session.end(list(prepared), False, _SHORT_S)
         if unknown:

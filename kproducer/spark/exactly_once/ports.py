@@ -19,16 +19,16 @@ def no_hook(step: str) -> None:
     """Do nothing: the default ``OnStep``."""
 
 
-class TaskKafka(Protocol):
+class TaskPort(Protocol):
     """One task's transactional producer."""
 
-    def decision(self, group: str) -> OffsetAndMetadata | None:
-        """The present committed offset of a group. Does not wait for transactions that may change it."""
+    def current_offset(self, group: str) -> OffsetAndMetadata | None:
+        """The committed offset of a group. Waits only briefly for an open transaction that may change it."""
 
     def initialize(self, transactional_id: str) -> None:
         """Fence other producers with this id. Returns when their open transaction has ended."""
 
-    def marker(self, group: str) -> OffsetAndMetadata | None:
+    def stable_offset(self, group: str) -> OffsetAndMetadata | None:
         """The committed offset of a group, once no open transaction can change it."""
 
     def begin(self) -> None:
@@ -50,16 +50,16 @@ class TaskKafka(Protocol):
         """Abort the transaction, with a short timeout."""
 
 
-class DriverKafka(Protocol):
+class DriverPort(Protocol):
     """The driver's calls about its own transactions and those of tasks."""
 
-    def decision(self, group: str) -> OffsetAndMetadata | None:
-        """The present committed offset of a group. Does not wait for transactions. Short timeout."""
+    def current_offset(self, group: str) -> OffsetAndMetadata | None:
+        """The committed offset of a group, whatever open transactions may change. Short timeout."""
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """Fence producers with these ids. Returns when their open transactions have ended."""
 
-    def markers(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
+    def stable_offsets(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
         """The committed offsets of groups, once no open transaction can change them."""
 
     def decide(self, transactional_id: str, group: str, offset: OffsetAndMetadata) -> None:

@@ -1,7 +1,7 @@
 """Connects Spark's writers with the protocols of exactly-once writes.
 
-``write`` runs in a task, and finds out which write, which number and which part of it the task is. ``commit``
-and ``abort`` run on the driver.
+``write`` runs in a task, and determines the write, its number and the task's partition. ``commit`` and
+``abort`` run on the driver.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 from kproducer.bulk.send_arrow import ArrowChecksum
 from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
-from kproducer.spark.exactly_once.kafka_ports import KafkaDriver, KafkaTask
+from kproducer.spark.exactly_once.kafka_ports import KafkaDriverPort, KafkaTaskPort
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from kproducer.spark.exactly_once.write_state import (
     RepeatedTask,
     TaskMessage,
-    TaskPlace,
     WriteIdentity,
     WriteKind,
+    WriteRun,
+    WriteTask,
 )
-from kproducer.spark.partition_writer import TaskIdentity, arrow_columns, local_property
+from kproducer.spark.partition_writer import SparkTask, arrow_columns, local_property
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 
@@ -36,19 +37,19 @@ _CONNECT_TAG = "SparkConnect_OperationTag"
 _SET_FOR_MICRO_BATCHES = ("spark.sql.cbo.enabled", "spark.sql.requireAllClusterKeysForDistribution")
 
 
-def write(writer: Writer, task: TaskIdentity, batches: Iterator[Any]) -> TaskMessage:
+def write(writer: Writer, spark_task: SparkTask, batches: Iterator[Any]) -> TaskMessage:
     """Write one task. See ``TaskProtocol.write``."""
-    place = task_place(
+    task = write_task(
         writer.options,
         writer.batch_name,
-        task,
+        spark_task,
         local_property("spark.jobGroup.id"),
         is_connect=_CONNECT_TAG in local_property("spark.job.tags"),
         is_of_micro_batch=all(local_property(name) == "false" for name in _SET_FOR_MICRO_BATCHES),
     )
-    with KafkaTask(writer.columns, writer.options) as port:
-        protocol = TaskProtocol(writer.task_kafka(port), new_checksum(writer.columns), writer.on_step)
-        message = protocol.write(place, batches)
+    with KafkaTaskPort(writer.columns, writer.options) as port:
+        protocol = TaskProtocol(writer.wrap_task_port(port), new_checksum(writer.columns), writer.on_step)
+        message = protocol.write(task, batches)
     message.summary = port.summary
     if isinstance(message, RepeatedTask) and message.has_same_rows:
         message.summary.repeated_rows = message.rows
@@ -57,7 +58,7 @@ def write(writer: Writer, task: TaskIdentity, batches: Iterator[Any]) -> TaskMes
 
 def commit(writer: Writer, messages: Sequence[object], batch_id: int | None = None) -> None:
     """Commit the tasks. See ``DriverProtocol.commit``."""
-    with KafkaDriver(writer.options) as port:
+    with KafkaDriverPort(writer.options) as port:
         _driver_protocol(writer, port).commit(messages, batch_id)
 
 
@@ -66,7 +67,7 @@ def abort(writer: Writer, messages: Sequence[object]) -> None:
     options = writer.options
     # Only the tasks know the id of a streaming query.
     identity = None if writer.batch_name is None else batch_identity(options, writer.batch_name)
-    with KafkaDriver(options) as port:
+    with KafkaDriverPort(options) as port:
         # Within foreachBatch, only the tasks know the batch's number, and they may not have sent it.
         _driver_protocol(writer, port).abort(messages, identity, options.write_version or 0)
         port.release(discard=True)
@@ -77,9 +78,9 @@ def new_checksum(columns: WriteColumns) -> ArrowChecksum:
     return ArrowChecksum(arrow_columns(columns), columns.topic)
 
 
-def _driver_protocol(writer: Writer, port: KafkaDriver) -> DriverProtocol:
+def _driver_protocol(writer: Writer, port: KafkaDriverPort) -> DriverProtocol:
     return DriverProtocol(
-        writer.driver_kafka(port),
+        writer.wrap_driver_port(port),
         write_when_uncertain=writer.options.on_uncertain_replay == "write",
         on_step=writer.on_step,
     )
@@ -92,21 +93,21 @@ def batch_identity(options: WriteOptions, batch_name: str) -> WriteIdentity:
     return WriteIdentity(WriteKind.UNNAMED, batch_name, options.transactional_id_prefix)
 
 
-def task_place(
+def write_task(
     options: WriteOptions,
     batch_name: str | None,
-    task: TaskIdentity,
+    spark_task: SparkTask,
     job_group: str,
     *,
     is_connect: bool = False,
     is_of_micro_batch: bool = False,
-) -> TaskPlace:
-    """The write that the running task belongs to, and its place in it.
+) -> WriteTask:
+    """The write that the running task belongs to, and its partition.
 
     Args:
         options: of the write.
         batch_name: see ``Writer``; ``None``: a streaming query.
-        task: as Spark identifies it.
+        spark_task: the running task, as Spark identifies it.
         job_group: from Spark; for a streaming query, the id of the run.
         is_connect: whether the job was started through Spark Connect.
         is_of_micro_batch: whether the DataFrame belongs to ``foreachBatch``. The thread that writes it may
@@ -116,26 +117,28 @@ def task_place(
         SparkOptionError: a batch within ``foreachBatch`` that could not be recognised in a replay.
         ExactlyOnceError: Spark does not provide what is needed.
     """
-    if task.partition < 0:
-        raise ExactlyOnceError("an exactly-once write must be called from a Spark task")
+    if spark_task.partition < 0:
+        raise ExactlyOnceError("exactly-once writes must be called from a Spark task")
     if batch_name is None:
-        if not task.query_id or not task.batch_id:
-            raise ExactlyOnceError("Spark does not provide the id of the query or of the micro-batch")
-        identity = WriteIdentity(WriteKind.STREAM, task.query_id, options.transactional_id_prefix)
-        return TaskPlace(identity, int(task.batch_id), job_group, task.partition)
-    identity = batch_identity(options, batch_name)
-    number = _version(options, task, is_connect, is_of_micro_batch)
-    return TaskPlace(identity, number, job_group, task.partition)
+        if not spark_task.query_id or not spark_task.batch_id:
+            raise ExactlyOnceError("Spark did not set the query id and the micro-batch id for this task")
+        identity = WriteIdentity(WriteKind.STREAM, spark_task.query_id, options.transactional_id_prefix)
+        number = int(spark_task.batch_id)
+    else:
+        identity = batch_identity(options, batch_name)
+        number = _version(options, spark_task, is_connect, is_of_micro_batch)
+    return WriteTask(WriteRun(identity, number, job_group), spark_task.partition)
 
 
-def _version(options: WriteOptions, task: TaskIdentity, is_connect: bool, is_of_micro_batch: bool) -> int:
+def _version(options: WriteOptions, task: SparkTask, is_connect: bool, is_of_micro_batch: bool) -> int:
     if options.write_version is not None:
         return options.write_version
     if options.write_id is None:
         if task.batch_id or is_of_micro_batch:
             raise SparkOptionError(
-                "within foreachBatch, delivery=exactly-once needs the option 'writeId', by which a replay of "
-                "the micro-batch is recognised: a constant name, a different one for each sink"
+                "within foreachBatch, delivery=exactly-once needs the option 'writeId': without it a replay "
+                "of the micro-batch cannot be recognised and is written again. Use a stable name, different "
+                "for each sink; the micro-batch id is its version"
             )
         return 0
     if task.batch_id:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from kproducer.spark.exactly_once.ports import OnStep, TaskKafka, no_hook
+from kproducer.spark.exactly_once.ports import OnStep, TaskPort, no_hook
 from kproducer.spark.exactly_once.write_state import (
     Decision,
     EmptyTask,
@@ -24,7 +24,7 @@ from kproducer.spark.exactly_once.write_state import (
     PreparedTask,
     RepeatedTask,
     TaskMessage,
-    TaskPlace,
+    WriteTask,
     refuse_later,
 )
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata
@@ -43,15 +43,15 @@ class TaskProtocol:
         on_step: see ``OnStep``.
     """
 
-    _port: TaskKafka
+    _port: TaskPort
     _checksum: ArrowChecksum
     _on_step: OnStep = no_hook
 
-    def write(self, place: TaskPlace, batches: Iterable[Any]) -> TaskMessage:
+    def write(self, task: WriteTask, batches: Iterable[Any]) -> TaskMessage:
         """Write the rows, unless rows of the same number are already committed for this task.
 
         Args:
-            place: which task this is.
+            task: the task to write.
             batches: Arrow RecordBatches; everything but ``num_rows`` is left to checksum and port.
 
         Raises:
@@ -61,32 +61,33 @@ class TaskProtocol:
         filled = (batch for batch in batches if batch.num_rows)
         first = next(filled, None)
         if first is None:
-            return EmptyTask(place)
+            return EmptyTask(task)
         rows = chain([first], filled)
-        if not place.identity.is_remembered:
+        if not task.write.identity.is_remembered:
             self._on_step("initialize")
-            self._port.initialize(place.name)
-            return self._write_rows(place, rows, None, None)
+            self._port.initialize(task.name)
+            return self._write_rows(task, rows, None, None)
         # Read before the fence. The driver compares this decision with the one that it finds: if they are
         # equal, every attempt that earlier decisions may still commit was initialized before this read, and
         # is fenced or ended below.
         self._on_step("decision")
-        decision = self._port.decision(place.identity.driver)
-        refuse_later(place, Decision.from_offset(place.identity.driver, decision))
+        driver = task.write.identity.driver
+        decision = self._port.current_offset(driver)
+        refuse_later(task.write, Decision.from_offset(driver, decision))
         self._on_step("initialize")
-        self._port.initialize(place.name)
+        self._port.initialize(task.name)
         self._on_step("marker")
-        marker = Marker.from_offset(place.name, self._port.marker(place.name))
-        refuse_later(place, marker)
-        if marker is None or marker.number != place.number:
-            return self._write_rows(place, rows, decision, marker)
+        marker = Marker.from_offset(task.name, self._port.stable_offset(task.name))
+        refuse_later(task.write, marker)
+        if marker is None or marker.number != task.write.number:
+            return self._write_rows(task, rows, decision, marker)
         for batch in rows:
             self._checksum.update(batch)
-        return RepeatedTask(place, self._checksum.rows, self._checksum.value, decision, marker)
+        return RepeatedTask(task, self._checksum.rows, self._checksum.value, decision, marker)
 
     def _write_rows(
         self,
-        place: TaskPlace,
+        task: WriteTask,
         batches: Iterator[Any],
         decision: OffsetAndMetadata | None,
         marker: Marker | None,
@@ -97,20 +98,20 @@ class TaskProtocol:
         try:
             for batch in batches:
                 count += batch.num_rows
-                if place.identity.is_remembered:
+                if task.write.identity.is_remembered:
                     self._checksum.update(batch)
                 self._on_step("send")
                 self._port.send(batch)
             self._on_step("flush")
             self._port.flush()
-            if place.identity.is_remembered:
+            if task.write.identity.is_remembered:
                 self._on_step("add_marker")
-                written = Marker(place.number, count, self._checksum.value)
-                self._port.add_marker(place.name, written.to_offset())
+                written = Marker(task.write.number, count, self._checksum.value)
+                self._port.add_marker(task.name, written.to_offset())
             self._on_step("prepare")
             transaction = self._port.prepare()
             self._on_step("prepared")
-            return PreparedTask(place, count, self._checksum.value, decision, marker, transaction)
+            return PreparedTask(task, count, self._checksum.value, decision, marker, transaction)
         except BaseException:
             # BaseException: Spark kills a task with KeyboardInterrupt or SystemExit. Without this abort, the
             # next attempt would abort the transaction, and readers would wait until then.

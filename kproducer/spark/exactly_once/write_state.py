@@ -69,42 +69,51 @@ class WriteIdentity:
         """Transactional id and group of the driver."""
         return f"{self.prefix}-{self.name}-driver"
 
-    def task(self, task: int) -> str:
+    def task(self, partition: int) -> str:
         """Transactional id and group of a task."""
-        return f"{self.prefix}-{self.name}-{task}"
+        return f"{self.prefix}-{self.name}-{partition}"
 
     def __str__(self) -> str:
         return f"{self.kind.value} {self.name}"
 
 
 @attrs.frozen
-class TaskPlace:
-    """One task of a write.
+class WriteRun:
+    """One number of a write, as one run writes it; ``str`` names it in messages.
 
     Attributes:
         identity: the write.
         number: micro-batch, or version of the batch.
         run: the run of the query, or the job group; empty if unknown, and then different from every run.
-        task: the DataFrame's partition, from 0.
     """
 
     identity: WriteIdentity
     number: int
     run: str
-    task: int
 
-    @property
-    def name(self) -> str:
-        """Transactional id and group."""
-        return self.identity.task(self.task)
-
-    @property
-    def write(self) -> str:
-        """The write with its number, for messages."""
+    def __str__(self) -> str:
         number = "micro-batch" if self.identity.kind is WriteKind.STREAM else "version"
         return (
             f"{self.identity}, {number} {self.number}" if self.identity.is_remembered else str(self.identity)
         )
+
+
+@attrs.frozen
+class WriteTask:
+    """One task of a write.
+
+    Attributes:
+        write: what it belongs to.
+        partition: of the DataFrame, from 0.
+    """
+
+    write: WriteRun
+    partition: int
+
+    @property
+    def name(self) -> str:
+        """Transactional id and group."""
+        return self.write.identity.task(self.partition)
 
 
 # -- state in Kafka ----------------------------------------------------------------------------------------
@@ -146,7 +155,7 @@ class Decision:
         tasks: number of tasks in this decision or in an earlier one for the same number: the larger one.
         marked: how many of them already had a marker, for this number or an earlier one.
         nonce: distinguishes decisions that are otherwise equal.
-        run: see ``TaskPlace``.
+        run: see ``WriteRun``.
     """
 
     number: int
@@ -185,10 +194,10 @@ def _fields(pattern: re.Pattern[str], group: str, offset: OffsetAndMetadata) -> 
     return found.groups()
 
 
-def refuse_later(place: TaskPlace, found: Marker | Decision | None) -> None:
-    """Raise ``StaleReplayError`` if ``found`` is of a later number than the task's."""
-    if found is not None and found.number > place.number:
-        raise StaleReplayError.of(place.write, found.number)
+def refuse_later(write: WriteRun, found: Marker | Decision | None) -> None:
+    """Raise ``StaleReplayError`` if ``found`` is of a later number than the write."""
+    if found is not None and found.number > write.number:
+        raise StaleReplayError.of(write, found.number)
 
 
 # -- messages from tasks to the driver ---------------------------------------------------------------------
@@ -199,11 +208,11 @@ class TaskMessage(WriterCommitMessage):
     """The commit message of a task, which Spark carries to the driver.
 
     Attributes:
-        place: which task.
+        task: who sent it.
         summary: what it wrote.
     """
 
-    place: TaskPlace
+    task: WriteTask
     summary: WriteSummary = field(default_factory=WriteSummary, kw_only=True)
 
 

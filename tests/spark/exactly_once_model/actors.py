@@ -18,7 +18,13 @@ from kproducer import errors
 from kproducer.errors import KafkaError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
-from kproducer.spark.exactly_once.write_state import TaskMessage, TaskPlace, WriteIdentity, WriteKind
+from kproducer.spark.exactly_once.write_state import (
+    TaskMessage,
+    WriteIdentity,
+    WriteKind,
+    WriteRun,
+    WriteTask,
+)
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 from tests.spark.exactly_once_model.kafka_model import Identity, Row
 
@@ -135,8 +141,8 @@ class Checksum:
         self.value = (self.value + sum(zlib.crc32(repr(row).encode()) for row in batch.rows)) % 2**64
 
 
-class TaskPort:
-    """``TaskKafka`` on answers. Steps that no broker notices need none."""
+class ModelTaskPort:
+    """``TaskPort`` on answers. Steps that no broker notices need none."""
 
     version = 2
 
@@ -148,11 +154,11 @@ class TaskPort:
     def initialize(self, transactional_id: str) -> None:
         (self.identity,) = self._ask("init", (transactional_id,))
 
-    def decision(self, group: str) -> OffsetAndMetadata | None:
+    def current_offset(self, group: str) -> OffsetAndMetadata | None:
         (found,) = self._ask("unstable_fetch", (group,))
         return found  # type: ignore[no-any-return]
 
-    def marker(self, group: str) -> OffsetAndMetadata | None:
+    def stable_offset(self, group: str) -> OffsetAndMetadata | None:
         (found,) = self._ask("fetch", (group,))
         return found  # type: ignore[no-any-return]
 
@@ -183,14 +189,14 @@ class TaskPort:
             raise
 
 
-class DriverPort:
-    """``DriverKafka`` on answers."""
+class ModelDriverPort:
+    """``DriverPort`` on answers."""
 
     def __init__(self, answers: _Answers) -> None:
         self._ask = answers.ask
         self._owned: dict[str, Identity] = {}
 
-    def decision(self, group: str) -> OffsetAndMetadata | None:
+    def current_offset(self, group: str) -> OffsetAndMetadata | None:
         (found,) = self._ask("unstable_fetch", (group,))
         return found  # type: ignore[no-any-return]
 
@@ -198,7 +204,7 @@ class DriverPort:
         for identity in self._ask("init", tuple(transactional_ids)):
             self._owned[identity.transactional_id] = identity
 
-    def markers(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
+    def stable_offsets(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
         return dict(zip(groups, self._ask("fetch", tuple(groups)), strict=True))
 
     def decide(self, transactional_id: str, group: str, offset: OffsetAndMetadata) -> None:
@@ -232,8 +238,8 @@ class Actors:
 
     def __init__(
         self,
-        task_port: Callable[[_Answers], TaskPort] = TaskPort,
-        driver_port: Callable[[_Answers], DriverPort] = DriverPort,
+        task_port: Callable[[_Answers], ModelTaskPort] = ModelTaskPort,
+        driver_port: Callable[[_Answers], ModelDriverPort] = ModelDriverPort,
         new_checksum: Callable[[], Any] = Checksum,
         *,
         write_when_uncertain: bool = False,
@@ -283,9 +289,9 @@ class Actors:
 
     def _run_task(self, spec: TaskSpec, answers: _Answers) -> TaskMessage:
         run = f"run{spec.run}" if self._has_run_names else ""
-        place = TaskPlace(self._identity, spec.number, run, spec.task)
+        task = WriteTask(WriteRun(self._identity, spec.number, run), spec.task)
         protocol = TaskProtocol(self._task_port(answers), self._new_checksum())
-        return protocol.write(place, map(Rows, spec.chunks))
+        return protocol.write(task, map(Rows, spec.chunks))
 
     def _run_driver(self, spec: DriverSpec, answers: _Answers) -> None:
         messages = [None if task is None else task.outcome.value for task in spec.tasks]

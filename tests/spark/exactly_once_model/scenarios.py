@@ -17,7 +17,14 @@ from kproducer.errors import KafkaError, KafkaTimeoutError
 from kproducer.spark.exactly_once import driver_protocol, task_protocol, write_state
 from kproducer.spark.exactly_once.write_state import WriteKind
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
-from tests.spark.exactly_once_model.actors import IDENTITY, Actors, Checksum, DriverPort, Rows, TaskPort
+from tests.spark.exactly_once_model.actors import (
+    IDENTITY,
+    Actors,
+    Checksum,
+    ModelDriverPort,
+    ModelTaskPort,
+    Rows,
+)
 from tests.spark.exactly_once_model.explorer import Report, bounds_of, explore
 from tests.spark.exactly_once_model.kafka_model import KafkaModel
 from tests.spark.exactly_once_model.spark_model import Bounds, World
@@ -165,30 +172,30 @@ LARGE = [
 ]
 
 
-class _NoMarkers(TaskPort):
-    def marker(self, group: str) -> OffsetAndMetadata | None:
+class _NoMarkers(ModelTaskPort):
+    def stable_offset(self, group: str) -> OffsetAndMetadata | None:
         return None
 
 
-class _DriverSeesNoMarkers(DriverPort):
-    def markers(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
-        return super().markers(groups) if list(groups) == [IDENTITY.driver] else dict.fromkeys(groups)
+class _DriverSeesNoMarkers(ModelDriverPort):
+    def stable_offsets(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
+        return super().stable_offsets(groups) if list(groups) == [IDENTITY.driver] else dict.fromkeys(groups)
 
 
-class _TaskSeesNoDecision(TaskPort):
-    def decision(self, group: str) -> OffsetAndMetadata | None:
+class _TaskSeesNoDecision(ModelTaskPort):
+    def current_offset(self, group: str) -> OffsetAndMetadata | None:
         return None
 
 
-class _NoDecision(DriverPort):
-    def markers(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
-        return dict.fromkeys(groups) if list(groups) == [IDENTITY.driver] else super().markers(groups)
+class _NoDecision(ModelDriverPort):
+    def stable_offsets(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
+        return dict.fromkeys(groups) if list(groups) == [IDENTITY.driver] else super().stable_offsets(groups)
 
     def decide(self, transactional_id: str, group: str, offset: OffsetAndMetadata) -> None:
         pass
 
 
-class _DriverNotFenced(DriverPort):
+class _DriverNotFenced(ModelDriverPort):
     def fence(self, transactional_ids: Sequence[str]) -> None:
         if list(transactional_ids) != [IDENTITY.driver]:
             super().fence(transactional_ids)
@@ -197,13 +204,13 @@ class _DriverNotFenced(DriverPort):
         self._ask("offset_commit", ((group, offset),))
 
 
-class _UncoveredNotFenced(DriverPort):
+class _UncoveredNotFenced(ModelDriverPort):
     def fence(self, transactional_ids: Sequence[str]) -> None:
         if list(transactional_ids) == [IDENTITY.driver]:
             super().fence(transactional_ids)
 
 
-class _CommitsBeforeItDecides(DriverPort):
+class _CommitsBeforeItDecides(ModelDriverPort):
     _decision: tuple[str, str, OffsetAndMetadata]
 
     def decide(self, transactional_id: str, group: str, offset: OffsetAndMetadata) -> None:
@@ -215,18 +222,18 @@ class _CommitsBeforeItDecides(DriverPort):
         return outcomes
 
 
-class _NotConfirmed(DriverPort):
+class _NotConfirmed(ModelDriverPort):
     _has_decided = False
 
     def decide(self, transactional_id: str, group: str, offset: OffsetAndMetadata) -> None:
         super().decide(transactional_id, group, offset)
         self._has_decided = True
 
-    def markers(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
-        return {} if self._has_decided else super().markers(groups)
+    def stable_offsets(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
+        return {} if self._has_decided else super().stable_offsets(groups)
 
 
-class _MarkerOutside(TaskPort):
+class _MarkerOutside(ModelTaskPort):
     def add_marker(self, group: str, offset: OffsetAndMetadata) -> None:
         self._ask("offset_commit", ((group, offset),))
 
@@ -236,13 +243,13 @@ class _ConstantChecksum(Checksum):
         self.rows += batch.num_rows
 
 
-class _UnstableTask(TaskPort):
-    def marker(self, group: str) -> OffsetAndMetadata | None:
-        return self.decision(group)
+class _UnstableTask(ModelTaskPort):
+    def stable_offset(self, group: str) -> OffsetAndMetadata | None:
+        return self.current_offset(group)
 
 
-class _UnstableDriver(DriverPort):
-    def markers(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
+class _UnstableDriver(ModelDriverPort):
+    def stable_offsets(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
         return dict(zip(groups, self._ask("unstable_fetch", tuple(groups)), strict=True))
 
 
@@ -250,12 +257,12 @@ class _UncoveredNeitherFencedNorStable(_UncoveredNotFenced, _UnstableDriver):
     pass
 
 
-class _DriverDoesNotLook(DriverPort):
-    def decision(self, group: str) -> OffsetAndMetadata | None:
+class _DriverDoesNotLook(ModelDriverPort):
+    def current_offset(self, group: str) -> OffsetAndMetadata | None:
         raise KafkaTimeoutError("the look takes too long")
 
 
-class _DriverAbortsNothing(DriverPort):
+class _DriverAbortsNothing(ModelDriverPort):
     def abort(self, prepared: Iterable[PreparedTransaction], unknown: Sequence[str] = ()) -> None:
         pass
 

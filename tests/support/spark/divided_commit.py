@@ -10,10 +10,10 @@ COMMIT_REST = "commit_rest"
 
 
 class DividedCommit:
-    """``DriverKafka`` that commits the first task alone, and the others after an additional step.
+    """``DriverPort`` that commits the first task alone, and the others after an additional step.
 
     Args:
-        port: the wrapped ``DriverKafka``.
+        port: the wrapped ``DriverPort``.
         on_step: called with ``COMMIT_REST`` between the two commits.
     """
 

@@ -38,10 +38,10 @@ class TrappedSource(KafkaProducerDataSource):
 class Trapped(StreamWriter):  # type: ignore[misc]
     """The stream writer with a trap at each step, and broken if requested."""
 
-    def task_kafka(self, port: Any) -> Any:
+    def wrap_task_port(self, port: Any) -> Any:
         return _WithoutMarkers(port) if os.environ.get(BREAKAGE) == "markers" else port
 
-    def driver_kafka(self, port: Any) -> Any:
+    def wrap_driver_port(self, port: Any) -> Any:
         # Only for this trap; otherwise all tasks are committed at once, as in the sink.
         return DividedCommit(port, self.on_step) if trap().is_set_at(COMMIT_REST) else port
 
@@ -69,7 +69,7 @@ class _WithoutMarkers:
     def __init__(self, port: Any) -> None:
         self._port = port
 
-    def marker(self, group: str) -> None:
+    def stable_offset(self, group: str) -> None:
         return None
 
     def __getattr__(self, name: str) -> Any:
