@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: dc541850c96ee7e53e7f4b48e7beb00742c04f5f674894101baba91de25fd935
+# sha256 of the source: 5fbb5ac59567a0013401f27d064ea53137c3ab5648c1c9efc2c2b78854197050
 """Kafka messages: data classes with encoders and decoders for all their versions.
 
 ``REQUESTS`` and ``RESPONSES`` list them by API key; ``API_NAMES`` has the names. Decoding raises
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from .produce_response import ProduceResponse
     from .request_header import RequestHeader
     from .response_header import ResponseHeader
+    from .sasl_authenticate_request import SaslAuthenticateRequest
+    from .sasl_authenticate_response import SaslAuthenticateResponse
+    from .sasl_handshake_request import SaslHandshakeRequest
+    from .sasl_handshake_response import SaslHandshakeResponse
     from .txn_offset_commit_request import TxnOffsetCommitRequest
     from .txn_offset_commit_response import TxnOffsetCommitResponse
 
@@ -64,6 +68,10 @@ __all__ = [
     "RESPONSES",
     "RequestHeader",
     "ResponseHeader",
+    "SaslAuthenticateRequest",
+    "SaslAuthenticateResponse",
+    "SaslHandshakeRequest",
+    "SaslHandshakeResponse",
     "TxnOffsetCommitRequest",
     "TxnOffsetCommitResponse",
     "ZERO_UUID",
@@ -74,12 +82,14 @@ API_NAMES: dict[int, str] = {
     3: "Metadata",
     9: "OffsetFetch",
     10: "FindCoordinator",
+    17: "SaslHandshake",
     18: "ApiVersions",
     22: "InitProducerId",
     24: "AddPartitionsToTxn",
     25: "AddOffsetsToTxn",
     26: "EndTxn",
     28: "TxnOffsetCommit",
+    36: "SaslAuthenticate",
 }
 
 REQUESTS = MessagesByKey(
@@ -89,12 +99,14 @@ REQUESTS = MessagesByKey(
         3: ("metadata_request", "MetadataRequest"),
         9: ("offset_fetch_request", "OffsetFetchRequest"),
         10: ("find_coordinator_request", "FindCoordinatorRequest"),
+        17: ("sasl_handshake_request", "SaslHandshakeRequest"),
         18: ("api_versions_request", "ApiVersionsRequest"),
         22: ("init_producer_id_request", "InitProducerIdRequest"),
         24: ("add_partitions_to_txn_request", "AddPartitionsToTxnRequest"),
         25: ("add_offsets_to_txn_request", "AddOffsetsToTxnRequest"),
         26: ("end_txn_request", "EndTxnRequest"),
         28: ("txn_offset_commit_request", "TxnOffsetCommitRequest"),
+        36: ("sasl_authenticate_request", "SaslAuthenticateRequest"),
     },
 )
 
@@ -105,12 +117,14 @@ RESPONSES = MessagesByKey(
         3: ("metadata_response", "MetadataResponse"),
         9: ("offset_fetch_response", "OffsetFetchResponse"),
         10: ("find_coordinator_response", "FindCoordinatorResponse"),
+        17: ("sasl_handshake_response", "SaslHandshakeResponse"),
         18: ("api_versions_response", "ApiVersionsResponse"),
         22: ("init_producer_id_response", "InitProducerIdResponse"),
         24: ("add_partitions_to_txn_response", "AddPartitionsToTxnResponse"),
         25: ("add_offsets_to_txn_response", "AddOffsetsToTxnResponse"),
         26: ("end_txn_response", "EndTxnResponse"),
         28: ("txn_offset_commit_response", "TxnOffsetCommitResponse"),
+        36: ("sasl_authenticate_response", "SaslAuthenticateResponse"),
     },
 )
 
@@ -136,6 +150,10 @@ if not TYPE_CHECKING:
         "ProduceResponse": "produce_response",
         "RequestHeader": "request_header",
         "ResponseHeader": "response_header",
+        "SaslAuthenticateRequest": "sasl_authenticate_request",
+        "SaslAuthenticateResponse": "sasl_authenticate_response",
+        "SaslHandshakeRequest": "sasl_handshake_request",
+        "SaslHandshakeResponse": "sasl_handshake_response",
         "TxnOffsetCommitRequest": "txn_offset_commit_request",
         "TxnOffsetCommitResponse": "txn_offset_commit_response",
     }
