@@ -16,6 +16,7 @@ Source: Kafka class ``KafkaProducer``; KIP-42 (interceptors), KIP-679 (defaults)
 from __future__ import annotations
 
 import itertools
+import os
 import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -29,6 +30,7 @@ from kproducer.bulk.bulk_sender import BulkSender
 from kproducer.bulk.send_many_input import SendManyInput
 from kproducer.bulk.send_many_result import SendManyResult
 from kproducer.config.producer_config import ProducerConfig
+from kproducer.config.properties_file import read_properties
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import Outcome, ProducerClosedError
@@ -81,14 +83,17 @@ class KafkaProducer:
         self._start(ProducerConfig.from_keywords({**servers, **settings}), SystemClock())
 
     @classmethod
-    def from_config(cls, settings: ProducerConfig | Mapping[str, Any]) -> Self:
+    def from_config(cls, settings: ProducerConfig | Mapping[str, Any] | str | os.PathLike[str]) -> Self:
         """Make a producer from Kafka's dotted names, such as ``{"bootstrap.servers": "host:9092"}``.
 
-        Strings are accepted for numbers and booleans, as in configuration files.
+        Strings are accepted for numbers and booleans, as in configuration files. A path is that of a Java
+        properties file.
 
         Raises:
-            ConfigError: as the constructor does.
+            ConfigError: as the constructor does; also if the file cannot be read.
         """
+        if isinstance(settings, (str, os.PathLike)):
+            settings = read_properties(settings)
         config = settings if isinstance(settings, ProducerConfig) else ProducerConfig.from_dotted(settings)
         producer = cls.__new__(cls)
         producer._start(config, SystemClock())

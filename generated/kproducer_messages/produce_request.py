@@ -276,7 +276,7 @@ def _encode_partition_produce_data_v3_list(
                 position += 4
             else:
                 data = item.records
-                length = data.nbytes if type(data) is memoryview else len(data)
+                length = data.nbytes if isinstance(data, memoryview) else len(data)
                 _S_i.pack_into(buffer, position, length)
                 position += 4
                 if gather is None:
@@ -300,7 +300,7 @@ def _size_partition_produce_data_v3_list(items: list[PartitionProduceData]) -> i
             at = "records"
             if item.records is not None:
                 data = item.records
-                length = data.nbytes if type(data) is memoryview else len(data)
+                length = data.nbytes if isinstance(data, memoryview) else len(data)
                 size += length
     except ENCODE_FAILURES as error:
         raise element_failed(error, items, item, at) from None
@@ -377,7 +377,7 @@ def _encode_partition_produce_data_v9_list(
                 position += 1
             else:
                 data = item.records
-                length = data.nbytes if type(data) is memoryview else len(data)
+                length = data.nbytes if isinstance(data, memoryview) else len(data)
                 if length < 127:
                     buffer[position] = length + 1
                     position += 1
@@ -413,7 +413,7 @@ def _size_partition_produce_data_v9_list(items: list[PartitionProduceData]) -> i
             at = "records"
             if item.records is not None:
                 data = item.records
-                length = data.nbytes if type(data) is memoryview else len(data)
+                length = data.nbytes if isinstance(data, memoryview) else len(data)
                 size += length
                 if length > 126:
                     size += 1 if length < 16383 else uvarint_size(length + 1) - 1

@@ -167,7 +167,7 @@ def _encode_sasl_authenticate_request_v0(
 
         at = "auth_bytes"
         data = item.auth_bytes
-        length = data.nbytes if type(data) is memoryview else len(data)
+        length = data.nbytes if isinstance(data, memoryview) else len(data)
         _S_i.pack_into(buffer, position, length)
         position += 4
         stop = position + length
@@ -185,7 +185,7 @@ def _size_sasl_authenticate_request_v0(item: SaslAuthenticateRequest) -> int:
     try:
         at = "auth_bytes"
         data = item.auth_bytes
-        length = data.nbytes if type(data) is memoryview else len(data)
+        length = data.nbytes if isinstance(data, memoryview) else len(data)
         size += length
     except ENCODE_FAILURES as error:
         raise encode_failed(error, item, at) from None
@@ -240,7 +240,7 @@ def _encode_sasl_authenticate_request_v2(
     try:
         at = "auth_bytes"
         data = item.auth_bytes
-        length = data.nbytes if type(data) is memoryview else len(data)
+        length = data.nbytes if isinstance(data, memoryview) else len(data)
         if length < 127:
             buffer[position] = length + 1
             position += 1
@@ -270,7 +270,7 @@ def _size_sasl_authenticate_request_v2(item: SaslAuthenticateRequest) -> int:
     try:
         at = "auth_bytes"
         data = item.auth_bytes
-        length = data.nbytes if type(data) is memoryview else len(data)
+        length = data.nbytes if isinstance(data, memoryview) else len(data)
         size += length
         if length > 126:
             size += 1 if length < 16383 else uvarint_size(length + 1) - 1

@@ -215,7 +215,7 @@ def _encode_sasl_authenticate_response_v0(
 
         at = "auth_bytes"
         data = item.auth_bytes
-        length = data.nbytes if type(data) is memoryview else len(data)
+        length = data.nbytes if isinstance(data, memoryview) else len(data)
         _S_i.pack_into(buffer, position, length)
         position += 4
         stop = position + length
@@ -238,7 +238,7 @@ def _size_sasl_authenticate_response_v0(item: SaslAuthenticateResponse) -> int:
 
         at = "auth_bytes"
         data = item.auth_bytes
-        length = data.nbytes if type(data) is memoryview else len(data)
+        length = data.nbytes if isinstance(data, memoryview) else len(data)
         size += length
     except ENCODE_FAILURES as error:
         raise encode_failed(error, item, at) from None
@@ -317,7 +317,7 @@ def _encode_sasl_authenticate_response_v1(
 
         at = "auth_bytes"
         data = item.auth_bytes
-        length = data.nbytes if type(data) is memoryview else len(data)
+        length = data.nbytes if isinstance(data, memoryview) else len(data)
         _S_i.pack_into(buffer, position, length)
         position += 4
         stop = position + length
@@ -344,7 +344,7 @@ def _size_sasl_authenticate_response_v1(item: SaslAuthenticateResponse) -> int:
 
         at = "auth_bytes"
         data = item.auth_bytes
-        length = data.nbytes if type(data) is memoryview else len(data)
+        length = data.nbytes if isinstance(data, memoryview) else len(data)
         size += length
     except ENCODE_FAILURES as error:
         raise encode_failed(error, item, at) from None
@@ -439,7 +439,7 @@ def _encode_sasl_authenticate_response_v2(
 
         at = "auth_bytes"
         data = item.auth_bytes
-        length = data.nbytes if type(data) is memoryview else len(data)
+        length = data.nbytes if isinstance(data, memoryview) else len(data)
         if length < 127:
             buffer[position] = length + 1
             position += 1
@@ -480,7 +480,7 @@ def _size_sasl_authenticate_response_v2(item: SaslAuthenticateResponse) -> int:
 
         at = "auth_bytes"
         data = item.auth_bytes
-        length = data.nbytes if type(data) is memoryview else len(data)
+        length = data.nbytes if isinstance(data, memoryview) else len(data)
         size += length
         if length > 126:
             size += 1 if length < 16383 else uvarint_size(length + 1) - 1

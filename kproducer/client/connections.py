@@ -16,7 +16,7 @@ from kproducer.client.api_versions import NodeApiVersions
 from kproducer.client.in_flight_requests import InFlightRequests
 from kproducer.client.node_connection import ConnectionState, NodeConnection
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import KafkaError
+from kproducer.errors import AuthenticationError, KafkaError
 from kproducer.network.host_resolver import BeginLookup
 from kproducer.network.selector import Selector
 from kproducer.protocol.registry import ApiKey, api_name
@@ -168,6 +168,8 @@ class Connections:
         limit = f"(request_timeout_ms={self._request_timeout_ms})"
         if connection.state is ConnectionState.CHECKING_API_VERSIONS:
             return f"{broker} accepted the connection and has not answered ApiVersions yet {limit}"
+        if connection.state is ConnectionState.AUTHENTICATING:
+            return f"the authentication with {broker} has not ended yet {limit}"
         unanswered = self._in_flight.count_of(connection.id)
         return f"{broker} has not answered {unanswered} request(s) yet {limit}" if unanswered else None
 
@@ -218,7 +220,8 @@ class Connections:
         connection.ended(now_ms)
         connection.last_error = str(error)
         suffix = self._repeats.suffix((broker, state, type(error).__name__), now_ms)
-        level = logging.DEBUG if suffix is None else logging.INFO
+        level = logging.WARNING if isinstance(error, AuthenticationError) else logging.INFO
+        level = logging.DEBUG if suffix is None else level
         _log.log(level, "Connection to %s ended while %s: %s%s", broker, state.value, error, suffix or "")
         if state is ConnectionState.READY or not self.are_all_unreachable(nodes):
             return

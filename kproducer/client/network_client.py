@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from kproducer_messages import ApiVersionsRequest
 
 from kproducer.client.api_versions import NodeApiVersions, installed_version, sanitized_software_text
+from kproducer.client.authentication import Authenticator, SaslMechanism
 from kproducer.client.client_request import ClientRequest, ClientResponse, MessageBuilder, RequestBuilder
 from kproducer.client.connections import QUIET_MS, Connections
 from kproducer.client.in_flight_requests import InFlightRequests
@@ -26,7 +27,6 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AuthenticationError,
     BrokerError,
-    ConfigError,
     DisconnectedError,
     IllegalStateError,
     KafkaError,
@@ -45,6 +45,7 @@ from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.protocol.send_builder import build_request
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
+from kproducer.security.sasl_settings import sasl_mechanism_of
 from kproducer.types import Node
 
 _log = GuardedLogger(__name__)
@@ -60,6 +61,7 @@ class NetworkClient:
         metadata_updater: knows the nodes and updates the metadata.
         config: client id, timeouts, backoffs, in-flight limit.
         clock: the time after a poll.
+        sasl: the mechanism that authenticates connections; closed with the client. ``None``: no SASL.
         begin_lookup: host name to addresses; ``None``: the operating system's name service, on other threads.
         random: for backoff jitter and the choice among equal nodes.
 
@@ -75,9 +77,11 @@ class NetworkClient:
         config: ProducerConfig,
         clock: Clock,
         *,
+        sasl: SaslMechanism | None = None,
         begin_lookup: BeginLookup | None = None,
         random: random_module.Random | None = None,
     ) -> None:
+        random = random if random is not None else random_module.Random()
         # fixed after construction
         self._selector = selector
         self._updater = metadata_updater
@@ -95,8 +99,9 @@ class NetworkClient:
             self._in_flight,
             config,
             begin_lookup if begin_lookup is not None else self._resolver.begin,
-            random if random is not None else random_module.Random(),
+            random,
         )
+        self._authenticator = Authenticator(sasl, self._in_flight, self, config, random)
         # I/O thread only
         self._correlation_id = 0
         self._ended: list[ClientResponse] = []  # the next poll to end completes them
@@ -161,6 +166,16 @@ class NetworkClient:
         """Whether the last attempt to connect failed for every known node."""
         return self.connections.are_all_unreachable(self._updater.fetch_nodes())
 
+    def authentication_error(self, node: Node | None) -> AuthenticationError | None:
+        """Why the last connection to the node ended, if that was because of the credentials.
+
+        ``None`` as the node: to every known node; the error is that of one of them.
+        """
+        nodes = self._updater.fetch_nodes() if node is None else [node]
+        connections = [self.connections.get(str(each.id)) for each in nodes]
+        errors = [None if each is None else each.authentication_error for each in connections]
+        return errors[0] if errors and all(errors) else None
+
     def take_refusals(self) -> dict[int, AuthenticationError]:
         """The nodes to which connections ended since the last call because one side refused the other."""
         refusals, self._refusals = self._refusals, {}
@@ -175,7 +190,7 @@ class NetworkClient:
         connection = self.connections.get(str(node.id))
         if connection is not None and not connection.is_disconnected:
             error = DisconnectedError(f"this client ended the connection to {connection.broker}")
-            self._end_connection(connection, error, self._clock.monotonic_ms())
+            self.end_connection(connection, error, self._clock.monotonic_ms())
 
     # -- requests --------------------------------------------------------------------------------------
 
@@ -197,7 +212,7 @@ class NetworkClient:
             node_id: of a connection that is ready (for the client's own requests: that is up).
             builder: builds the message.
             now_ms: monotonic.
-            callback: ``None`` for the client's own requests (Metadata, ApiVersions).
+            callback: ``None`` for the client's own requests (Metadata, ApiVersions, SASL).
             expect_response: whether the broker answers it.
 
         Raises:
@@ -236,10 +251,14 @@ class NetworkClient:
             suffix = self._log_repeats.suffix((broker, api), now_ms)
             if suffix is not None:
                 _log.warning("%s to %s was not sent: %s%s", api, broker, error, suffix)
-            self._updater.handle_failed_request(now_ms, error)
+            if request.api_key == ApiKey.METADATA:
+                self._updater.handle_failed_request(now_ms, error)
+            else:
+                self.end_connection(connection, error, now_ms)
             return request
         request.send = NetworkSend(request.destination, buffers)
         self._versions_used[request.destination, builder.api_key] = request.api_version
+        connection.was_used = True
         try:
             self._selector.send(request.send)
             self._in_flight.add(request)
@@ -247,7 +266,7 @@ class NetworkClient:
             # This is a bug. The caller treats the request as not sent and reuses its buffers, so the
             # connection must not read them any more.
             reason = DisconnectedError(f"a request to {connection.broker} could not be queued")
-            self._end_connection(connection, reason, now_ms)
+            self.end_connection(connection, reason, now_ms)
             raise
         if not expect_response:
             self._unanswered_queued += 1
@@ -279,6 +298,7 @@ class NetworkClient:
             self._updater.maybe_update(now_ms),
             self._in_flight.next_expiry_delay_ms(now_ms),
             self.connections.next_setup_timeout_ms(now_ms),
+            self._authenticator.next_delay_ms(now_ms),
         )
         # After the end of a moved connection, the caller of ready() may begin a new one at once. A request
         # that expects no response ends when it is written; a wait must not delay that. (If its socket is
@@ -294,6 +314,7 @@ class NetworkClient:
             self._handle_disconnections(now_ms)
             self._handle_connections()
             self._ask_for_versions(now_ms)
+            self._authenticator.step(now_ms)
             self._end_moved_connections(now_ms)
             for connection in self.connections.resolving():
                 self._connect_if_resolved(connection, now_ms)
@@ -315,6 +336,7 @@ class NetworkClient:
             return
         self.active = False
         self._resolver.close()
+        self._authenticator.close()
         self._selector.close()
         now_ms = self._clock.monotonic_ms()
         error = DisconnectedError("the client was closed")
@@ -345,14 +367,14 @@ class NetworkClient:
                 continue  # an earlier response of this poll ended the connection
             try:
                 self._handle_receive(receive, connection, now_ms)
-            except (RemoteProtocolError, BrokerError) as error:
-                self._end_connection(connection, error, now_ms)
+            except (RemoteProtocolError, BrokerError, AuthenticationError) as error:
+                self.end_connection(connection, error, now_ms)
             except Exception as bug:
                 # It ends this connection only; the others continue.
                 _log.error("Unexpected error in a response of %s", connection.broker, exc_info=bug)
                 ending = RemoteProtocolError(f"a response of {connection.broker} caused an error: {bug!r}")
                 ending.__cause__ = bug
-                self._end_connection(connection, ending, now_ms)
+                self.end_connection(connection, ending, now_ms)
 
     def _handle_receive(self, receive: NetworkReceive, connection: NodeConnection, now_ms: int) -> None:
         pending = self._in_flight.request_of(receive, connection.broker)
@@ -370,7 +392,9 @@ class NetworkClient:
             # This comes first: an error below must not lose a request that is no longer in flight.
             self._ended.append(ClientResponse(pending, now_ms, body=body))
         self.connections.throttle(connection, api_key, version, body, now_ms)
-        if pending.is_internal:
+        if api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+            self._authenticator.on_response(connection, body, now_ms)
+        elif pending.is_internal:
             self._updater.handle_successful_response(pending, now_ms, body)
             nodes = self._updater.fetch_nodes()
             self.connections.retain(nodes)
@@ -389,9 +413,9 @@ class NetworkClient:
             )
             self._versions_to_ask[connection.id] = answer
             return
-        connection.ready(NodeApiVersions.from_response(broker, answer))
+        self._authenticator.begin(connection, NodeApiVersions.from_response(broker, answer), now_ms)
         self.connections.throttle(connection, ApiKey.API_VERSIONS, version, answer, now_ms)
-        _log.debug("Connection to %s is ready", broker)
+        _log.debug("Connection to %s is %s", broker, connection.state.value)
 
     def _handle_disconnections(self, now_ms: int) -> None:
         for node_id, error in self._selector.disconnected.items():
@@ -436,7 +460,7 @@ class NetworkClient:
         idle = [each for each in self._moved.values() if not self._in_flight.count_of(each.id)]
         for connection in idle:
             error = DisconnectedError(f"{connection.broker} has another address now")
-            self._end_connection(connection, error, now_ms)
+            self.end_connection(connection, error, now_ms)
         return bool(idle)
 
     def _handle_setup_timeouts(self, now_ms: int) -> None:
@@ -448,7 +472,7 @@ class NetworkClient:
                 f"{what} {connection.broker} within {connection.setup_timeout_ms} ms"
                 " (socket_connection_setup_timeout_ms)"
             )
-            self._end_connection(connection, error, now_ms)
+            self.end_connection(connection, error, now_ms)
 
     def _handle_request_timeouts(self, now_ms: int) -> None:
         for request in self._in_flight.expired(now_ms):
@@ -459,7 +483,7 @@ class NetworkClient:
                 f" {request.api_version} (correlation id {request.correlation_id}) within"
                 f" {request.timeout_ms} ms (request_timeout_ms)"
             )
-            self._end_connection(connection, error, now_ms)
+            self.end_connection(connection, error, now_ms)
 
     def _complete(self, responses: Sequence[ClientResponse]) -> None:
         """Call all callbacks, then raise the first error that one of them raised: it is a bug."""
@@ -475,7 +499,7 @@ class NetworkClient:
 
     # -- the end of a connection -----------------------------------------------------------------------
 
-    def _end_connection(self, connection: NodeConnection, error: KafkaError, now_ms: int) -> None:
+    def end_connection(self, connection: NodeConnection, error: KafkaError, now_ms: int) -> None:
         """Close a connection because of ``error``."""
         self._selector.close(connection.id)
         self._connection_ended(connection, error, now_ms)
@@ -486,6 +510,8 @@ class NetworkClient:
             connection.exchange.on_connection_failed()
         self._versions_to_ask.pop(connection.id, None)
         self._moved.pop(connection.id, None)
+        error = self._authenticator.connection_ended(connection, error)
+        connection.authentication_error = error if isinstance(error, AuthenticationError) else None
         self.connections.ended(connection, error, self._updater.fetch_nodes(), now_ms)
         if isinstance(error, AuthenticationError):
             self._refusals[connection.node.id] = error
@@ -518,24 +544,20 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
     Raises:
         ConfigError: the security settings contradict each other, or a file that they name cannot be used.
     """
+    sasl = sasl_mechanism_of(config)
     transport_factory = _new_transport_factory(config, clock)
     metadata.bootstrap(_bootstrap_addresses(config))
     selector = Selector(config, clock, transport_factory=transport_factory)
     try:
         updater = MetadataUpdater(metadata, config)
-        return NetworkClient(selector, updater, config, clock)
+        return NetworkClient(selector, updater, config, clock, sasl=sasl)
     except BaseException:
         selector.close()
         raise
 
 
 def _new_transport_factory(config: ProducerConfig, clock: Clock) -> TransportFactory | None:
-    if config.security_protocol.startswith("SASL"):
-        raise ConfigError(
-            f"security_protocol: expected PLAINTEXT or SSL, got {config.security_protocol}; SASL is not"
-            " available yet"
-        )
-    if config.security_protocol == "PLAINTEXT":
+    if not config.security_protocol.endswith("SSL"):
         return None
     # Imported here: plaintext producers do not need ``ssl``, which some Pythons are built without.
     from kproducer.security.tls_settings import TlsSettings

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import attrs
 
 from kproducer.client.api_versions import ApiVersionsExchange, NodeApiVersions
-from kproducer.errors import IllegalStateError, printable
+from kproducer.errors import AuthenticationError, IllegalStateError, printable
 from kproducer.network.host_resolver import BeginLookup, Lookup, ResolvedAddress
 from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff
 from kproducer.types import Node
@@ -30,6 +30,8 @@ class ConnectionState(enum.Enum):
     CONNECTING = "connecting"
     #: The connection is up; the broker has not answered ApiVersions yet.
     CHECKING_API_VERSIONS = "checking_api_versions"
+    #: SASL, for the first time or again before the session ends.
+    AUTHENTICATING = "authenticating"
     READY = "ready"
 
 
@@ -37,8 +39,9 @@ _S = ConnectionState
 LEGAL_TRANSITIONS: dict[ConnectionState, frozenset[ConnectionState]] = {
     _S.DISCONNECTED: frozenset({_S.CONNECTING}),
     _S.CONNECTING: frozenset({_S.CHECKING_API_VERSIONS, _S.DISCONNECTED}),
-    _S.CHECKING_API_VERSIONS: frozenset({_S.READY, _S.DISCONNECTED}),
-    _S.READY: frozenset({_S.DISCONNECTED}),
+    _S.CHECKING_API_VERSIONS: frozenset({_S.AUTHENTICATING, _S.READY, _S.DISCONNECTED}),
+    _S.AUTHENTICATING: frozenset({_S.READY, _S.DISCONNECTED}),
+    _S.READY: frozenset({_S.AUTHENTICATING, _S.DISCONNECTED}),
 }
 
 
@@ -54,13 +57,16 @@ class NodeConnection:
     Attributes:
         id: the connection id (the node id as text).
         broker: the node in words, for messages.
-        versions: the APIs that the broker supports; None unless ready.
+        versions: the APIs that the broker supports; None before it has said so.
         exchange: the ApiVersions exchange; it remembers versions across connections.
         has_moved: metadata says that the node has another address; the connection ends when it is idle.
         is_resolving: the host name is being looked up.
         last_attempt_ms: when a connection was last attempted or lost (monotonic); 0 before the first attempt.
         setup_timeout_ms: of the current or next attempt.
+        reauthenticate_ms: when to authenticate again (monotonic); set once the connection is ready.
+        was_used: a request of the client's users was sent since the connection became ready.
         last_error: how the last connection ended, in words; None since one became ready.
+        authentication_error: how the last connection ended, if the credentials were the reason.
     """
 
     node: Node
@@ -75,7 +81,10 @@ class NodeConnection:
     is_resolving: bool = attrs.field(init=False, default=False)
     last_attempt_ms: int = attrs.field(init=False, default=0)
     last_error: str | None = attrs.field(init=False, default=None)
+    authentication_error: AuthenticationError | None = attrs.field(init=False, default=None)
     setup_timeout_ms: int = attrs.field(init=False)
+    reauthenticate_ms: int = attrs.field(init=False, default=NEVER_MS)
+    was_used: bool = attrs.field(init=False, default=False)
     _reconnect_backoff_ms: int = attrs.field(init=False, default=0)
     _failed_attempts: int = attrs.field(init=False, default=0)
     _failed_setups: int = attrs.field(init=False, default=0)
@@ -105,16 +114,22 @@ class NodeConnection:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the connection is up, with or without the version check."""
-        return self.state is _S.READY or self.state is _S.CHECKING_API_VERSIONS
+        """Whether the connection is up, with or without version check and authentication."""
+        return self.state not in (_S.CONNECTING, _S.DISCONNECTED)
 
     def is_ready(self, now_ms: int) -> bool:
-        """Whether the connection is ready and not throttled by the broker."""
-        return self.state is _S.READY and self._throttled_until_ms <= now_ms
+        """Whether the connection is ready, not throttled by the broker and not to be authenticated again."""
+        return (
+            self.state is _S.READY and self._throttled_until_ms <= now_ms and now_ms < self.reauthenticate_ms
+        )
+
+    def is_reauthentication_due(self, now_ms: int) -> bool:
+        """Whether to authenticate again, as soon as no request is in flight."""
+        return self.state is _S.READY and now_ms >= self.reauthenticate_ms
 
     def is_preparing(self, now_ms: int) -> bool:
         """Whether the connection is about to become ready, and not held up by a slow lookup."""
-        return self.state in (_S.CONNECTING, _S.CHECKING_API_VERSIONS) and not (
+        return self.state in (_S.CONNECTING, _S.CHECKING_API_VERSIONS, _S.AUTHENTICATING) and not (
             self.is_resolving and now_ms - self.last_attempt_ms >= SLOW_LOOKUP_MS
         )
 
@@ -186,13 +201,20 @@ class NodeConnection:
         self._move(_S.CHECKING_API_VERSIONS)
         self._reset_setup_timeout()
 
+    def authenticating(self, versions: NodeApiVersions) -> None:
+        """The version check succeeded, or the session is about to end: the authentication begins."""
+        self._move(_S.AUTHENTICATING)
+        self.versions = versions
+
     def ready(self, versions: NodeApiVersions) -> None:
-        """The version check succeeded. Backoff and throttling are reset."""
+        """Version check and authentication succeeded. The backoff is reset."""
         self._move(_S.READY)
         self.versions = versions
         self.last_error = None
+        self.authentication_error = None
+        self.reauthenticate_ms = NEVER_MS
+        self.was_used = False
         self._failed_attempts = 0
-        self._throttled_until_ms = 0
 
     def ended(self, now_ms: int) -> None:
         """The connection, or the attempt, ended. The next attempt waits for the backoff."""

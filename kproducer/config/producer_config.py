@@ -28,6 +28,7 @@ from kproducer.config.setting import (
     milliseconds,
     names,
     parse_acks,
+    parse_callable,
     parse_interceptors,
     parse_partitioner,
     parse_serializer,
@@ -331,6 +332,42 @@ class ProducerConfig:
     )
     ssl_cipher_suites: tuple[str, ...] = names(
         (), source=_SSL, about="Cipher suites by their Java or OpenSSL names. Empty: OpenSSL's choice."
+    )
+    sasl_mechanism: str = choice(
+        "none",
+        "PLAIN",
+        "SCRAM-SHA-256",
+        "SCRAM-SHA-512",
+        "OAUTHBEARER",
+        source="Kafka SaslConfigs",
+        about="How the producer authenticates with SASL_SSL and SASL_PLAINTEXT.",
+    )
+    sasl_plain_username: str = special(
+        "text",
+        "str | None",
+        parse_text,
+        "",
+        dotted="sasl.username",
+        source="kafka-python, librdkafka",
+        about="User name for PLAIN and SCRAM.",
+    )
+    sasl_plain_password: str = secret(
+        dotted="sasl.password",
+        source="kafka-python, librdkafka",
+        about="Password for PLAIN and SCRAM.",
+    )
+    sasl_jaas_config: str = secret(
+        source="KIP-85",
+        about="Credentials as Java clients write them: a login module with its options.",
+    )
+    sasl_oauth_token_provider: Callable[[], Any] | None = special(  # noqa: RUF009 (a field)
+        "callable",
+        "Callable[[], Any] | None",
+        parse_callable,
+        None,
+        source="KIP-255",
+        about="For OAUTHBEARER: function, also async, that returns (token, expiry in seconds since 1970) or "
+        "(token, expiry, SASL extensions).",
     )
 
     def __attrs_post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -153,3 +153,14 @@ class ProducerSettings(TypedDict, total=False):
     """The TLS versions that may be used. Default: ('TLSv1.2', 'TLSv1.3')."""
     ssl_cipher_suites: str | list[str] | tuple[str, ...] | None
     """Cipher suites by their Java or OpenSSL names. Empty: OpenSSL's choice. Default: ()."""
+    sasl_mechanism: Literal["none", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None
+    """How the producer authenticates with SASL_SSL and SASL_PLAINTEXT. Default: 'none'."""
+    sasl_plain_username: str | None
+    """User name for PLAIN and SCRAM. Default: ''."""
+    sasl_plain_password: str | None
+    """Password for PLAIN and SCRAM. Default: ''."""
+    sasl_jaas_config: str | None
+    """Credentials as Java clients write them: a login module with its options. Default: ''."""
+    sasl_oauth_token_provider: Callable[[], Any] | None
+    """For OAUTHBEARER: function, also async, that returns (token, expiry in seconds since 1970) or
+    (token, expiry, SASL extensions). Default: None."""

@@ -263,6 +263,13 @@ def parse_text(setting: Setting, name: str, value: Any) -> str:
     return value
 
 
+def parse_callable(setting: Setting, name: str, value: Any) -> Any:
+    """``None`` or a callable."""
+    if value is not None and not callable(value):
+        raise refused(name, "a callable", f"a value of type {type(value).__name__}")
+    return value
+
+
 def parse_servers(setting: Setting, name: str, value: Any) -> tuple[str, ...]:
     """``host:port`` texts from one comma-separated text or from a sequence."""
     right = "'host:port,host:port' or a list of 'host:port'"

@@ -28,14 +28,22 @@ _OTHER_NAMES = {
     "message_send_max_retries": "retries",
     "message_timeout_ms": "delivery_timeout_ms",
     "metadata_broker_list": "bootstrap_servers",
+    "oauth_cb": "sasl_oauth_token_provider",
     "partitioner_class": "partitioner",
     "queue_buffering_max_kbytes": "buffer_memory",
     "queue_buffering_max_ms": "linger_ms",
     "request_required_acks": "acks",
     "request_timeout": "request_timeout_ms",
+    "sasl_mechanisms": "sasl_mechanism",
+    "sasl_password": "sasl_plain_password",
+    "sasl_username": "sasl_plain_username",
     "socket_receive_buffer_bytes": "receive_buffer_bytes",
     "socket_send_buffer_bytes": "send_buffer_bytes",
     "socket_timeout_ms": "request_timeout_ms",
+    "ssl_ca_location": "ssl_cafile",
+    "ssl_certificate_location": "ssl_certfile",
+    "ssl_crl_location": "ssl_crlfile",
+    "ssl_key_location": "ssl_keyfile",
     "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
 }
 
@@ -78,8 +86,8 @@ def instead_of(name: str, spelling: Mapping[str, str]) -> str:
     plain = re.sub(r"[.\-\s]", "_", str(name)).lower()
     if plain in _NO_COUNTERPART:
         return _NO_COUNTERPART[plain]
-    if plain.startswith(("sasl_", "ssl_")):
-        return "TLS and SASL are not available yet; remove the setting to connect in plain text"
+    if plain.startswith(("sasl_kerberos_", "sasl_oauthbearer_", "sasl_login_", "sasl_client_")):
+        return "not supported; see docs/security.md for what SASL needs here"
     nearest = plain if plain in spelling else _OTHER_NAMES.get(plain)
     if nearest is None:
         import difflib  # only loaded for an error

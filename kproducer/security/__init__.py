@@ -1,4 +1,4 @@
-"""From security settings to the objects that connections need. Opens no connection.
+"""From security settings to what connections need: TLS contexts, SASL mechanisms. Opens no connection.
 
 Source: Kafka package ``org.apache.kafka.common.security``.
 """

@@ -2,7 +2,8 @@
 
 Without it, a wrong address or topic costs each attempt of each task ``max.block.ms``. The check encodes its
 requests by hand instead of using the client: importing the client would dominate the planning time, and a
-streaming query plans each micro-batch. Source: ``MetadataRequest.json``, version 4 (Kafka 0.11 and later).
+streaming query plans each micro-batch. A cluster with TLS or SASL is checked by the client.
+Source: ``MetadataRequest.json``, version 4 (Kafka 0.11 and later).
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from contextlib import suppress
 from io import BufferedRWPair
 from typing import Any
 
+import attrs
+
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import KafkaError
 from kproducer.protocol.framing import SIZE_PREFIX_BYTES, parse_size_prefix
 from kproducer.spark.errors import SparkWriteError
@@ -85,6 +89,31 @@ def check_cluster(servers: Sequence[str], topics: Mapping[str, str], timeout_s: 
         f"({listed}). Nothing was written. Check the addresses, and that the brokers are running. To wait "
         "longer, raise the option 'checkTimeoutMs'; if only executors can reach the brokers, set it to 0"
     )
+
+
+def check_secured_cluster(config: ProducerConfig, topics: Mapping[str, str], timeout_s: float) -> None:
+    """``check_cluster`` for a cluster with TLS or SASL. Without topics there is no check.
+
+    Raises:
+        SparkWriteError: no broker has responded or accepted the credentials, or a topic cannot be written to.
+    """
+    if not topics:
+        return
+    # Imported here: see above.
+    from kproducer.kafka_producer import KafkaProducer
+
+    config = attrs.evolve(
+        config, transactional_id="", enable_idempotence=False, max_block_ms=round(timeout_s * 1000)
+    )
+    with KafkaProducer.from_config(config) as producer:
+        for topic, option in topics.items():
+            try:
+                producer.partitions_for(topic)
+            except KafkaError as error:
+                raise SparkWriteError(
+                    f"topic '{topic}' (option '{option}') cannot be written to, and nothing was written:"
+                    f" {error}"
+                ) from None
 
 
 def _unusable(topic: str, option: str, code: int, timeout_s: float) -> SparkWriteError:

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from kproducer.spark.cluster_check import check_cluster
+from kproducer.spark.cluster_check import check_cluster, check_secured_cluster
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
@@ -89,6 +89,9 @@ class KafkaProducerDataSource(DataSource):
         options = WriteOptions.parse(self.options, is_stream=issubclass(writer_class, DataSourceStreamWriter))
         columns = WriteColumns.check(schema, options.topic, fail_on_extra=options.extra_columns == "fail")
         if self._is_planning and options.check_timeout_ms:
-            servers = options.producer_config().bootstrap_servers
-            check_cluster(servers, options.topics, options.check_timeout_ms / 1000)
+            config, timeout_s = options.producer_config(), options.check_timeout_ms / 1000
+            if config.security_protocol == "PLAINTEXT":
+                check_cluster(config.bootstrap_servers, options.topics, timeout_s)
+            else:
+                check_secured_cluster(config, options.topics, timeout_s)
         return writer_class(schema, columns, options)

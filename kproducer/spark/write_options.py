@@ -277,12 +277,20 @@ def _parse_settings(
             needed = int(given.get("batch.size", 0))
             settings["buffer.memory"] = str(max(int(defaults["buffer.memory"]), needed))
         try:
-            ProducerConfig.from_dotted(settings)
+            config = ProducerConfig.from_dotted(settings)
+            if config.security_protocol != "PLAINTEXT" or any("sasl." in name for name in given):
+                # Imported here, because most writes do not need it.
+                from kproducer.security.sasl_settings import sasl_mechanism_of
+
+                sasl_mechanism_of(config)
         except ConfigError as error:
             attribute, _, text = str(error).partition(": ")
+            option = _OPTION_OF_ATTRIBUTE.get(attribute)
+            if option is None:  # such as "sasl_mechanism is missing"
+                option, text = "kafka.*", str(error)
             # Users set the transactional id through the option 'delivery' only.
             text = re.sub(r"transactional_id(='[^']*')?", "delivery=exactly-once", text)
-            mistakes.append(f"option '{_OPTION_OF_ATTRIBUTE[attribute]}': {with_option_names(text)}")
+            mistakes.append(f"option '{option}': {with_option_names(text)}")
     return settings
 
 
@@ -292,9 +300,6 @@ def _setting_mistake(name: str, value: str) -> str | None:
     attribute = ATTRIBUTE_OF_DOTTED.get(name)
     if attribute is None:
         return f"unknown option 'kafka.{name}': {instead_of(name, _OPTION_OF_ATTRIBUTE)}"
-    is_secure = attribute == "security_protocol" and value.strip().upper() != "PLAINTEXT"
-    if is_secure or attribute.startswith("ssl_"):
-        return f"option 'kafka.{name}' cannot be set: the sink supports only PLAINTEXT listeners yet"
     try:
         _parse(SETTINGS[attribute], _KAFKA_PREFIX + name, value)
     except ConfigError as error:

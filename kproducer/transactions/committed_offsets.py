@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from kproducer.errors import BrokerError, KafkaError
+from kproducer.errors import AuthenticationError, BrokerError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.transactions.coordinator_link import (
@@ -158,9 +158,12 @@ class CommittedOffsets(CoordinatorTask):
                 self.positions[name] = value
                 del self._open[name]
 
-    def unreachable(self, request: _Request, now_ms: int) -> None:
+    def unreachable(self, request: _Request, now_ms: int, refusal: AuthenticationError | None = None) -> None:
         """Another broker may be the coordinator now."""
         for name in self._completed(request):
+            if refusal is not None:
+                self._failed(name, refusal, now_ms, may_retry=False)
+                continue
             is_lookup = isinstance(request, FindCoordinator)
             node = None if is_lookup else self._known.get(self._open[name].coordinator)
             error = KafkaError(f"no connection to {node or 'any broker'}")
@@ -240,6 +243,8 @@ class CoordinatorLookup(CoordinatorTask):
                 if code == 0:
                     self._known.found(coordinator, node)
 
-    def unreachable(self, request: FindCoordinator, now_ms: int) -> None:
+    def unreachable(
+        self, request: FindCoordinator, now_ms: int, refusal: AuthenticationError | None = None
+    ) -> None:
         """The request is not repeated."""
         self._unanswered.remove(request)

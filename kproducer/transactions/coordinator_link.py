@@ -57,8 +57,11 @@ class CoordinatorTask(Protocol):
     def handle(self, request: Any, response: ClientResponse, now_ms: int) -> None:
         """A request has ended: with a response, or with a failure that ``transport_failure`` explains."""
 
-    def unreachable(self, request: Any, now_ms: int) -> None:
-        """The request was not sent, because its broker could not be connected to."""
+    def unreachable(self, request: Any, now_ms: int, refusal: AuthenticationError | None = None) -> None:
+        """The request was not sent, because its broker could not be connected to.
+
+        ``refusal``: the broker has refused the credentials.
+        """
 
     def internal_error(self, bug: Exception) -> None:
         """Our own code has failed with one of the task's requests. What this raises ends the loop."""
@@ -116,13 +119,17 @@ class CoordinatorLink:
         client, request = self._client, addressed.request
         node = addressed.node or client.least_loaded_node(now_ms)
         if node is None:
+            refusal = client.authentication_error(None)
+            if refusal is not None:
+                self.task.unreachable(request, now_ms, refusal)
+                return 0
             self._held.append(addressed)
             return _NO_NODE_DELAY_MS
         if client.ready(node, now_ms):
             self._send(request, node, now_ms)
             return NEVER_MS
         if client.connection_failed(node):
-            self.task.unreachable(request, now_ms)
+            self.task.unreachable(request, now_ms, client.authentication_error(node))
             return 0
         # Connecting, or full: the next event of the connection ends the poll.
         self._held.append(addressed)

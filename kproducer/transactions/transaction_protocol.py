@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kproducer.errors import (
+    AuthenticationError,
     AuthorizationError,
     BrokerError,
     FencedError,
@@ -162,10 +163,16 @@ class TransactionProtocol:
             elif not self._handle_end_txn_error(request, worst.code):
                 self._react(request, results, worst, now_ms)
 
-    def unreachable(self, request: CoordinatorRequest, now_ms: int) -> None:
+    def unreachable(
+        self, request: CoordinatorRequest, now_ms: int, refusal: AuthenticationError | None = None
+    ) -> None:
         """The request was not sent, because its broker could not be connected to."""
         with self._life.lock:
             self._in_flight = None
+            # An idempotent producer asks any broker; if the leaders refuse it too, its records fail.
+            if refusal is not None and self._life.transactional_id is not None:
+                self._give_up(refusal)
+                return
             failure = f"no connection to {self._node_for(request) or 'any broker'}"
             self._retry(request, Reaction.RELOCATE, 0, failure, now_ms)
 
@@ -248,15 +255,19 @@ class TransactionProtocol:
             self._note_unanswered(request)
             self._retry(request, Reaction.RELOCATE, 0, str(error), now_ms)
         elif response.unsupported_version is None:
-            # An initialization may be repeated by the application.
-            if self._life.state is _S.INITIALIZING and isinstance(error, AuthorizationError):
-                self._life.not_initialized(error)
-            else:
-                self._life.fail_for_good(error)
+            self._give_up(error)
         elif not isinstance(request, (TxnOffsetCommit, AddOffsetsToTxn)):
             self._life.fail_for_good(self._with_advice(error))
         elif not self._is_moot(request):
             self._life.fail_transaction(error)
+
+    def _give_up(self, error: KafkaError) -> None:
+        """A repetition would not help. An initialization may be repeated by the application."""
+        may_be_repeated = isinstance(error, (AuthenticationError, AuthorizationError))
+        if self._life.state is _S.INITIALIZING and may_be_repeated:
+            self._life.not_initialized(error)
+        else:
+            self._life.fail_for_good(error)
 
     def _note_unanswered(self, request: CoordinatorRequest) -> None:
         """The request may have arrived, may arrive later, or never.

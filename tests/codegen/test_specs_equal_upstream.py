@@ -135,6 +135,8 @@ def test_the_specs_have_the_promised_versions():
         "Metadata": "0-13",
         "OffsetFetch": "1-10",
         "Produce": "3-13",
+        "SaslAuthenticate": "0-2",
+        "SaslHandshake": "0-1",
         "TxnOffsetCommit": "0-6",
     }
     promised = {f"{api}{kind}": range_ for api, range_ in apis.items() for kind in ("Request", "Response")}

@@ -21,18 +21,21 @@ from tests.fakebroker import (
     key03_metadata,
     key09_offset_fetch,
     key10_find_coordinator,
+    key17_sasl_handshake,
     key18_api_versions,
     key22_init_producer_id,
     key24_add_partitions_to_txn,
     key25_add_offsets_to_txn,
     key26_end_txn,
     key28_txn_offset_commit,
+    key36_sasl_authenticate,
 )
-from tests.fakebroker.actions import Action, Control, Gate, Handler
+from tests.fakebroker.actions import Action, Close, Control, Gate, Handler
 from tests.fakebroker.broker import FakeBroker
 from tests.fakebroker.connection import Connection, RequestContext
 from tests.fakebroker.model import Partition, StoredRecord, Topic, TopicOptions
 from tests.fakebroker.request_log import LoggedRequest, RequestLog
+from tests.fakebroker.sasl_listener import SaslListener
 from tests.fakebroker.transaction_support import Coordination
 
 _Result = TypeVar("_Result")
@@ -49,6 +52,7 @@ class FakeCluster:
 
         Attributes:
         transaction_version: the finalized feature of that name: 2 with KIP-890, 1 or 0 without.
+        sasl: what every listener demands; ``None``: no authentication.
         coordination: transactions and consumer groups.
         producer_id_expiration_ms: ``producer.id.expiration.ms``: before each batch, leaders drop producers
         whose newest record timestamp is older; ``None``: never.
@@ -65,12 +69,14 @@ class FakeCluster:
             3: key03_metadata,
             9: key09_offset_fetch,
             10: key10_find_coordinator,
+            17: key17_sasl_handshake,
             18: key18_api_versions,
             22: key22_init_producer_id,
             24: key24_add_partitions_to_txn,
             25: key25_add_offsets_to_txn,
             26: key26_end_txn,
             28: key28_txn_offset_commit,
+            36: key36_sasl_authenticate,
         }
         self.log = RequestLog()
         self.cluster_id = cluster_id
@@ -81,6 +87,7 @@ class FakeCluster:
         self.deleted_topics: list[Topic] = []
         self.metadata_errors: dict[str, int] = {}
         self.transaction_version = 2
+        self.sasl: SaslListener | None = None
         self.coordination = Coordination(self, lambda: self.now_ms())
         self.producer_id_expiration_ms: int | None = None
         self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -339,6 +346,10 @@ class FakeCluster:
     def decide(self, context: RequestContext) -> Action:
         with self.log.changed:
             try:
+                violation = self.sasl.violation(context) if self.sasl is not None else None
+                if violation is not None:
+                    self.note_violation(f"{context.logged}: {violation}")
+                    return Close()
                 for control in list(self._controls):
                     if control.applies_to(context.api_key, context.broker.node_id):
                         action = control.handler(context)

@@ -27,7 +27,7 @@ _PREFIX = struct.Struct(">i")
 _API_AND_VERSION = struct.Struct(">hh")
 _API_VERSIONS = 18
 #: First version of each API whose header and body are flexible (KIP-482).
-FLEXIBLE_SINCE = {0: 9, 3: 9, 9: 6, 10: 3, _API_VERSIONS: 3, 22: 2, 24: 3, 25: 3, 26: 3, 28: 3}
+FLEXIBLE_SINCE = {0: 9, 3: 9, 9: 6, 10: 3, 17: 2, _API_VERSIONS: 3, 22: 2, 24: 3, 25: 3, 26: 3, 28: 3, 36: 2}
 
 
 @attrs.define(eq=False)
@@ -37,6 +37,7 @@ class RequestContext:
     Attributes:
         response_version: the version of the response body.
         must_close: the broker itself decided to close the connection instead of answering.
+        must_close_afterwards: it answers first.
     """
 
     cluster: FakeCluster
@@ -45,6 +46,7 @@ class RequestContext:
     logged: LoggedRequest
     response_version: int
     must_close: bool = False
+    must_close_afterwards: bool = False
 
     @property
     def message(self) -> Any:
@@ -65,6 +67,8 @@ class RequestContext:
     def answer(self, **options: Any) -> Action:
         """Apply the request and return the action that sends the correct response."""
         message = self.apply(**options)
+        if self.must_close_afterwards:
+            return Steps((Reply(message), Close()))
         return Close() if self.must_close else Reply(message)
 
 

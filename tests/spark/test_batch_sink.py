@@ -164,8 +164,8 @@ def test_many_small_arrow_batches_lose_nothing(spark, mock_cluster, topic):
         ("'a' AS value", {}, ["no topic", "option 'topic'"]),
         (
             "'a' AS value",
-            {"topic": "t", "kafka.acks": "7", "kafka.sasl.jaas.config": "hunter2"},
-            ["'kafka.acks'", "'kafka.sasl.jaas.config'"],
+            {"topic": "t", "kafka.acks": "7", "kafka.sasl.pasword": "hunter2"},
+            ["'kafka.acks'", "'kafka.sasl.pasword'"],
         ),
         (
             "'a' AS value",

@@ -9,6 +9,7 @@ from typing import Any
 from kproducer_messages import ApiVersionsResponse, MetadataRequest, ProduceRequest
 from kproducer_messages.api_versions_response import ApiVersion
 
+from kproducer.client.authentication import SaslMechanism
 from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.client.network_client import NetworkClient
 from kproducer.config.producer_config import ProducerConfig
@@ -91,6 +92,7 @@ class Harness:
         nodes: Sequence[Node] = NODES,
         seed: int = 1,
         begin_lookup: BeginLookup | None = None,
+        sasl: SaslMechanism | None = None,
         **settings: Any,
     ) -> None:
         self.clock = ManualClock()
@@ -105,6 +107,7 @@ class Harness:
             self.updater,  # type: ignore[arg-type]
             self.config,
             self.clock,
+            sasl=sasl,
             begin_lookup=begin_lookup or at_once(self.resolve),
             random=random.Random(seed),
         )

@@ -71,6 +71,9 @@ class ScriptedClient:
     def are_all_unreachable(self) -> bool:
         return self.ready_nodes == set()
 
+    def authentication_error(self, node: Node | None) -> AuthenticationError | None:
+        return None
+
     def take_refusals(self) -> dict[int, AuthenticationError]:
         refusals, self.refusals = self.refusals, {}
         return refusals

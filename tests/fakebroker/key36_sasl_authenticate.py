@@ -1,0 +1,24 @@
+"""SaslAuthenticate, versions 0 to 2, for PLAIN. 58 for a wrong user or password; 1: session lifetime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kproducer_messages import SaslAuthenticateResponse
+
+if TYPE_CHECKING:
+    from tests.fakebroker.connection import RequestContext
+
+
+def handle(context: RequestContext) -> SaslAuthenticateResponse:
+    sasl = context.cluster.sasl
+    if sasl is None:
+        context.must_close = True
+        return SaslAuthenticateResponse()
+    code = sasl.authenticate(context)
+    response = SaslAuthenticateResponse(error_code=code)
+    if code:
+        response.error_message = "Authentication failed: Invalid username or password"
+    elif context.api_version >= 1:
+        response.session_lifetime_ms = sasl.session_lifetime_ms
+    return response

@@ -1,0 +1,89 @@
+"""SASL of a fake cluster's listeners: PLAIN, with sessions that end; as strict as Apache Kafka.
+
+On a connection that is not authenticated only ApiVersions (before the handshake), SaslHandshake and
+SaslAuthenticate are allowed; after the end of the session only SaslHandshake; between SaslHandshake and the
+end of the exchange only SaslAuthenticate. Any other request closes the connection, and is a violation.
+Runs with the lock of the request log.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from tests.fakebroker.connection import Connection, RequestContext
+
+HANDSHAKE, AUTHENTICATE, API_VERSIONS = 17, 36, 18
+UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED = 33, 34, 58
+MECHANISMS = ["PLAIN"]
+#: A busy machine may deliver a request late that was sent in time.
+_GRACE_S = 0.5
+
+
+@attrs.define
+class _Session:
+    """What a connection has done so far."""
+
+    is_in_exchange: bool = False
+    is_authenticated: bool = False
+    expires_s: float = float("inf")
+
+
+@attrs.define
+class SaslListener:
+    """Attributes:
+    users: passwords by user.
+    session_lifetime_ms: of new sessions; 0: they do not end.
+    authentications: exchanges that ended with success.
+    refusals: exchanges that ended with an error.
+    """
+
+    users: dict[str, str]
+    session_lifetime_ms: int = 0
+    authentications: int = 0
+    refusals: int = 0
+    _sessions: dict[Connection, _Session] = attrs.field(factory=dict)
+
+    def violation(self, context: RequestContext) -> str | None:
+        """Why a request is not allowed now; ``None``: it is."""
+        session = self._session(context.connection)
+        api_key = context.api_key
+        if session.is_in_exchange:
+            return None if api_key == AUTHENTICATE else "request during an authentication"
+        if not session.is_authenticated:
+            return None if api_key in (API_VERSIONS, HANDSHAKE) else "request before the authentication"
+        if api_key == AUTHENTICATE or (api_key == HANDSHAKE and not self.session_lifetime_ms):
+            return "authentication without need"
+        if api_key != HANDSHAKE and time.monotonic() > session.expires_s:
+            return "request after the end of the session"
+        return None
+
+    def handshake(self, context: RequestContext) -> int:
+        """The error code for a SaslHandshake."""
+        if context.message.mechanism not in MECHANISMS:
+            context.must_close_afterwards = True
+            return UNSUPPORTED_SASL_MECHANISM
+        self._session(context.connection).is_in_exchange = True
+        return 0
+
+    def authenticate(self, context: RequestContext) -> int:
+        """The error code for a SaslAuthenticate."""
+        session = self._session(context.connection)
+        session.is_in_exchange = False
+        _, user, password = bytes(context.message.auth_bytes).decode().split("\0")
+        if self.users.get(user) != password:
+            self.refusals += 1
+            session.is_authenticated = False
+            context.must_close_afterwards = True
+            return SASL_AUTHENTICATION_FAILED
+        self.authentications += 1
+        session.is_authenticated = True
+        if self.session_lifetime_ms:
+            session.expires_s = time.monotonic() + self.session_lifetime_ms / 1000 + _GRACE_S
+        return 0
+
+    def _session(self, connection: Connection) -> _Session:
+        return self._sessions.setdefault(connection, _Session())

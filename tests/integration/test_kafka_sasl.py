@@ -1,0 +1,239 @@
+"""SASL on Apache Kafka: every mechanism, what is refused, and sessions that end under load."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import pytest
+
+from kproducer import KafkaProducer
+from kproducer.errors import AuthenticationError, KafkaError, Outcome
+from tests.support.certificates import Authority
+from tests.support.kafka import sasl
+from tests.support.kafka.fixtures import start_or_skip
+from tests.support.kafka.reader import read_topic
+from tests.support.kafka.topics import create_topic
+
+pytestmark = pytest.mark.kafka
+
+#: Kafka takes passwords as they are: the no-break space and the ligature would change under SASLprep.
+SCRAM_USER, SCRAM_PASSWORD = "ca=ro,l", "p\u00e4ss\u00a0wo\ufb01rd"
+#: How soon an authentication failure has to reach every call; ``max_block_ms`` is 60 s.
+PROMPT_S = 5.0
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return Authority()
+
+
+@pytest.fixture(scope="module", params=["4.4.0", "3.9.2"])
+def kafka(request, authority):
+    properties = {**sasl.broker_properties(), **authority.broker_properties()}
+    with start_or_skip(request.param, properties=properties, listeners=sasl.LISTENERS) as cluster:
+        sasl.add_scram_user(cluster.bootstrap_servers, SCRAM_USER, SCRAM_PASSWORD)
+        yield cluster
+
+
+def settings(kafka, mechanism, *, listener="SASL", **others):
+    chosen = {
+        "bootstrap_servers": kafka.bootstrap(listener),
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+    }
+    if mechanism == "OAUTHBEARER":
+        chosen["sasl_oauth_token_provider"] = sasl.unsigned_token
+    elif mechanism == "PLAIN":
+        chosen.update(sasl_plain_username="bob", sasl_plain_password=sasl.USERS["bob"])
+    else:
+        chosen.update(sasl_plain_username=SCRAM_USER, sasl_plain_password=SCRAM_PASSWORD)
+    return {**chosen, **others}
+
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_records_are_delivered(kafka, mechanism):
+    topic = f"sasl-{mechanism}"
+    create_topic(kafka.bootstrap_servers, topic, 1)
+    with KafkaProducer(**settings(kafka, mechanism)) as producer:
+        producer.send(topic, b"value").result(30)
+    assert [each.value for each in read_topic(kafka.bootstrap_servers, topic)] == [b"value"]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_records_are_delivered_over_tls(kafka, mechanism, authority, tmp_path):
+    topic = f"sasl-ssl-{mechanism}"
+    create_topic(kafka.bootstrap_servers, topic, 1)
+    secure = {"security_protocol": "SASL_SSL", "ssl_cafile": authority.write(tmp_path)}
+    chosen = settings(kafka, mechanism, listener="SECURE", **secure)
+    with KafkaProducer(**chosen) as producer:
+        producer.send(topic, b"value").result(30)
+    assert [each.value for each in read_topic(kafka.bootstrap_servers, topic)] == [b"value"]
+    wrong = {"sasl_oauth_token_provider": lambda: (sasl.unsigned_token(exp=1)[0], time.time() + 60)}
+    if mechanism != "OAUTHBEARER":
+        wrong = {"sasl_plain_password": "wrong"}
+    with KafkaProducer(**{**chosen, **wrong}) as producer, pytest.raises(AuthenticationError):
+        producer.partitions_for(topic)
+
+
+def test_a_java_properties_file_works_unchanged(kafka, tmp_path):
+    create_topic(kafka.bootstrap_servers, "properties", 1)
+    path = tmp_path / "client.properties"
+    jaas = (
+        "kafkashaded.org.apache.kafka.common.security.scram.ScramLoginModule required"
+        f" username={sasl.quoted(SCRAM_USER)} password={sasl.quoted(SCRAM_PASSWORD)};"
+    )
+    path.write_text(
+        f"bootstrap.servers={kafka.bootstrap('SASL')}\n"
+        "# how to authenticate\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+        f"sasl.jaas.config={jaas}\nacks=all\n",
+        encoding="utf-8",
+    )
+    with KafkaProducer.from_config(path) as producer:
+        producer.send("properties", b"value").result(30)
+
+
+REFUSED = {
+    "wrong password": ("PLAIN", {"sasl_plain_password": "wrong"}, "Invalid username or password"),
+    "unknown user": ("PLAIN", {"sasl_plain_username": "nobody"}, "Invalid username or password"),
+    "wrong password, SCRAM": ("SCRAM-SHA-256", {"sasl_plain_password": "wrong"}, "invalid credentials"),
+    "unknown user, SCRAM": ("SCRAM-SHA-512", {"sasl_plain_username": "nobody"}, "invalid credentials"),
+    "expired token": (
+        "OAUTHBEARER",
+        # The provider says that the token is valid, but the claims in it say otherwise.
+        {"sasl_oauth_token_provider": lambda: (sasl.unsigned_token(exp=1)[0], time.time() + 60)},
+        "invalid_token",
+    ),
+    "no token": ("OAUTHBEARER", {"sasl_oauth_token_provider": lambda: 1 / 0}, "ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refusal_reaches_every_call_promptly(kafka, case, caplog):
+    mechanism, changes, words = REFUSED[case]
+    chosen = settings(kafka, mechanism, transactional_id="refused", **changes)
+    before_s = time.monotonic()
+    with KafkaProducer(**chosen) as producer, pytest.raises(AuthenticationError, match=words) as caught:
+        producer.init_transactions()
+    del chosen["transactional_id"]
+    with KafkaProducer(**chosen) as producer:
+        with pytest.raises(AuthenticationError, match=words):
+            producer.partitions_for("any")
+        with pytest.raises(AuthenticationError, match=words):
+            producer.send("any", b"value").result(30)
+    assert time.monotonic() - before_s < PROMPT_S
+    assert kafka.bootstrap("SASL") in str(caught.value)
+    for secret in (SCRAM_PASSWORD, sasl.USERS["bob"], "wrong"):
+        if mechanism != "OAUTHBEARER":
+            assert secret not in caplog.text.replace("wrong password", "")
+
+
+def test_a_mechanism_that_is_not_enabled_is_refused_with_those_that_are(kafka):
+    wrong_listener = settings(kafka, "PLAIN", bootstrap_servers=kafka.bootstrap_servers)
+    with (
+        KafkaProducer(**wrong_listener) as producer,
+        pytest.raises(AuthenticationError, match="does not expect SASL on this connection"),
+    ):
+        producer.partitions_for("any")
+
+
+def test_a_deleted_user_is_refused_at_the_end_of_the_session_and_welcome_again_later(kafka):
+    create_topic(kafka.bootstrap_servers, "deleted-user", 1)
+    sasl.add_scram_user(kafka.bootstrap_servers, "dora", "first")
+    chosen = settings(
+        kafka, "SCRAM-SHA-256", listener="SHORT", sasl_plain_username="dora", sasl_plain_password="first"
+    )
+    written = []
+    with KafkaProducer(**chosen, linger_ms=0) as producer:
+        written.append(producer.send("deleted-user", b"before").result(30))
+        sasl.delete_scram_user(kafka.bootstrap_servers, "dora")
+        error = None
+        deadline_s = time.monotonic() + sasl.SESSION_MS / 1000 + PROMPT_S
+        while error is None and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+            try:
+                error = producer.send("deleted-user", b"during").exception(30)
+            except AuthenticationError as refusal:
+                error = refusal.with_outcome(Outcome.NOT_SENT)
+        assert isinstance(error, AuthenticationError)
+        assert error.outcome is Outcome.NOT_SENT
+        sasl.add_scram_user(kafka.bootstrap_servers, "dora", "first")
+        deadline_s = time.monotonic() + 30
+        while True:
+            try:
+                written.append(producer.send("deleted-user", b"after").result(30))
+                break
+            except AuthenticationError:
+                assert time.monotonic() < deadline_s
+                time.sleep(0.2)
+
+
+@pytest.mark.parametrize(("mechanism", "seconds"), [("SCRAM-SHA-512", 20), ("OAUTHBEARER", 12)])
+def test_sessions_that_end_under_load_lose_repeat_and_reorder_nothing(kafka, mechanism, seconds, caplog):
+    topic = f"session-{mechanism}"
+    create_topic(kafka.bootstrap_servers, topic, 2)
+    caplog.set_level(logging.DEBUG, "kproducer.client")
+    sent = [0, 0]
+    failures: list[KafkaError] = []
+    # Tokens outlive the session by little, so that each of them needs to be a new one.
+    provider = {"sasl_oauth_token_provider": lambda: sasl.unsigned_token(lifetime_s=6)}
+    others = provider if mechanism == "OAUTHBEARER" else {}
+    chosen = settings(kafka, mechanism, listener="SHORT", linger_ms=1, batch_size=2000, **others)
+
+    def load(producer, partition):
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            for _ in range(20):
+                future = producer.send(topic, b"%d" % sent[partition], partition=partition)
+                sent[partition] += 1
+                future.add_done_callback(
+                    lambda each: failures.append(each.exception()) if each.exception() else None
+                )
+            time.sleep(0.005)
+
+    with KafkaProducer(**chosen) as producer:
+        threads = [threading.Thread(target=load, args=(producer, partition)) for partition in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        producer.flush(30)
+        assert failures == []
+    read = read_topic(kafka.bootstrap_servers, topic)
+    for partition in (0, 1):
+        values = [int(each.value) for each in read if each.partition == partition]
+        assert values == list(range(sent[partition]))
+    assert sum(sent) > seconds * 500
+    messages = [record.getMessage() for record in caplog.records]
+    node = [each for each in messages if each.startswith("Authenticated with") and "bootstrap" not in each]
+    assert len(node) >= seconds * 1000 // sasl.SESSION_MS
+    # The bootstrap connection is not used after the first metadata and ends with its session.
+    ended = [each for each in messages if each.startswith("Connection to") and " ended " in each]
+    assert [each for each in ended if "bootstrap" not in each] == []
+
+
+def test_a_session_that_ends_does_not_lose_records_without_acknowledgements(kafka):
+    create_topic(kafka.bootstrap_servers, "acks-0", 1)
+    chosen = settings(kafka, "PLAIN", listener="SHORT", acks=0, linger_ms=0)
+    count = 0
+    with KafkaProducer(**chosen) as producer:
+        end_s = time.monotonic() + 12
+        while time.monotonic() < end_s:
+            producer.send("acks-0", b"%d" % count)
+            count += 1
+            time.sleep(0.001)
+    values = [int(each.value) for each in read_topic(kafka.bootstrap_servers, "acks-0")]
+    assert values == list(range(count))
+
+
+def test_an_idle_connection_is_authenticated_when_it_is_needed_again(kafka):
+    create_topic(kafka.bootstrap_servers, "idle", 1)
+    with KafkaProducer(**settings(kafka, "PLAIN", listener="SHORT", linger_ms=0)) as producer:
+        producer.send("idle", b"0").result(30)
+        time.sleep(2.5 * sasl.SESSION_MS / 1000)
+        producer.send("idle", b"1").result(30)
+    assert [each.value for each in read_topic(kafka.bootstrap_servers, "idle")] == [b"0", b"1"]

@@ -1,0 +1,104 @@
+"""SASL against a strict broker: short sessions, refusals, lost connections."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kproducer.errors import AuthenticationError, Outcome
+from tests.fakebroker import faults
+from tests.fakebroker.actions import Close
+from tests.fakebroker.sasl_listener import SaslListener
+from tests.scenarios.conftest import Stage
+
+PRODUCE, AUTHENTICATE = 0, 36
+CREDENTIALS = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "alice",
+    "sasl_plain_password": "wonderland",
+}
+_PROMPT_S = 5.0
+
+
+def users() -> dict[str, str]:
+    return {"alice": "wonderland"}
+
+
+@pytest.mark.parametrize("settings", [{}, {"acks": 0}, {"max_in_flight_requests_per_connection": 1}])
+def test_many_sessions_end_under_load(stage: Stage, settings: dict[str, object]) -> None:
+    cluster = stage.cluster(2, {"t": 4})
+    cluster.sasl = SaslListener(users(), session_lifetime_ms=400)
+    producer = stage.producer(cluster, **CREDENTIALS, **settings)
+    end_s = time.monotonic() + 3
+    while time.monotonic() < end_s:
+        for partition in range(4):
+            producer.send(partition=partition)
+        time.sleep(0.002)
+    producer.kafka.flush()
+    assert cluster.sasl.authentications > 6
+    # The bootstrap connection may end with its session, unused; those to leaders do not end.
+    assert cluster.accepted_count() <= 6
+
+
+def test_responses_that_take_longer_than_the_session(stage: Stage) -> None:
+    cluster = stage.cluster(1)
+    cluster.sasl = SaslListener(users(), session_lifetime_ms=300)
+    producer = stage.producer(cluster, **CREDENTIALS)
+    producer.send().metadata()
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate), times=2)
+    producer.send()
+    producer.send()
+    time.sleep(0.5)
+    late = [producer.send() for _ in range(5)]
+    gate.open()
+    for each in late:
+        each.metadata()
+
+
+def test_wrong_credentials_and_then_right_ones(stage: Stage) -> None:
+    cluster = stage.cluster(1)
+    cluster.sasl = SaslListener({"alice": "another"})
+    producer = stage.producer(cluster, **CREDENTIALS, reconnect_backoff_ms=50, reconnect_backoff_max_ms=1000)
+    before_s = time.monotonic()
+    with pytest.raises(AuthenticationError, match="Invalid username or password"):
+        producer.kafka.partitions_for("t")
+    error = producer.failing_send()
+    assert isinstance(error, AuthenticationError)
+    assert time.monotonic() - before_s < _PROMPT_S
+    refusals = cluster.sasl.refusals
+    time.sleep(1)
+    assert cluster.sasl.refusals - refusals < 15  # the reconnect backoff grows to a second
+    cluster.sasl.users.update(users())
+    producer.send_until_it_works()
+
+
+def test_a_password_that_is_changed_during_the_session(stage: Stage) -> None:
+    cluster = stage.cluster(1)
+    cluster.sasl = SaslListener(users(), session_lifetime_ms=300)
+    producer = stage.producer(cluster, **CREDENTIALS)
+    producer.send().metadata()
+    cluster.sasl.users["alice"] = "another"
+    error = None
+    deadline_s = time.monotonic() + _PROMPT_S
+    # The connection to the leader and the one to the bootstrap server end at different times.
+    while error is None and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+        try:
+            error = producer.send().future.exception(30)
+        except AuthenticationError as refusal:  # the metadata was refused first
+            error = refusal.with_outcome(Outcome.NOT_SENT)
+    assert isinstance(error, AuthenticationError)
+    assert error.outcome is Outcome.NOT_SENT
+    cluster.sasl.users.update(users())
+    producer.send_until_it_works()
+
+
+def test_connections_that_are_lost_during_the_authentication(stage: Stage) -> None:
+    cluster = stage.cluster(1)
+    cluster.sasl = SaslListener(users())
+    cluster.control(AUTHENTICATE, lambda _: Close(reset=True), times=3)
+    producer = stage.producer(cluster, **CREDENTIALS)
+    producer.send().metadata()

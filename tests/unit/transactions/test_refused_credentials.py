@@ -1,0 +1,71 @@
+"""Coordinators that cannot be asked because a broker refuses the credentials."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproducer.errors import AuthenticationError
+from kproducer.runtime.clock import NEVER_MS
+from kproducer.transactions.coordinator_link import CoordinatorLink
+from kproducer.transactions.transaction_manager import TransactionManager
+from kproducer.transactions.transaction_state import TransactionState
+from kproducer.types import Node
+from tests.support.manual_clock import ManualClock
+
+NODE = Node(1, "b1", 9092)
+ERROR = AuthenticationError("wrong password")
+
+
+class RefusedClient:
+    """A client whose brokers refuse; ``node`` is what it would ask."""
+
+    def __init__(self, node: Node | None) -> None:
+        self.node = node
+        self.error: AuthenticationError | None = ERROR
+
+    def least_loaded_node(self, now_ms: int) -> Node | None:
+        return self.node
+
+    def ready(self, node: Node, now_ms: int) -> bool:
+        return False
+
+    def connection_failed(self, node: Node) -> bool:
+        return True
+
+    def poll_delay_ms(self, node: Node, now_ms: int) -> int:
+        return NEVER_MS
+
+    def authentication_error(self, node: Node | None) -> AuthenticationError | None:
+        return self.error
+
+
+@pytest.mark.parametrize("node", [NODE, None])
+def test_an_initialization_fails_at_once_and_may_be_repeated(node: Node | None) -> None:
+    manager = TransactionManager("tx")
+    client = RefusedClient(node)
+    link = CoordinatorLink(manager.protocol, client, ManualClock())  # type: ignore[arg-type]
+    for _ in range(2):
+        operation = manager.lifecycle.begin_initialize()
+        link.step(0)
+        assert operation.has_ended
+        assert operation.error is ERROR
+        assert manager.lifecycle.state is TransactionState.UNINITIALIZED
+        manager.lifecycle.acknowledge(operation)
+
+
+def test_a_broker_that_is_down_is_asked_again() -> None:
+    manager = TransactionManager("tx")
+    client = RefusedClient(NODE)
+    client.error = None
+    link = CoordinatorLink(manager.protocol, client, ManualClock())  # type: ignore[arg-type]
+    operation = manager.lifecycle.begin_initialize()
+    link.step(0)
+    assert not operation.has_ended
+
+
+def test_an_idempotent_producer_goes_on_asking() -> None:
+    manager = TransactionManager(None)
+    manager.lifecycle.has_incomplete = lambda: True
+    link = CoordinatorLink(manager.protocol, RefusedClient(NODE), ManualClock())  # type: ignore[arg-type]
+    link.step(0)
+    assert manager.lifecycle.state is TransactionState.INITIALIZING
