@@ -20,7 +20,7 @@ HANDSHAKE, AUTHENTICATE, API_VERSIONS = 17, 36, 18
 UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED = 33, 34, 58
 MECHANISMS = ["PLAIN"]
 #: A busy machine may deliver a request late that was sent in time.
-_GRACE_S = 0.5
+_GRACE_S = 2.0
 
 
 @attrs.define
