@@ -106,10 +106,10 @@ class Pair:
         self.fast, self.general = KafkaProducer(**options), KafkaProducer(**options)
         learn_topics(self.fast, FAST)
         learn_topics(self.general, GENERAL)
-        self.general._records._fast_send = None
+        self.general._record_sender._fast_send = None
         self.handled_fast = 0
         self._general_sends = 0
-        records: Any = self.fast._records
+        records: Any = self.fast._record_sender
         send_general = records.send
 
         def counted_send(*args: Any) -> Any:
@@ -130,7 +130,7 @@ class Pair:
         return future
 
     def send_general(self, sent: Arguments) -> Any:
-        records: Any = self.general._records
+        records: Any = self.general._record_sender
         return records.send(GENERAL, *sent.as_tuple(), None)
 
     def close(self) -> None:
