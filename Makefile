@@ -82,9 +82,9 @@ exactly-once-chaos: native ## a Spark query that is killed at every step; checks
 exactly-once-model: setup ## check every order of events in a model of Kafka and Spark with the real protocols (MODEL_ARGS=)
 	@$(PY) -m tests.spark.exactly_once_model $(MODEL_ARGS)
 
-demo: setup ## send a million events to an embedded broker and read them back (KAFKA=4.4.0, BOOTSTRAP=host:port, COUNT=, INPUT=)
-	@$(PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) \
-		$(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) --spark $(DEMO_ARGS)
+demo: setup ## send a million events to an embedded broker and read them back (KAFKA=4.4.0, SECURE=1, BOOTSTRAP=host:port, COUNT=, INPUT=)
+	@$(PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(SECURE),--secure) \
+		$(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) --spark $(DEMO_ARGS)
 
 broker: setup ## run Apache Kafka until Ctrl-C (KAFKA_VERSION=4.4.0, NODES=1, PORT=) and print its address
 	@$(PY) -m tests.support.kafka.run_broker $(KAFKA_VERSION) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT))

@@ -1,21 +1,23 @@
 """Send a million records to a broker, read them back and check each one: ``make demo``.
 
 By default the broker is a mock cluster, started in a child process: no Java, no network. ``--kafka VERSION``
-runs Apache Kafka, ``--bootstrap HOST:PORT`` uses an existing cluster. Another client (confluent-kafka)
-reads the records back; each is compared with what was sent. The exit code is 0 only if all of them are
-at the reported offsets.
+runs Apache Kafka, ``--secure`` runs it with SASL_SSL, ``--bootstrap HOST:PORT`` uses an existing cluster.
+Another client (confluent-kafka) reads the records back; each is compared with what was sent. The exit code is
+0 only if all of them are at the reported offsets.
 """
 
 from __future__ import annotations
 
 import argparse
+import secrets
 import sys
+import tempfile
 import uuid
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import confluent_kafka
 from rich.console import Console
@@ -25,9 +27,11 @@ from rich.table import Table
 from examples import spark_demo
 from examples.demo_journey import Journey
 from examples.demo_source import FileLines, JsonEvents, Source, portions
-from kproducer import KafkaProducer
+from kproducer import KafkaError, KafkaProducer
+from tests.support.certificates import Authority
+from tests.support.kafka import sasl
 from tests.support.kafka.cluster import KafkaCluster
-from tests.support.kafka.maven_artifacts import KafkaUnavailableError
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError
 from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.kafka.topics import create_topic
 
@@ -37,29 +41,74 @@ MOCK_PARTITIONS = 32
 KAFKA_PARTITIONS = 6
 
 
+class Target(NamedTuple):
+    """A running cluster.
+
+    Attributes:
+        bootstrap_servers: for the producer.
+        security: the producer's further settings, by Kafka's dotted names.
+        reader_servers: for the client that reads the records back, without encryption and authentication.
+        description: in words.
+    """
+
+    bootstrap_servers: str
+    security: dict[str, str]
+    reader_servers: str
+    description: str
+
+
 @contextmanager
-def broker(arguments: argparse.Namespace, topic: str, console: Console) -> Iterator[tuple[str, str]]:
-    """Start a cluster with the topic, or use an existing one; yields (bootstrap servers, description)."""
+def broker(arguments: argparse.Namespace, topic: str, console: Console) -> Iterator[Target]:
+    """Start a cluster with the topic, or use an existing one."""
     if arguments.bootstrap:
         create_topic(arguments.bootstrap, topic, KAFKA_PARTITIONS)
-        yield arguments.bootstrap, f"Kafka at {arguments.bootstrap}"
+        yield Target(arguments.bootstrap, {}, arguments.bootstrap, f"Kafka at {arguments.bootstrap}")
+    elif arguments.secure:
+        with secured_kafka(arguments.kafka or NEWEST_VERSION, topic, console) as target:
+            yield target
     elif arguments.kafka:
         with console.status(f"starting Apache Kafka {arguments.kafka}"):
             cluster = KafkaCluster(arguments.kafka, heap_mb=512, java_options=())
         with cluster:
-            create_topic(cluster.bootstrap_servers, topic, KAFKA_PARTITIONS)
-            yield cluster.bootstrap_servers, f"Apache Kafka {arguments.kafka}, {cluster.bootstrap_servers}"
+            servers = cluster.bootstrap_servers
+            create_topic(servers, topic, KAFKA_PARTITIONS)
+            yield Target(servers, {}, servers, f"Apache Kafka {arguments.kafka}, {servers}")
     else:
         with MockCluster.start(broker_count=3) as mock:
             mock.create_topic(topic, MOCK_PARTITIONS)
             version = confluent_kafka.libversion()[0]
-            yield (
-                mock.bootstrap_servers,
-                f"mock cluster (librdkafka {version}), 3 nodes, {MOCK_PARTITIONS} partitions",
-            )
+            what = f"mock cluster (librdkafka {version}), 3 nodes, {MOCK_PARTITIONS} partitions"
+            yield Target(mock.bootstrap_servers, {}, mock.bootstrap_servers, what)
 
 
-def run(bootstrap_servers: str, topic: str, source: Source, compression: str, console: Console) -> bool:
+@contextmanager
+def secured_kafka(version: str, topic: str, console: Console) -> Iterator[Target]:
+    """Apache Kafka with a SASL_SSL listener, a new certificate and a SCRAM user with a new password."""
+    user, password, authority = "demo", secrets.token_urlsafe(), Authority()
+    properties = {**authority.broker_properties(), **sasl.broker_properties(("SECURE",))}
+    with console.status(f"starting Apache Kafka {version} with SASL_SSL"):
+        cluster = KafkaCluster(
+            version, properties=properties, listeners={"SECURE": "SASL_SSL"}, heap_mb=512, java_options=()
+        )
+    with cluster, tempfile.TemporaryDirectory() as folder:
+        sasl.add_scram_user(cluster.bootstrap_servers, user, password)
+        create_topic(cluster.bootstrap_servers, topic, KAFKA_PARTITIONS)
+        security = {
+            "security.protocol": "SASL_SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": authority.write(Path(folder)),
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required"
+                f" username={sasl.quoted(user)} password={sasl.quoted(password)};"
+            ),
+        }
+        servers = cluster.bootstrap("SECURE")
+        what = f"Apache Kafka {version}, SASL_SSL (SCRAM-SHA-512), {servers}"
+        yield Target(servers, security, cluster.bootstrap_servers, what)
+
+
+def run(target: Target, topic: str, source: Source, compression: str, console: Console) -> bool:
     """Send and verify everything and print the report; returns whether all records were correct."""
     latencies_ns = array("q")
     sending_seconds = 0.0
@@ -71,7 +120,8 @@ def run(bootstrap_servers: str, topic: str, source: Source, compression: str, co
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    producer = KafkaProducer(bootstrap_servers=bootstrap_servers, compression_type=compression)
+    settings = {"bootstrap.servers": target.bootstrap_servers, "compression.type": compression}
+    producer = KafkaProducer.from_config({**settings, **target.security})
     with producer, Progress(*columns, console=console) as progress:
         sending = progress.add_task("sending", total=source.count)
         verifying = progress.add_task("verifying", total=source.count)
@@ -79,7 +129,7 @@ def run(bootstrap_servers: str, topic: str, source: Source, compression: str, co
             journey = Journey(values)
             journey.send(producer, topic, lambda step: progress.advance(sending, step))
             found, strange = journey.verify(
-                bootstrap_servers, topic, lambda step: progress.advance(verifying, step)
+                target.reader_servers, topic, lambda step: progress.advance(verifying, step)
             )
             verified += found
             unexpected += strange
@@ -144,28 +194,38 @@ def versions_in_use(metrics: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Send records, read them back, check each one.")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--kafka", metavar="VERSION", help="run Apache Kafka of this version (Java and Maven)")
-    where.add_argument("--bootstrap", metavar="HOST:PORT", help="use an existing cluster")
+    parser.add_argument("--kafka", metavar="VERSION", help="run this version of Apache Kafka (Java, Maven)")
+    parser.add_argument("--secure", action="store_true", help="run Apache Kafka with SASL_SSL")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="use an existing cluster")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--count", type=int, default=DEFAULT_COUNT, help="number of JSON events")
     what.add_argument("--input", type=Path, metavar="FILE", help="send the lines of a file instead")
     parser.add_argument("--compression", default="none", choices=["none", "gzip", "snappy", "lz4", "zstd"])
     parser.add_argument("--spark", action="store_true", help="then run a Spark job, if Java is installed")
     arguments = parser.parse_args()
+    if arguments.bootstrap and (arguments.kafka or arguments.secure):
+        parser.error("--bootstrap uses an existing cluster; --kafka and --secure start one")
 
     console = Console(highlight=False)
     source = FileLines(arguments.input) if arguments.input else JsonEvents(arguments.count)
     topic = f"kproducer-demo-{uuid.uuid4().hex[:8]}"
     try:
-        with broker(arguments, topic, console) as (bootstrap_servers, description):
-            console.print(f"[bold]{source.description}[/] -> {description}\n")
-            holds = run(bootstrap_servers, topic, source, arguments.compression, console)
+        with broker(arguments, topic, console) as target:
+            console.print(f"[bold]{source.description}[/] -> {target.description}\n")
+            holds = run(target, topic, source, arguments.compression, console)
             if arguments.spark:
-                is_mock = not (arguments.kafka or arguments.bootstrap)
-                holds &= spark_demo.show_in_demo(bootstrap_servers, console, is_mock=is_mock)
+                is_mock = not (arguments.kafka or arguments.secure or arguments.bootstrap)
+                holds &= spark_demo.show_in_demo(
+                    target.bootstrap_servers,
+                    console,
+                    is_mock=is_mock,
+                    security=target.security,
+                    reader_servers=target.reader_servers,
+                )
     except KafkaUnavailableError as error:
         sys.exit(str(error))
+    except (KafkaError, confluent_kafka.KafkaException, RuntimeError, TimeoutError) as error:
+        sys.exit(f"the demo failed: {str(error) or 'the cluster did not answer in time'}")
     sys.exit(0 if holds else 1)
 
 

@@ -17,6 +17,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -33,8 +34,21 @@ _JOB_TIMEOUT_SECONDS = 600
 _SHOWN_ERROR_CHARACTERS = 3000
 
 
-def show_batch(bootstrap_servers: str, topic: str, count: int, console: Console) -> bool:
-    """Parquet to Kafka; returns whether each row arrived once, with its key."""
+def show_batch(
+    bootstrap_servers: str,
+    topic: str,
+    count: int,
+    console: Console,
+    *,
+    security: Mapping[str, str] | None = None,
+    reader_servers: str | None = None,
+) -> bool:
+    """Parquet to Kafka; returns whether each row arrived once, with its key.
+
+    Args:
+        security: settings for a cluster with encryption or authentication, by Kafka's dotted names.
+        reader_servers: a listener of the same cluster without them; ``None``: ``bootstrap_servers``.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -50,9 +64,14 @@ def show_batch(bootstrap_servers: str, topic: str, count: int, console: Console)
             }
         )
         pq.write_table(table, f"{folder}/orders.parquet", row_group_size=max(1, count // 4))
-        seconds = _run("spark_parquet_to_kafka.py", bootstrap_servers, topic, "--parquet", folder)
+        options = Path(folder, "options.json")
+        # In a file, because other users of the machine can read the arguments of a process.
+        options.touch(mode=0o600)
+        options.write_text(json.dumps({f"kafka.{name}": value for name, value in (security or {}).items()}))
+        places = ("--parquet", f"{folder}/orders.parquet", "--options", str(options))
+        seconds = _run("spark_parquet_to_kafka.py", bootstrap_servers, topic, *places)
     found: Counter[tuple[str, int, float]] = Counter()
-    for record in iterate_topic(bootstrap_servers, topic):
+    for record in iterate_topic(reader_servers or bootstrap_servers, topic):
         order = json.loads(record.value or b"{}")
         key = (record.key or b"").decode()
         found[key if key == order["customer"] else "?", order["order"], order["amount"]] += 1
@@ -78,7 +97,14 @@ def show_stream(bootstrap_servers: str, topic: str, count: int, console: Console
     return _judge(title, Counter(lines), found, console)
 
 
-def show_in_demo(bootstrap_servers: str, console: Console, *, is_mock: bool) -> bool:
+def show_in_demo(
+    bootstrap_servers: str,
+    console: Console,
+    *,
+    is_mock: bool,
+    security: Mapping[str, str],
+    reader_servers: str,
+) -> bool:
     """The batch job on the demo's cluster; without Java it is skipped with a message."""
     missing = why_not()
     if missing:
@@ -86,9 +112,16 @@ def show_in_demo(bootstrap_servers: str, console: Console, *, is_mock: bool) -> 
         return True
     topic = f"kproducer-spark-demo-{uuid.uuid4().hex[:8]}"
     if not is_mock:  # a mock cluster creates topics on the first request for them
-        create_topic(bootstrap_servers, topic, PARTITIONS)
+        create_topic(reader_servers, topic, PARTITIONS)
     with console.status("a Spark job, parquet to Kafka"):
-        return show_batch(bootstrap_servers, topic, DEFAULT_COUNT, console)
+        return show_batch(
+            bootstrap_servers,
+            topic,
+            DEFAULT_COUNT,
+            console,
+            security=security,
+            reader_servers=reader_servers,
+        )
 
 
 def why_not() -> str | None:

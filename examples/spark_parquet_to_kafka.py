@@ -2,6 +2,10 @@
 
     python examples/spark_parquet_to_kafka.py --bootstrap localhost:9092 --topic orders --parquet orders/
 
+On a secured cluster, ``--options FILE`` names a JSON file with the options that Spark's own sink takes, too:
+
+    {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.jaas.config": "..."}
+
 ``spark-submit`` runs the same file on a cluster and sets the master. To run it with its own cluster and
 check every record: ``python -m examples.spark_demo batch``.
 """
@@ -9,8 +13,10 @@ check every record: ``python -m examples.spark_demo batch``.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
+from pathlib import Path
 
 
 def main() -> None:
@@ -18,7 +24,9 @@ def main() -> None:
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--parquet", required=True, metavar="FOLDER")
+    parser.add_argument("--options", metavar="FILE", help="JSON file with further options of the sink")
     arguments = parser.parse_args()
+    options = json.loads(Path(arguments.options).read_text("utf-8")) if arguments.options else {}
 
     # Workers must use the Python installation that has kproducer.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -34,6 +42,7 @@ def main() -> None:
         .write.format("kproducer")
         .option("kafka.bootstrap.servers", arguments.bootstrap)
         .option("topic", arguments.topic)
+        .options(**options)
         .mode("append")
         .save()
     )

@@ -40,6 +40,20 @@ def test_lines_of_a_file_are_verified_whatever_they_contain(tmp_path):
     assert "verified 4 of 4" in finished.stdout
 
 
+@pytest.mark.kafka
+def test_every_event_is_verified_on_a_cluster_with_sasl_ssl():
+    finished = _demo("--secure", "--count", "5000")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "SASL_SSL (SCRAM-SHA-512)" in finished.stdout
+    assert "verified 5,000 of 5,000" in finished.stdout
+
+
+def test_an_existing_cluster_is_not_also_started():
+    finished = _demo("--bootstrap", "127.0.0.1:9", "--secure")
+    assert finished.returncode == 2
+    assert "--bootstrap uses an existing cluster; --kafka and --secure start one" in finished.stderr
+
+
 def test_a_value_that_differs_is_not_verified(mock_cluster):
     mock_cluster.create_topic("journey", 3)
     journey = Journey([b"%d" % number for number in range(100)])
