@@ -30,7 +30,6 @@ from kproducer.bulk.bulk_sender import BulkSender
 from kproducer.bulk.send_many_input import SendManyInput
 from kproducer.bulk.send_many_result import SendManyResult
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.config.properties_file import read_properties
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import Outcome, ProducerClosedError
@@ -93,6 +92,9 @@ class KafkaProducer:
             ConfigError: as the constructor does; also if the file cannot be read.
         """
         if isinstance(settings, (str, os.PathLike)):
+            # Imported here, because most programs do not need it.
+            from kproducer.config.properties_file import read_properties
+
             settings = read_properties(settings)
         config = settings if isinstance(settings, ProducerConfig) else ProducerConfig.from_dotted(settings)
         producer = cls.__new__(cls)

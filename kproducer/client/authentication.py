@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import enum
 import random as random_module
-from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import attrs
@@ -36,6 +35,7 @@ from kproducer.network.selector import IdleDisconnectError
 from kproducer.protocol.registry import ApiKey, supported_versions
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.security.sasl_mechanisms import SaslConversation, SaslMechanism
 
 _log = GuardedLogger(__name__)
 
@@ -45,40 +45,6 @@ _ILLEGAL_SASL_STATE = 34
 _SESSION_SHARE: Final = (0.85, 0.95)
 #: No broker supports more mechanisms; a longer list is shortened in the error.
 _SHOWN_MECHANISMS = 20
-
-
-class SaslConversation(Protocol):
-    """The client's side of one run of a mechanism."""
-
-    def first_message(self) -> bytes:
-        """The message to begin with."""
-
-    def answer(self, challenge: bytes) -> bytes | None:
-        """The next message; ``None``: authenticated. Raises AuthenticationError."""
-
-
-class SaslMechanism(Protocol):
-    """A mechanism with the credentials of one user."""
-
-    @property
-    def name(self) -> str:
-        """As brokers call it: ``PLAIN``, ``SCRAM-SHA-256``."""
-
-    @property
-    def identity(self) -> str:
-        """Who authenticates, in words, for messages."""
-
-    def begin(self) -> SaslConversation | None:
-        """Begin a conversation; ``None`` if the credentials are not available yet.
-
-        Raises AuthenticationError if they could not be had.
-        """
-
-    def attach(self, wakeup: Callable[[], object]) -> None:
-        """Have ``wakeup`` called, on any thread, when credentials have become available."""
-
-    def close(self) -> None:
-        """Release what keeps the credentials fresh."""
 
 
 class InternalRequests(Protocol):
@@ -257,7 +223,7 @@ class Authenticator:
     """Authenticates the connections of one client. I/O thread only.
 
     Args:
-        mechanism: with the credentials; ``None``: connections are ready without authentication.
+        mechanism: with the credentials.
         in_flight: which requests are not answered yet.
         requests: sends requests and ends connections.
         config: ``request_timeout_ms`` also limits the wait for credentials.
@@ -266,7 +232,7 @@ class Authenticator:
 
     def __init__(
         self,
-        mechanism: SaslMechanism | None,
+        mechanism: SaslMechanism,
         in_flight: InFlightRequests,
         requests: InternalRequests,
         config: ProducerConfig,
@@ -280,14 +246,10 @@ class Authenticator:
         self._random = random
         # by connection id
         self._sessions: dict[str, _Session] = {}
-        if mechanism is not None:
-            mechanism.attach(requests.wakeup)
+        mechanism.attach(requests.wakeup)
 
     def begin(self, connection: NodeConnection, versions: NodeApiVersions, now_ms: int) -> None:
-        """The broker answered ApiVersions: authenticate; without a mechanism the connection is ready."""
-        if self._mechanism is None:
-            connection.ready(versions)
-            return
+        """Begin an authentication: the broker has answered ApiVersions, or the session is about to end."""
         connection.authenticating(versions)
         exchange = AuthenticationExchange(self._mechanism, connection.broker)
         self._sessions[connection.id] = _Session(connection, exchange, now_ms + self._timeout_ms)
@@ -317,7 +279,6 @@ class Authenticator:
         if request is not None:
             self._requests.send(connection.id, request, now_ms, None)
         elif now_ms >= session.deadline_ms:
-            assert self._mechanism is not None
             raise AuthenticationError(
                 f"no credentials for {self._mechanism.name} within {self._timeout_ms} ms"
                 f" (request_timeout_ms): their provider has not returned [broker {connection.broker}]"
@@ -367,5 +328,4 @@ class Authenticator:
 
     def close(self) -> None:
         """Release the mechanism. Idempotent."""
-        if self._mechanism is not None:
-            self._mechanism.close()
+        self._mechanism.close()

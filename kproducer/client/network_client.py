@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from kproducer_messages import ApiVersionsRequest
 
 from kproducer.client.api_versions import NodeApiVersions, installed_version, sanitized_software_text
-from kproducer.client.authentication import Authenticator, SaslMechanism
 from kproducer.client.client_request import ClientRequest, ClientResponse, MessageBuilder, RequestBuilder
 from kproducer.client.connections import QUIET_MS, Connections
 from kproducer.client.in_flight_requests import InFlightRequests
@@ -45,8 +45,13 @@ from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.protocol.send_builder import build_request
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
-from kproducer.security.sasl_settings import sasl_mechanism_of
 from kproducer.types import Node
+
+# Programs without SASL do not import authentication, and programs without TLS do not import ``ssl``, which
+# some Pythons are built without.
+if TYPE_CHECKING:
+    from kproducer.client.authentication import Authenticator
+    from kproducer.security.sasl_mechanisms import SaslMechanism
 
 _log = GuardedLogger(__name__)
 
@@ -101,7 +106,11 @@ class NetworkClient:
             begin_lookup if begin_lookup is not None else self._resolver.begin,
             random,
         )
-        self._authenticator = Authenticator(sasl, self._in_flight, self, config, random)
+        self._authenticator: Authenticator | None = None
+        if sasl is not None:
+            from kproducer.client.authentication import Authenticator
+
+            self._authenticator = Authenticator(sasl, self._in_flight, self, config, random)
         # I/O thread only
         self._correlation_id = 0
         self._ended: list[ClientResponse] = []  # the next poll to end completes them
@@ -298,8 +307,9 @@ class NetworkClient:
             self._updater.maybe_update(now_ms),
             self._in_flight.next_expiry_delay_ms(now_ms),
             self.connections.next_setup_timeout_ms(now_ms),
-            self._authenticator.next_delay_ms(now_ms),
         )
+        if self._authenticator is not None:
+            timeout_ms = min(timeout_ms, self._authenticator.next_delay_ms(now_ms))
         # After the end of a moved connection, the caller of ready() may begin a new one at once. A request
         # that expects no response ends when it is written; a wait must not delay that. (If its socket is
         # full, the event that it has space again ends the wait.)
@@ -314,7 +324,8 @@ class NetworkClient:
             self._handle_disconnections(now_ms)
             self._handle_connections()
             self._ask_for_versions(now_ms)
-            self._authenticator.step(now_ms)
+            if self._authenticator is not None:
+                self._authenticator.step(now_ms)
             self._end_moved_connections(now_ms)
             for connection in self.connections.resolving():
                 self._connect_if_resolved(connection, now_ms)
@@ -336,7 +347,8 @@ class NetworkClient:
             return
         self.active = False
         self._resolver.close()
-        self._authenticator.close()
+        if self._authenticator is not None:
+            self._authenticator.close()
         self._selector.close()
         now_ms = self._clock.monotonic_ms()
         error = DisconnectedError("the client was closed")
@@ -393,6 +405,7 @@ class NetworkClient:
             self._ended.append(ClientResponse(pending, now_ms, body=body))
         self.connections.throttle(connection, api_key, version, body, now_ms)
         if api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+            assert self._authenticator is not None
             self._authenticator.on_response(connection, body, now_ms)
         elif pending.is_internal:
             self._updater.handle_successful_response(pending, now_ms, body)
@@ -413,7 +426,11 @@ class NetworkClient:
             )
             self._versions_to_ask[connection.id] = answer
             return
-        self._authenticator.begin(connection, NodeApiVersions.from_response(broker, answer), now_ms)
+        versions = NodeApiVersions.from_response(broker, answer)
+        if self._authenticator is None:
+            connection.ready(versions)
+        else:
+            self._authenticator.begin(connection, versions, now_ms)
         self.connections.throttle(connection, ApiKey.API_VERSIONS, version, answer, now_ms)
         _log.debug("Connection to %s is %s", broker, connection.state.value)
 
@@ -505,12 +522,13 @@ class NetworkClient:
         self._connection_ended(connection, error, now_ms)
 
     def _connection_ended(self, connection: NodeConnection, error: KafkaError, now_ms: int) -> None:
-        """Handle the end of a connection, or of an attempt to connect, whatever the reason."""
+        """Handle the end of a connection, or of an attempt to connect, for any reason."""
         if connection.state is ConnectionState.CONNECTING:
             connection.exchange.on_connection_failed()
         self._versions_to_ask.pop(connection.id, None)
         self._moved.pop(connection.id, None)
-        error = self._authenticator.connection_ended(connection, error)
+        if self._authenticator is not None:
+            error = self._authenticator.connection_ended(connection, error)
         connection.authentication_error = error if isinstance(error, AuthenticationError) else None
         self.connections.ended(connection, error, self._updater.fetch_nodes(), now_ms)
         if isinstance(error, AuthenticationError):
@@ -544,7 +562,7 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
     Raises:
         ConfigError: the security settings contradict each other, or a file that they name cannot be used.
     """
-    sasl = sasl_mechanism_of(config)
+    sasl = _new_sasl_mechanism(config)
     transport_factory = _new_transport_factory(config, clock)
     metadata.bootstrap(_bootstrap_addresses(config))
     selector = Selector(config, clock, transport_factory=transport_factory)
@@ -556,10 +574,17 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
         raise
 
 
-def _new_transport_factory(config: ProducerConfig, clock: Clock) -> TransportFactory | None:
-    if not config.security_protocol.endswith("SSL"):
+def _new_sasl_mechanism(config: ProducerConfig) -> SaslMechanism | None:
+    if not config.uses_sasl:
         return None
-    # Imported here: plaintext producers do not need ``ssl``, which some Pythons are built without.
+    from kproducer.security.sasl_settings import sasl_mechanism_of
+
+    return sasl_mechanism_of(config)
+
+
+def _new_transport_factory(config: ProducerConfig, clock: Clock) -> TransportFactory | None:
+    if not config.uses_tls:
+        return None
     from kproducer.security.tls_settings import TlsSettings
 
     return TlsSettings(config, clock).new_transport

@@ -373,6 +373,16 @@ class ProducerConfig:
     def __attrs_post_init__(self) -> None:
         _check_contradictions(self)
 
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether connections are authenticated with SASL. Without it no ``sasl_`` setting is set."""
+        return self.security_protocol.startswith("SASL_")
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections are encrypted with TLS."""
+        return self.security_protocol.endswith("SSL")
+
     @classmethod
     def from_keywords(cls, settings: Mapping[str, Any]) -> ProducerConfig:
         """Create a configuration from keyword arguments with Python values.
@@ -451,6 +461,10 @@ def _obstacles(config: ProducerConfig) -> list[tuple[str, str]]:
     return [(name, required) for name, is_met, required in requirements if not is_met]
 
 
+def _is_set(config: ProducerConfig, name: str) -> bool:
+    return bool(getattr(config, name) != SETTINGS[name].default)
+
+
 def _check_contradictions(config: ProducerConfig) -> None:
     least = min(INT32_MAX, config.linger_ms + config.request_timeout_ms)
     if config.delivery_timeout_ms < least:
@@ -472,6 +486,10 @@ def _check_contradictions(config: ProducerConfig) -> None:
             raise refused(longest, right, getattr(config, longest))
     if config.compression_gzip_level == 0:
         raise refused("compression_gzip_level", "-1 or 1 to 9", 0, "level 0 does not compress")
+    sasl_settings = (name for name in SETTINGS if name.startswith("sasl_"))
+    if not config.uses_sasl and (name := next((it for it in sasl_settings if _is_set(config, it)), None)):
+        wanted = f"SASL_SSL or SASL_PLAINTEXT with {name}"
+        raise refused("security_protocol", wanted, config.security_protocol, f"set it, or remove {name}")
     if not config.enable_idempotence and config.transactional_id:
         wanted = f"True with transactional_id={config.transactional_id!r}"
         raise refused("enable_idempotence", wanted, False, "or remove transactional_id")

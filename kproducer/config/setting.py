@@ -209,9 +209,13 @@ def _parse_choice(setting: Setting, name: str, value: Any) -> str:
 
 
 def _parse_document(setting: Setting, name: str, value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    raise refused(name, "text", f"a value of type {type(value).__name__}")
+    if value is not None and not isinstance(value, str):
+        raise refused(name, "text", f"a value of type {type(value).__name__}")
+    try:
+        (value or "").encode()
+    except UnicodeEncodeError:
+        raise refused(name, "text that UTF-8 can encode", "other characters (not shown)") from None
+    return value or ""
 
 
 def _parse_path(setting: Setting, name: str, value: Any) -> str:

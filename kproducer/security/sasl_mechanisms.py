@@ -1,6 +1,6 @@
-"""PLAIN and OAUTHBEARER: the SASL mechanisms in which the client sends one message with its credentials.
+"""What all SASL mechanisms have in common, and two of them, PLAIN and OAUTHBEARER, with one message each.
 
-Sans I/O, like ``scram``: a mechanism holds the credentials, and begins one conversation per authentication.
+Sans I/O: a ``SaslMechanism`` holds the credentials, and begins one ``SaslConversation`` per authentication.
 Secrets appear in messages to the broker and nowhere else: no repr and no error shows them.
 Source: RFC 4616 (PLAIN), RFC 7628 (OAUTHBEARER), KIP-255 and KIP-342 (OAUTHBEARER in Kafka, extensions).
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import attrs
 
@@ -21,6 +22,40 @@ _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x21-\x7E \t\r\n]+")
 #: How much of a broker's text an error shows.
 _SHOWN_CHARACTERS = 300
+
+
+class SaslConversation(Protocol):
+    """The client's side of one run of a mechanism."""
+
+    def first_message(self) -> bytes:
+        """The message to begin with."""
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        """The next message; ``None``: authenticated. Raises AuthenticationError."""
+
+
+class SaslMechanism(Protocol):
+    """A mechanism with the credentials of one user."""
+
+    @property
+    def name(self) -> str:
+        """As brokers call it: ``PLAIN``, ``SCRAM-SHA-256``."""
+
+    @property
+    def identity(self) -> str:
+        """Who authenticates, in words, for messages."""
+
+    def begin(self) -> SaslConversation | None:
+        """Begin a conversation; ``None`` if the credentials are not available yet.
+
+        Raises AuthenticationError if they could not be had.
+        """
+
+    def attach(self, wakeup: Callable[[], object]) -> None:
+        """Have ``wakeup`` called, on any thread, when credentials have become available."""
+
+    def close(self) -> None:
+        """Release what keeps the credentials fresh."""
 
 
 def shown_text(text: str) -> str:

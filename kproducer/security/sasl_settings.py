@@ -7,15 +7,19 @@ the value of a secret setting.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import ConfigError
 from kproducer.security.jaas import LoginModule, parse_jaas_config
 from kproducer.security.oauth_tokens import TokenSource
-from kproducer.security.sasl_mechanisms import OAuthBearerMechanism, PlainMechanism, extension_mistake
+from kproducer.security.sasl_mechanisms import (
+    OAuthBearerMechanism,
+    PlainMechanism,
+    SaslMechanism,
+    extension_mistake,
+)
 from kproducer.security.scram import SCRAM_MECHANISMS, ScramMechanism
-
-SaslMechanism = PlainMechanism | ScramMechanism | OAuthBearerMechanism
 
 _LOGIN_MODULES = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
@@ -25,25 +29,8 @@ _LOGIN_MODULES = {
 _EXTENSION = "extension_"
 
 
-class SaslSettings(Protocol):
-    """The settings that are needed here; ``ProducerConfig`` has them."""
-
-    @property
-    def security_protocol(self) -> str: ...
-    @property
-    def sasl_mechanism(self) -> str: ...
-    @property
-    def sasl_plain_username(self) -> str: ...
-    @property
-    def sasl_plain_password(self) -> str: ...
-    @property
-    def sasl_jaas_config(self) -> str: ...
-    @property
-    def sasl_oauth_token_provider(self) -> Callable[[], Any] | None: ...
-
-
-def sasl_mechanism_of(settings: SaslSettings) -> SaslMechanism | None:
-    """The mechanism with its credentials; ``None`` without SASL.
+def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
+    """The mechanism with its credentials, for settings with ``uses_sasl``.
 
     Raises:
         ConfigError: settings are missing or contradict each other; names them and the fix.
@@ -56,29 +43,21 @@ def sasl_mechanism_of(settings: SaslSettings) -> SaslMechanism | None:
             "sasl_jaas_config",
             "sasl_oauth_token_provider",
         )
-        if getattr(settings, name)
+        if getattr(config, name)
     ]
-    mechanism = settings.sasl_mechanism
-    if not settings.security_protocol.startswith("SASL_"):
-        if mechanism != "none" or given:
-            name = "sasl_mechanism" if mechanism != "none" else given[0]
-            raise ConfigError(
-                f"security_protocol: expected SASL_SSL or SASL_PLAINTEXT with {name}, got"
-                f" {settings.security_protocol}; set it, or remove {name}"
-            )
-        return None
+    mechanism = config.sasl_mechanism
     if mechanism == "none":
         raise ConfigError(
-            f"sasl_mechanism is missing: security_protocol={settings.security_protocol} needs one of"
+            f"sasl_mechanism is missing: security_protocol={config.security_protocol} needs one of"
             f" PLAIN, {', '.join(SCRAM_MECHANISMS)}, OAUTHBEARER"
         )
-    options = _jaas_options(settings) if settings.sasl_jaas_config else None
+    options = _jaas_options(config) if config.sasl_jaas_config else None
     if mechanism == "OAUTHBEARER":
         _refuse_others(given, ("sasl_oauth_token_provider", "sasl_jaas_config"), mechanism)
-        return _oauth_bearer(settings.sasl_oauth_token_provider, options or {})
+        return _oauth_bearer(config.sasl_oauth_token_provider, options or {})
     if options is None:
         _refuse_others(given, ("sasl_plain_username", "sasl_plain_password"), mechanism)
-        username, password = settings.sasl_plain_username, settings.sasl_plain_password
+        username, password = config.sasl_plain_username, config.sasl_plain_password
         names = ("sasl_plain_username", "sasl_plain_password")
         instead = " (or sasl_jaas_config)"
     else:
@@ -89,10 +68,6 @@ def sasl_mechanism_of(settings: SaslSettings) -> SaslMechanism | None:
     for name, value in zip(names, (username, password), strict=True):
         if not value:
             raise ConfigError(f"{name} is missing: sasl_mechanism={mechanism} needs it{instead}")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ConfigError(f"{name}: expected a text that UTF-8 can encode (not shown)") from None
         if "\0" in value:
             raise ConfigError(f"{name}: expected a text without NUL characters (not shown)")
     if mechanism == "PLAIN":
@@ -110,18 +85,18 @@ def _refuse_others(given: list[str], wanted: tuple[str, ...], mechanism: str) ->
             raise ConfigError(f"{name} cannot be used with {own}; remove one of them")
 
 
-def _jaas_options(settings: SaslSettings) -> Mapping[str, str]:
-    module: LoginModule = parse_jaas_config("sasl_jaas_config", settings.sasl_jaas_config)
+def _jaas_options(config: ProducerConfig) -> Mapping[str, str]:
+    module: LoginModule = parse_jaas_config("sasl_jaas_config", config.sasl_jaas_config)
     mechanisms = _LOGIN_MODULES.get(module.class_name)
     if mechanisms is None:
         known = ", ".join(name.rpartition(".")[2] for name in _LOGIN_MODULES)
         raise ConfigError(
             f"sasl_jaas_config: expected one of the login modules {known}, got {module.simple_name!r}"
         )
-    if settings.sasl_mechanism not in mechanisms:
+    if config.sasl_mechanism not in mechanisms:
         raise ConfigError(
             f"sasl_jaas_config: {module.simple_name} is for sasl_mechanism={' or '.join(mechanisms)}, got"
-            f" {settings.sasl_mechanism}"
+            f" {config.sasl_mechanism}"
         )
     return module.options
 

@@ -278,7 +278,7 @@ def _parse_settings(
             settings["buffer.memory"] = str(max(int(defaults["buffer.memory"]), needed))
         try:
             config = ProducerConfig.from_dotted(settings)
-            if config.security_protocol != "PLAINTEXT" or any("sasl." in name for name in given):
+            if config.uses_sasl:
                 # Imported here, because most writes do not need it.
                 from kproducer.security.sasl_settings import sasl_mechanism_of
 

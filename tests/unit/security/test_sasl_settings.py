@@ -51,7 +51,6 @@ def credentials(**others) -> dict[str, object]:
             config("SCRAM-SHA-512", sasl_jaas_config=f"{SCRAM_JAAS} serviceName=kafka;"),
             ScramMechanism("SCRAM-SHA-512", "alice", SECRET),
         ),
-        (ProducerConfig(bootstrap_servers="localhost:1"), None),
     ],
 )
 def test_what_belongs_together(given, expected):

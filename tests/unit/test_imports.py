@@ -1,0 +1,38 @@
+"""What a producer without TLS and SASL does not import: each module costs time at the start of a program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+_CREATE = """
+import sys
+from kproducer import KafkaProducer
+
+with KafkaProducer("localhost:1"):
+    print(*sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    "unneeded",
+    ["kproducer.security", "kproducer.client.authentication", "kproducer.config.properties_file", "ssl"],
+)
+def test_a_plaintext_producer_does_not_import_security(modules_of_a_producer, unneeded):
+    assert unneeded not in modules_of_a_producer
+
+
+@pytest.fixture(scope="module")
+def modules_of_a_producer() -> set[str]:
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _CREATE],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    modules = set(finished.stdout.split())
+    assert "kproducer.client.network_client" in modules
+    return modules
