@@ -167,7 +167,6 @@ class PartitionQueue:
         self.slot.appender = None
         batch, self.open_batch = self.open_batch, None
         if batch is not None:
-            # Not close_for_appends(), which may compress, and fail.
             batch.is_open = False
             batch.took_last_record(now_ms)
 

@@ -16,6 +16,11 @@ FIRST_BUFFER_BYTES: Final = 16384
 GROWTH_FACTOR: Final = 4
 #: The records of a batch that will be compressed may take so many times ``batch_size``.
 PLAIN_SIZE_FACTOR: Final = 2
+#: The same for small batches, as long as the records take less than ``WHOLE_BUFFER_BYTES``.
+SMALL_BATCH_FACTOR: Final = 4
+#: A full buffer of this size makes a full batch, however well it compresses: a larger batch would not be
+#: cheaper to send.
+WHOLE_BUFFER_BYTES: Final = 1 << 20
 #: Safety margin on top of the estimated ratio.
 ESTIMATION_FACTOR: Final = 1.05
 
@@ -63,7 +68,9 @@ def buffer_sizes(largest_bytes: int) -> tuple[int, ...]:
 
 def largest_buffer_bytes(batch_size: int, is_compressed: bool) -> int:
     """The size up to which the buffer of a batch grows."""
-    return batch_size * PLAIN_SIZE_FACTOR if is_compressed else batch_size
+    if not is_compressed:
+        return batch_size
+    return max(batch_size * PLAIN_SIZE_FACTOR, min(batch_size * SMALL_BATCH_FACTOR, WHOLE_BUFFER_BYTES))
 
 
 def expected_plain_bytes(batch_size: int, topic_ratio: TopicCompressionRatio | None) -> float:

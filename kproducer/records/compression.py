@@ -1,7 +1,6 @@
 """The codecs of record batches: none, gzip, snappy, lz4, zstd, each with its level.
 
-A ``Compression`` is a codec with a level. It compresses data in one call, or makes a stream for data that
-comes in chunks. The attribute bits of a batch hold the codec only.
+A ``Compression`` is a codec with a level. The attribute bits of a batch hold the codec only.
 
 - gzip: one member, RFC 1952.
 - snappy: raw Snappy blocks of at most 32 KiB in the framing of the Java library snappy-java ("xerial").
@@ -19,7 +18,7 @@ import importlib
 import struct
 import threading
 import zlib
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -51,21 +50,8 @@ XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 #: Kafka's readers hold one block in memory; this is the block size of the Java library.
 SNAPPY_BLOCK_BYTES: Final = 32 * 1024
 _LZ4_BLOCK_64_KIB: Final = 4
-#: Streams size their zstd tables and window for this much input: a stream of unknown length would take
-#: several megabytes per open batch.
-_ZSTD_STREAM_HINT_BYTES: Final = 256 * 1024
 
 _per_thread = threading.local()
-
-
-class CompressionStream(Protocol):
-    """Compresses data that comes in chunks. Not thread-safe."""
-
-    def compress(self, chunk: Buffer) -> bytes:
-        """Take ``chunk``; return the output that is ready, which may be empty."""
-
-    def flush(self) -> bytes:
-        """Return the rest of the output. The stream cannot be used after it."""
 
 
 def load_codec(package: str, codec: str) -> Any:
@@ -124,7 +110,7 @@ class Compression:
         return compression
 
     def compress(self, data: Buffer) -> bytes:
-        """Compress ``data`` in one call; faster than a stream of one chunk."""
+        """Return the compressed form of ``data``."""
         if self.type is CompressionType.LZ4:
             frame = load_codec("lz4.frame", "lz4")
             result: bytes = frame.compress(
@@ -138,13 +124,15 @@ class Compression:
         if self.type is CompressionType.ZSTD:
             result = _zstd_compressor(self.level).compress(data)
             return result
+        if self.type is CompressionType.GZIP:
+            gzip = zlib.compressobj(self.level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+            return gzip.compress(data) + gzip.flush()
         if self.type is CompressionType.NONE:
             return bytes(data)
-        stream = self.stream()
-        return stream.compress(data) + stream.flush()
+        return _compress_snappy(data)
 
     def decompress(self, data: Buffer) -> bytes:
-        """Return the plain form of what ``compress`` or a stream of this codec has returned.
+        """Return the plain form of what ``compress`` has returned.
 
         Only for data of this process: the size of the result is not limited.
         """
@@ -160,50 +148,17 @@ class Compression:
             return plain
         return bytes(data)
 
-    def stream(self) -> CompressionStream:
-        """Make a stream for data that comes in chunks.
 
-        Raises:
-            ValueError: the codec is ``NONE``.
-        """
-        if self.type is CompressionType.GZIP:
-            return zlib.compressobj(self.level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
-        if self.type is CompressionType.SNAPPY:
-            return _SnappyStream()
-        if self.type is CompressionType.LZ4:
-            return _Lz4Stream(self.level)
-        if self.type is CompressionType.ZSTD:
-            zstandard = load_codec("zstandard", "zstd")
-            parameters = zstandard.ZstdCompressionParameters.from_level(
-                self.level, source_size=_ZSTD_STREAM_HINT_BYTES
-            )
-            # A compressor serves one stream at a time, so each stream has its own.
-            stream: CompressionStream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
-            return stream
-        raise ValueError("there is no stream for uncompressed data")
-
-
-class _SnappyStream:
-    """Snappy in xerial framing: the header, then for each block its length and the raw Snappy block."""
-
-    __slots__ = ("_compress_raw", "_header")
-
-    def __init__(self) -> None:
-        self._compress_raw = load_codec("cramjam", "snappy").snappy.compress_raw
-        self._header = XERIAL_HEADER
-
-    def compress(self, chunk: Buffer) -> bytes:
-        pieces: list[Buffer] = [self._header]
-        self._header = b""
-        with memoryview(chunk) as view:
-            for start in range(0, len(view), SNAPPY_BLOCK_BYTES):
-                block = bytes(self._compress_raw(view[start : start + SNAPPY_BLOCK_BYTES]))
-                pieces.append(len(block).to_bytes(4, "big"))
-                pieces.append(block)
-        return b"".join(pieces)
-
-    def flush(self) -> bytes:
-        return self._header
+def _compress_snappy(data: Buffer) -> bytes:
+    """Xerial framing: the header, then for each block its length and the raw Snappy block."""
+    compress_raw = load_codec("cramjam", "snappy").snappy.compress_raw
+    pieces: list[Buffer] = [XERIAL_HEADER]
+    with memoryview(data) as view:
+        for start in range(0, len(view), SNAPPY_BLOCK_BYTES):
+            block = bytes(compress_raw(view[start : start + SNAPPY_BLOCK_BYTES]))
+            pieces.append(len(block).to_bytes(4, "big"))
+            pieces.append(block)
+    return b"".join(pieces)
 
 
 def _decompress_snappy(data: Buffer) -> bytes:
@@ -216,27 +171,6 @@ def _decompress_snappy(data: Buffer) -> bytes:
             position = start + int.from_bytes(view[position:start], "big")
             pieces.append(decompress_raw(view[start:position]))
     return b"".join(pieces)
-
-
-class _Lz4Stream:
-    """LZ4 frame format as Kafka's reader requires it."""
-
-    __slots__ = ("_compressor", "_header")
-
-    def __init__(self, level: int) -> None:
-        self._compressor = load_codec("lz4.frame", "lz4").LZ4FrameCompressor(
-            compression_level=_lz4_level(level), block_size=_LZ4_BLOCK_64_KIB, block_linked=False
-        )
-        self._header: bytes = self._compressor.begin()
-
-    def compress(self, chunk: Buffer) -> bytes:
-        header, self._header = self._header, b""
-        compressed: bytes = header + self._compressor.compress(chunk)
-        return compressed
-
-    def flush(self) -> bytes:
-        rest: bytes = self._header + self._compressor.flush()
-        return rest
 
 
 def _lz4_level(level: int) -> int:

@@ -4,10 +4,8 @@
 buffer; when the buffer is full before the batch is, the records move to a larger one if the pool has one.
 
 Without compression, the buffer itself is sent. With compression, it holds plain records, up to twice as many
-bytes as the batch may have on the wire, and they are usually compressed once, at the end: that is faster and
-compresses better. Only if the buffer cannot grow although the estimate says that the compressed batch has
-room, and the batch is not large already, do its records go through a compression stream as one chunk. The
-compressed records go back into the buffer if they fit.
+bytes as the batch may have on the wire, and more for small batches; the records are compressed once, at the
+end. The compressed records go back into the buffer if they fit.
 
 The builder does not know partitions, brokers, retries or memory accounting. It is one class, because growing,
 compressing and closing change the same buffer, hence its length. Source: Kafka's ``MemoryRecordsBuilder``.
@@ -15,7 +13,7 @@ compressing and closing change the same buffer, hence its length. Source: Kafka'
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
 from kproducer.errors import IllegalStateError, LocalProtocolError
 from kproducer.kernel import BatchWriter, record_size_upper_bound, write_batch_header
@@ -33,13 +31,9 @@ from kproducer.records.batch_sizing import (
     buffer_sizes,
     largest_buffer_bytes,
 )
-from kproducer.records.compression import Compression, CompressionStream, CompressionType
+from kproducer.records.compression import Compression, CompressionType
 from kproducer.records.record_reader import ReadRecord, read_records
 from kproducer.types import INT32_MAX, INT64_MAX, Headers
-
-#: A full buffer of this size makes a full batch, however well it compresses: a larger batch would not be
-#: cheaper to send, and a stream would compress on the thread that calls ``send``.
-WHOLE_BUFFER_BYTES: Final = 1 << 20
 
 
 class BufferSource(Protocol):
@@ -94,15 +88,8 @@ class RecordBatchBuilder:
         if is_compressed:
             self._factor = ESTIMATION_FACTOR * (1.0 if topic_ratio is None else topic_ratio.ratio)
         self._is_open = True
-        #: Plain bytes that already went through the stream.
-        self._flushed_bytes = 0
-        #: Most batches never have a stream.
-        self._stream: CompressionStream | None = None
-        #: The output of the stream so far.
-        self._compressed_pieces: list[bytes] | None = None
-        #: Compression has begun and was interrupted by a signal handler or a MemoryError: records may be in
-        #: the stream twice.
-        self._is_broken = False
+        #: The compressed records until they are in the wire buffer, so that an interrupted copy is repeated.
+        self._compressed: bytes | None = None
         #: Set when the records are finished: their plain size and their size on the wire.
         self._record_bytes = 0
         self._compressed_size_bytes = 0
@@ -150,7 +137,7 @@ class RecordBatchBuilder:
     def _plain_bytes(self) -> int:
         if self._record_bytes:
             return self._record_bytes
-        return self._flushed_bytes + self.writer.position - RECORD_BATCH_OVERHEAD
+        return self.writer.position - RECORD_BATCH_OVERHEAD
 
     # -- appending -------------------------------------------------------------------------------------------
 
@@ -180,8 +167,6 @@ class RecordBatchBuilder:
         """``try_append`` for a record that the writer has just refused. No other thread may append."""
         if not self._is_open:
             raise IllegalStateError("cannot append to a batch that is closed for appends")
-        if self._is_broken:
-            return False
         writer = self.writer
         buffer_bytes = len(writer.buffer)
         if not writer.record_count:
@@ -195,26 +180,11 @@ class RecordBatchBuilder:
         room = self._room_bytes()
         writer.limit = min(writer.position + room, buffer_bytes)
         taken = writer.append(timestamp_ms, key, value, headers)
-        if not taken and room > buffer_bytes - writer.position:
-            # The batch has room, but the buffer has not.
-            if self._grow(record_size_upper_bound(key, value, headers)):
-                buffer_bytes = len(writer.buffer)
-                writer.limit = min(writer.position + room, buffer_bytes)
-                taken = writer.append(timestamp_ms, key, value, headers)
-            if (
-                not taken
-                and self.compression.type is not CompressionType.NONE
-                and room > buffer_bytes - writer.position
-                and writer.position > RECORD_BATCH_OVERHEAD
-                and buffer_bytes < WHOLE_BUFFER_BYTES
-                # The compressed records have to fit into the buffer: no other memory is accounted for.
-                and RECORD_BATCH_OVERHEAD + self._plain_bytes() * self._factor < buffer_bytes
-            ):
-                self._is_broken = True
-                self._compress_chunk()
-                self._is_broken = False
-                writer.limit = min(writer.position + room, buffer_bytes)
-                taken = writer.append(timestamp_ms, key, value, headers)
+        # If the batch has room, but the buffer has not, the records move to a larger one.
+        lacks_memory = not taken and room > buffer_bytes - writer.position
+        if lacks_memory and self._grow(record_size_upper_bound(key, value, headers)):
+            writer.limit = min(writer.position + room, len(writer.buffer))
+            taken = writer.append(timestamp_ms, key, value, headers)
         self._adjust_limit()
         return taken
 
@@ -255,42 +225,21 @@ class RecordBatchBuilder:
             return
         if self._factor < 1.0:
             # Beyond the limit, the writer itself applies the estimate to each record.
-            writer.set_compression_estimate(self._factor, self._flushed_bytes, self._write_limit)
+            writer.set_compression_estimate(self._factor, self._write_limit)
         run = int((self._room_bytes() - 1) / max(self._factor, 1.0))
         writer.limit = min(writer.position + max(run, 0), len(writer.buffer))
-
-    def _compress_chunk(self) -> None:
-        """Pass the records in the buffer to the stream and continue at the start of the buffer."""
-        writer = self.writer
-        if self._stream is None or self._compressed_pieces is None:
-            self._stream = self.compression.stream()
-            self._compressed_pieces = []
-        with memoryview(writer.buffer) as view:
-            self._compressed_pieces.append(
-                self._stream.compress(view[RECORD_BATCH_OVERHEAD : writer.position])
-            )
-        self._flushed_bytes += writer.position - RECORD_BATCH_OVERHEAD
-        writer.rewind()
-        writer.set_compression_estimate(0.0, 0, 0)
 
     # -- closing ---------------------------------------------------------------------------------------------
 
     def close_for_appends(self) -> None:
-        """Take no more records. Idempotent.
-
-        A stream ends here and not in ``close``: it holds memory of its codec (zstd: a megabyte and more) that
-        is not accounted for, and many batches may wait to be sent.
-        """
-        if self._is_open:
-            self._is_open = False
-            self.writer.limit = 0
-            if self._stream is not None and not self._is_broken:
-                self._finish_records()
+        """Take no more records. Idempotent."""
+        self._is_open = False
+        self.writer.limit = 0
 
     def compress(self) -> None:
         """Take no more records and compress them now instead of in ``close``. Idempotent."""
         self.close_for_appends()
-        if not self.is_compressed and not self._is_broken:
+        if not self.is_compressed:
             self._finish_records()
 
     def set_producer_state(
@@ -331,7 +280,7 @@ class RecordBatchBuilder:
             fit into it.
 
         Raises:
-            IllegalStateError: the batch has no records, or its compression was interrupted.
+            IllegalStateError: the batch has no records.
         """
         if self._closed_view is not None:
             return self._closed_view
@@ -339,8 +288,6 @@ class RecordBatchBuilder:
         if not writer.record_count:
             raise IllegalStateError("cannot close a batch without records")
         self.compress()
-        if self._is_broken:
-            raise IllegalStateError("cannot close a batch whose compression was interrupted")
         end = RECORD_BATCH_OVERHEAD + self._compressed_size_bytes
         producer_id, producer_epoch, base_sequence, is_transactional = self._producer_state
         write_batch_header(
@@ -358,21 +305,16 @@ class RecordBatchBuilder:
         return self._closed_view
 
     def _finish_records(self) -> None:
-        """Compress the records that are left, and put all where they will be sent from."""
+        """Compress the records, and put them where they will be sent from. Can be repeated if interrupted."""
         plain_bytes = self._plain_bytes()
         if self.compression.type is CompressionType.NONE:
             self._compressed_size_bytes = self._record_bytes = plain_bytes
             return
-        if self._stream is None:
-            # If this is interrupted it can be repeated: the records have not moved.
+        compressed = self._compressed
+        if compressed is None:
             with memoryview(self.writer.buffer) as view:
                 compressed = self.compression.compress(view[RECORD_BATCH_OVERHEAD : self.writer.position])
-            self._is_broken = True
-        else:
-            self._is_broken = True
-            self._compress_chunk()
-            compressed = b"".join([*(self._compressed_pieces or ()), self._stream.flush()])
-            self._stream = self._compressed_pieces = None
+            self._compressed = compressed
         end = RECORD_BATCH_OVERHEAD + len(compressed)
         if end > len(self.writer.buffer):
             self._wire_buffer = bytearray(end)
@@ -380,7 +322,7 @@ class RecordBatchBuilder:
             view[RECORD_BATCH_OVERHEAD:end] = compressed
         self._compressed_size_bytes = len(compressed)
         self._record_bytes = plain_bytes
-        self._is_broken = False
+        self._compressed = None
         if self._topic_ratio is not None:
             self._topic_ratio.observe(self.compression_ratio)
 

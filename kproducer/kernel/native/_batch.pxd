@@ -51,7 +51,6 @@ cdef class BatchWriter:
     cdef readonly long long max_timestamp_ms
     # See set_compression_estimate().
     cdef double _ratio
-    cdef long long _earlier_bytes
     cdef long long _wire_limit
 
     # put_record() as a call, for callers that write one record at a time.
@@ -136,7 +135,7 @@ cdef inline Py_ssize_t body_size(BatchWriter writer, const Record* record) noexc
 
 cdef inline long long expected_size(BatchWriter writer, Py_ssize_t position) noexcept nogil:
     """Expected size of the batch on the wire if its records ended at ``position``."""
-    return RECORD_BATCH_OVERHEAD + <long long>((writer._earlier_bytes + position - RECORD_BATCH_OVERHEAD) * writer._ratio)
+    return RECORD_BATCH_OVERHEAD + <long long>((position - RECORD_BATCH_OVERHEAD) * writer._ratio)
 
 
 cdef inline bint fits_by_estimate(BatchWriter writer, Py_ssize_t end) noexcept nogil:

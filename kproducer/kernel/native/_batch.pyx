@@ -55,7 +55,6 @@ cdef class BatchWriter:
         self.buffer = buffer
         self.limit = self._size
         self._ratio = 0
-        self._earlier_bytes = 0
         self._wire_limit = 0
         self.position = RECORD_BATCH_OVERHEAD
         self.record_count = 0
@@ -107,7 +106,7 @@ cdef class BatchWriter:
         self.limit = export.len
         self.buffer = buffer
 
-    def set_compression_estimate(self, double ratio, long long earlier_bytes, long long wire_limit):
+    def set_compression_estimate(self, double ratio, long long wire_limit):
         """Take records beyond ``limit``, up to the end of the buffer, while the estimate allows it.
 
         Kafka's rule: the expected size of the batch on the wire is its header and ``ratio`` times the bytes of
@@ -116,7 +115,6 @@ cdef class BatchWriter:
 
         Args:
             ratio: expected bytes on the wire per byte of records, 0 (there is no estimate) to 1.
-            earlier_bytes: bytes of records that are no longer in the buffer, 0 to 2**40.
             wire_limit: bytes, 0 to 2**40.
 
         Raises:
@@ -124,17 +122,10 @@ cdef class BatchWriter:
         """
         if not 0 <= ratio <= 1:
             raise ValueError(f"ratio is {ratio}; it must be 0 to 1")
-        if not (0 <= earlier_bytes <= MAX_SIZE_BYTES and 0 <= wire_limit <= MAX_SIZE_BYTES):
-            raise ValueError(
-                f"earlier_bytes is {earlier_bytes} and wire_limit is {wire_limit}; they must be 0 to 2**40"
-            )
-        self._earlier_bytes = earlier_bytes
+        if not 0 <= wire_limit <= MAX_SIZE_BYTES:
+            raise ValueError(f"wire_limit is {wire_limit}; it must be 0 to 2**40")
         self._wire_limit = wire_limit
         self._ratio = ratio
-
-    def rewind(self):
-        """Continue after the header, over records that the caller has compressed; they still count."""
-        self.position = RECORD_BATCH_OVERHEAD
 
 
 cdef int export_buffer(object buffer, Py_ssize_t content_bytes, Py_buffer* export) except -1:

@@ -53,7 +53,6 @@ class BatchWriter:
     """
 
     __slots__ = (
-        "_earlier_bytes",
         "_ratio",
         "_view",
         "_wire_limit",
@@ -72,7 +71,6 @@ class BatchWriter:
         self._view = memoryview(buffer)
         self.limit = len(buffer)
         self._ratio = 0.0
-        self._earlier_bytes = 0
         self._wire_limit = 0
         self.position = RECORD_BATCH_OVERHEAD
         self.record_count = 0
@@ -166,7 +164,7 @@ class BatchWriter:
         self._view, self.buffer = view, buffer
         self.limit = len(buffer)
 
-    def set_compression_estimate(self, ratio: float, earlier_bytes: int, wire_limit: int) -> None:
+    def set_compression_estimate(self, ratio: float, wire_limit: int) -> None:
         """Take records beyond ``limit``, up to the end of the buffer, while the estimate allows it.
 
         Kafka's rule: the expected size of the batch on the wire is its header and ``ratio`` times the bytes
@@ -175,7 +173,6 @@ class BatchWriter:
 
         Args:
             ratio: expected bytes on the wire per byte of records, 0 (there is no estimate) to 1.
-            earlier_bytes: bytes of records that are no longer in the buffer, 0 to 2**40.
             wire_limit: bytes, 0 to 2**40.
 
         Raises:
@@ -183,19 +180,14 @@ class BatchWriter:
         """
         if not 0 <= ratio <= 1:
             raise ValueError(f"ratio is {ratio}; it must be 0 to 1")
-        if not (0 <= earlier_bytes <= _MAX_SIZE_BYTES and 0 <= wire_limit <= _MAX_SIZE_BYTES):
-            raise ValueError(
-                f"earlier_bytes is {earlier_bytes} and wire_limit is {wire_limit}; they must be 0 to 2**40"
-            )
+        if not 0 <= wire_limit <= _MAX_SIZE_BYTES:
+            raise ValueError(f"wire_limit is {wire_limit}; it must be 0 to 2**40")
         self._ratio = ratio
-        self._earlier_bytes = earlier_bytes
         self._wire_limit = wire_limit
 
     def _expected_size(self, position: int) -> int:
         """Expected size of the batch on the wire if its records ended at ``position``."""
-        return RECORD_BATCH_OVERHEAD + int(
-            (self._earlier_bytes + position - RECORD_BATCH_OVERHEAD) * self._ratio
-        )
+        return RECORD_BATCH_OVERHEAD + int((position - RECORD_BATCH_OVERHEAD) * self._ratio)
 
     def _fits_by_estimate(self, end: int) -> bool:
         """Whether a record may end at ``end``, beyond ``limit``. See ``set_compression_estimate``."""
@@ -207,10 +199,6 @@ class BatchWriter:
             and self._expected_size(position) + end - position <= self._wire_limit
             and self._expected_size(end) < self._wire_limit
         )
-
-    def rewind(self) -> None:
-        """Continue after the header, over records that the caller has compressed; they still count."""
-        self.position = RECORD_BATCH_OVERHEAD
 
 
 def record_size_upper_bound(key: bytes | None, value: bytes | None, headers: Headers | None) -> int:

@@ -12,9 +12,9 @@ from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.record_accumulator import MAX_COMPRESSION_BACKLOG
 from kproducer.errors import DeliveryTimeoutError
-from kproducer.records.batch_sizing import FIRST_BUFFER_BYTES
+from kproducer.records.batch_sizing import FIRST_BUFFER_BYTES, WHOLE_BUFFER_BYTES
 from kproducer.records.compression import Compression
-from kproducer.records.record_batch_builder import WHOLE_BUFFER_BYTES, RecordBatchBuilder
+from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.types import UNKNOWN_PARTITION
 from tests.fakebroker.batch_check import ReadBatch, read_batch
 from tests.support.manual_clock import ManualClock
@@ -224,15 +224,14 @@ def compressing_kit(batch_size: int = 64 * KIB) -> Kit:
     return kit
 
 
-def test_a_batch_that_will_be_compressed_takes_twice_its_size_and_is_compressed_at_once() -> None:
+def test_a_batch_that_will_be_compressed_takes_more_plain_records_than_its_size() -> None:
     kit = compressing_kit()
     kit.fill(0)
     full, following = kit.accumulator.queues.topics["topic"].queue(0).batches
-    assert len(full.builder.buffer) == 2 * 64 * KIB
-    assert full.builder._stream is None, "it went through a compressor in parts"
+    assert len(full.builder.buffer) == 4 * 64 * KIB
     assert 64 * KIB / (0.6 * 1.05) - KIB < full.builder.uncompressed_size_bytes < 64 * KIB / (0.6 * 1.05)
-    # The next one begins with as much.
-    assert len(following.builder.buffer) == 2 * 64 * KIB
+    # The next one begins with no more than twice what it will take.
+    assert len(following.builder.buffer) == 64 * KIB
     sent = end(kit)
     assert [len(batch.records) for batch in sent] == [kit.count - 2, 1]
     kit.assert_all_memory_is_back()
@@ -246,13 +245,13 @@ def test_what_does_not_compress_begins_with_no_more_than_it_will_take() -> None:
     assert len(full.builder.buffer) == len(following.builder.buffer) == 64 * KIB
 
 
-def test_without_memory_to_spare_records_are_compressed_in_parts() -> None:
+def test_without_memory_to_spare_a_full_buffer_is_a_batch() -> None:
     kit = compressing_kit()
     held = kit.pool.allocate(kit.pool.total_bytes - 192 * KIB, 0)
     kit.fill(0)
     full = kit.accumulator.queues.topics["topic"].queue(0).batches[0]
     assert len(full.builder.buffer) == 64 * KIB
-    assert full.builder.uncompressed_size_bytes > 100 * KIB
+    assert 64 * KIB - KIB < full.builder.uncompressed_size_bytes <= 64 * KIB
     kit.pool.deallocate(held)
     sent = end(kit)
     assert sum(len(batch.records) for batch in sent) == kit.count - 1

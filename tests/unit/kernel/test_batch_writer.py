@@ -116,29 +116,28 @@ def test_a_record_that_ends_at_the_limit_fits_and_one_byte_less_does_not(kernel:
 
 def test_nothing_fits_below_a_limit_of_zero(kernel: ModuleType) -> None:
     writer = kernel.BatchWriter(bytearray(500))
-    writer.set_compression_estimate(0.5, 0, 10_000)
+    writer.set_compression_estimate(0.5, 10_000)
     writer.limit = 0
     assert not writer.append(TS, None, None, None)
 
 
 @given(
     weight=st.floats(0, 1, exclude_min=True),
-    earlier_bytes=st.integers(0, 3000),
     wire_limit=st.integers(61, 3000),
     sizes=st.lists(st.integers(0, 200), max_size=40),
 )
 def test_behind_the_limit_a_record_is_taken_while_the_batch_is_light_enough(
-    kernel: ModuleType, weight: float, earlier_bytes: int, wire_limit: int, sizes: list[int]
+    kernel: ModuleType, weight: float, wire_limit: int, sizes: list[int]
 ) -> None:
     writer = kernel.BatchWriter(bytearray(2000))
     probe = kernel.BatchWriter(bytearray(20_000))
-    writer.set_compression_estimate(weight, earlier_bytes, wire_limit)
+    writer.set_compression_estimate(weight, wire_limit)
     writer.limit = 1
     for size in sizes:
         probe.record_count, start = writer.record_count, probe.position
         assert probe.append(TS, None, bytes(size), None)
         record_bytes = probe.position - start
-        plain = earlier_bytes + writer.position - RECORD_BATCH_OVERHEAD
+        plain = writer.position - RECORD_BATCH_OVERHEAD
         fits = (
             RECORD_BATCH_OVERHEAD + int(plain * weight) + record_bytes <= wire_limit
             and RECORD_BATCH_OVERHEAD + int((plain + record_bytes) * weight) < wire_limit
@@ -149,9 +148,9 @@ def test_behind_the_limit_a_record_is_taken_while_the_batch_is_light_enough(
 
 @pytest.mark.parametrize(
     "arguments",
-    [(-0.1, 0, 100), (1.1, 0, 100), (math.nan, 0, 100), (0.5, -1, 100), (0.5, 0, -1), (0.5, 0, 2**50)],
+    [(-0.1, 100), (1.1, 100), (math.nan, 100), (0.5, -1), (0.5, 2**50)],
 )
-def test_estimates_out_of_range_are_refused(kernel: ModuleType, arguments: tuple[float, int, int]) -> None:
+def test_estimates_out_of_range_are_refused(kernel: ModuleType, arguments: tuple[float, int]) -> None:
     with pytest.raises(ValueError, match="must be 0 to"):
         kernel.BatchWriter(bytearray(500)).set_compression_estimate(*arguments)
 
@@ -168,15 +167,6 @@ def test_the_buffer_is_never_resized(kernel: ModuleType) -> None:
 def test_a_buffer_smaller_than_a_header_is_refused(kernel: ModuleType) -> None:
     with pytest.raises(ValueError, match="cannot hold the 61 bytes"):
         kernel.BatchWriter(bytearray(60))
-
-
-def test_rewind_starts_behind_the_header_and_keeps_counting(kernel: ModuleType) -> None:
-    writer = kernel.BatchWriter(bytearray(200))
-    writer.append(TS, None, b"v", None)
-    writer.rewind()
-    assert (writer.position, writer.record_count) == (RECORD_BATCH_OVERHEAD, 1)
-    writer.append(TS, None, b"w", None)
-    assert writer.buffer[RECORD_BATCH_OVERHEAD + 3] == 2  # offset delta 1
 
 
 def test_offset_deltas_end_with_int32(kernel: ModuleType) -> None:

@@ -25,8 +25,7 @@ FUNCTIONS = {
 WRITER_METHODS = {
     "append": "(self, timestamp_ms, key, value, headers)",
     "move_to": "(self, buffer)",
-    "rewind": "(self)",
-    "set_compression_estimate": "(self, ratio, earlier_bytes, wire_limit)",
+    "set_compression_estimate": "(self, ratio, wire_limit)",
 }
 WRITER_ATTRIBUTES = {
     "buffer",

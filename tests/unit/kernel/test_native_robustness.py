@@ -123,7 +123,7 @@ def test_no_limit_and_no_count_lead_outside_of_the_buffer(
     behind = ctypes.addressof(ctypes.c_char.from_buffer(buffer)) + size + 1
     assert ctypes.string_at(behind, len(CANARY) - 1) == CANARY[1:]
     writer = kernel.BatchWriter(buffer)
-    writer.set_compression_estimate(weight, 0, 2**40)
+    writer.set_compression_estimate(weight, 2**40)
     for limit in limits:
         with contextlib.suppress(ValueError, IndexError, OverflowError):
             writer.limit = limit

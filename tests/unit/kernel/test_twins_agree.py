@@ -172,25 +172,17 @@ class Writers(RuleBasedStateMachine):
 
     @rule(
         weight=st.floats(0, 1) | st.floats(),
-        earlier_bytes=st.integers(0, 2000) | st.integers(),
         wire_limit=st.integers(0, 2000) | st.integers(),
         limit=st.integers(0, 2),
     )
-    def weigh(self, weight: float, earlier_bytes: int, wire_limit: int, limit: int) -> None:
+    def weigh(self, weight: float, wire_limit: int, limit: int) -> None:
         one, other = [
-            taken_or_refused(
-                lambda writer=writer: writer.set_compression_estimate(weight, earlier_bytes, wire_limit)
-            )
+            taken_or_refused(lambda writer=writer: writer.set_compression_estimate(weight, wire_limit))
             for writer in self.writers
         ]
         assert one == other
         for writer in self.writers:
             writer.limit = limit
-
-    @rule()
-    def rewind(self) -> None:
-        for writer in self.writers:
-            writer.rewind()
 
     @rule(count=st.sampled_from([63, 64, 8191, 8192, INT32_MAX - 1, INT32_MAX]))
     def have_counted_more(self, count: int) -> None:

@@ -23,33 +23,24 @@ TEXT = b"".join(b'{"id": %d, "name": "user-%d"}\n' % (i, i * 7919 % 1000) for i 
 NOISE = random.Random(5).randbytes(100_000)
 
 
-def in_chunks(compression: Compression, chunks: list[bytes]) -> bytes:
-    stream = compression.stream()
-    return b"".join([*(stream.compress(chunk) for chunk in chunks), stream.flush()])
-
-
 @pytest.mark.parametrize("name", ["none", *CODECS])
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, NOISE], ids=["empty", "one", "text", "noise"])
-def test_compressed_at_once_and_read_back(name: str, data: bytes) -> None:
+def test_compressed_and_read_back(name: str, data: bytes) -> None:
     compression = Compression.of(name)
     assert compression.decompress(compression.compress(memoryview(bytearray(data)))) == data
 
 
 @pytest.mark.parametrize("name", CODECS)
-@given(chunks=st.lists(st.binary(max_size=3000), max_size=6), repeat=st.integers(1, 30))
-def test_compressed_in_chunks_and_read_back(name: str, chunks: list[bytes], repeat: int) -> None:
-    chunks = [chunk * repeat for chunk in chunks]
+@given(parts=st.lists(st.binary(max_size=3000), max_size=6), repeat=st.integers(1, 30))
+def test_any_data_is_read_back(name: str, parts: list[bytes], repeat: int) -> None:
+    data = b"".join([part * repeat for part in parts])
     compression = Compression.of(name)
-    compressed = in_chunks(compression, chunks)
-    if chunks:
-        assert compression.decompress(compressed) == b"".join(chunks)
+    assert compression.decompress(compression.compress(data)) == data
 
 
 @pytest.mark.parametrize("name", CODECS)
-def test_text_gets_smaller_at_once_and_in_chunks(name: str) -> None:
-    compression = Compression.of(name)
-    assert len(compression.compress(TEXT)) < len(TEXT) / 2
-    assert len(in_chunks(compression, [TEXT[:50_000], TEXT[50_000:]])) < len(TEXT) / 2
+def test_text_gets_smaller(name: str) -> None:
+    assert len(Compression.of(name).compress(TEXT)) < len(TEXT) / 2
 
 
 def test_attribute_bits_are_those_of_kafka() -> None:
@@ -64,7 +55,6 @@ def test_attribute_bits_are_those_of_kafka() -> None:
 
 def test_gzip_is_what_the_standard_library_reads() -> None:
     assert gzip.decompress(Compression.of("gzip").compress(TEXT)) == TEXT
-    assert gzip.decompress(in_chunks(Compression.of("gzip"), [TEXT, NOISE])) == TEXT + NOISE
 
 
 def test_snappy_has_the_java_library_header_and_blocks_of_32_kib() -> None:
@@ -80,10 +70,9 @@ def test_snappy_has_the_java_library_header_and_blocks_of_32_kib() -> None:
     assert sizes == [32768] * (len(TEXT) // 32768) + [len(TEXT) % 32768]
 
 
-@pytest.mark.parametrize("is_stream", [False, True])
-def test_lz4_frames_are_what_kafka_reads(is_stream: bool) -> None:
+def test_lz4_frames_are_what_kafka_reads() -> None:
     compression = Compression.of("lz4")
-    compressed = in_chunks(compression, [TEXT[:9], TEXT[9:]]) if is_stream else compression.compress(TEXT)
+    compressed = compression.compress(TEXT)
     info = lz4.frame.get_frame_info(compressed)
     assert info["block_linked"] is False
     assert info["block_size"] == 64 * 1024
@@ -94,10 +83,9 @@ def test_lz4_frames_are_what_kafka_reads(is_stream: bool) -> None:
     assert lz4.frame.decompress(compressed) == TEXT
 
 
-@pytest.mark.parametrize("is_stream", [False, True])
-def test_zstd_is_one_frame(is_stream: bool) -> None:
+def test_zstd_is_one_frame() -> None:
     compression = Compression.of("zstd")
-    compressed = in_chunks(compression, [TEXT[:9], TEXT[9:]]) if is_stream else compression.compress(TEXT)
+    compressed = compression.compress(TEXT)
     inflater = zstandard.ZstdDecompressor().decompressobj()
     assert inflater.decompress(compressed) == TEXT
     assert inflater.eof
@@ -105,11 +93,10 @@ def test_zstd_is_one_frame(is_stream: bool) -> None:
 
 
 @pytest.mark.parametrize(("name", "low", "high"), [("gzip", 1, 9), ("lz4", 3, 12), ("zstd", -50, 19)])
-@pytest.mark.parametrize("is_stream", [False, True])
-def test_a_higher_level_compresses_better(name: str, low: int, high: int, is_stream: bool) -> None:
+def test_a_higher_level_compresses_better(name: str, low: int, high: int) -> None:
     def size(level: int) -> int:
         compression = Compression.of(name, level)
-        compressed = in_chunks(compression, [TEXT]) if is_stream else compression.compress(TEXT)
+        compressed = compression.compress(TEXT)
         assert compression.decompress(compressed) == TEXT
         return len(compressed)
 
@@ -137,7 +124,6 @@ def test_levels(name: str, default: int, allowed: list[int], refused: list[int])
         compression = Compression.of(name, level)
         assert compression.level == level
         assert compression.decompress(compression.compress(b"abc")) == b"abc"
-        assert compression.decompress(in_chunks(compression, [b"abc"])) == b"abc"
     for level in refused:
         with pytest.raises(ConfigError, match=f"compression_{name}_level={level} must be"):
             Compression.of(name, level)
@@ -147,11 +133,6 @@ def test_levels(name: str, default: int, allowed: list[int], refused: list[int])
 def test_an_unknown_codec_is_refused_by_name(name: str) -> None:
     with pytest.raises(ConfigError, match=r"compression_type=.*none, gzip, snappy, lz4, zstd"):
         Compression.of(name)
-
-
-def test_there_is_no_stream_without_a_codec() -> None:
-    with pytest.raises(ValueError, match="no stream"):
-        Compression.of("none").stream()
 
 
 @pytest.mark.parametrize(("name", "package"), [("snappy", "cramjam"), ("lz4", "lz4"), ("zstd", "zstandard")])
