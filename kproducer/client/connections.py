@@ -190,7 +190,8 @@ class Connections:
         """Connect the socket once the address is known. Raises NetworkError; ``ended`` must follow."""
         resolved = connection.next_address(now_ms)
         if resolved is not None:
-            self._selector.connect(connection.id, resolved.address, resolved.family, connection.node.host)
+            family, address, target = resolved
+            self._selector.connect(connection.id, address, family, connection.node.host, target)
 
     def resolving(self) -> list[NodeConnection]:
         """The connections that wait for a host name lookup."""

@@ -24,6 +24,7 @@ from kproducer.client.metadata import Metadata
 from kproducer.client.metadata_updater import MetadataUpdater
 from kproducer.client.node_connection import ConnectionState, NodeConnection
 from kproducer.config.producer_config import ProducerConfig
+from kproducer.config.proxy_url import parse_proxy_url
 from kproducer.errors import (
     AuthenticationError,
     BrokerError,
@@ -39,6 +40,7 @@ from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.network.host_resolver import BackgroundResolver, BeginLookup, canonical_addresses
 from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
+from kproducer.network.proxy import Proxy
 from kproducer.network.selector import Selector
 from kproducer.network.transport_layer import TransportFactory
 from kproducer.protocol.registry import ApiKey, api_name
@@ -67,6 +69,7 @@ class NetworkClient:
         config: client id, timeouts, backoffs, in-flight limit.
         clock: the time after a poll.
         sasl: the mechanism that authenticates connections; closed with the client. ``None``: no SASL.
+        proxy: the proxy that connections go through; ``None``: they go to the brokers directly.
         begin_lookup: host name to addresses; ``None``: the operating system's name service, on other threads.
         random: for backoff jitter and the choice among equal nodes.
 
@@ -83,6 +86,7 @@ class NetworkClient:
         clock: Clock,
         *,
         sasl: SaslMechanism | None = None,
+        proxy: Proxy | None = None,
         begin_lookup: BeginLookup | None = None,
         random: random_module.Random | None = None,
     ) -> None:
@@ -97,7 +101,8 @@ class NetworkClient:
             client_software_name="kproducer",
             client_software_version=sanitized_software_text(installed_version()),
         )
-        self._resolver = BackgroundResolver(selector.wakeup)
+        self._through = "" if proxy is None else f" through the proxy {proxy}"
+        self._resolver = BackgroundResolver(selector.wakeup, proxy)
         self._in_flight = InFlightRequests(config.max_in_flight_requests_per_connection)
         self.connections = Connections(
             selector,
@@ -486,7 +491,7 @@ class NetworkClient:
             if connection.is_resolving:
                 what = "the name service has not answered for the host name of"
             error = NetworkError(
-                f"{what} {connection.broker} within {connection.setup_timeout_ms} ms"
+                f"{what} {connection.broker}{self._through} within {connection.setup_timeout_ms} ms"
                 " (socket_connection_setup_timeout_ms)"
             )
             self.end_connection(connection, error, now_ms)
@@ -560,15 +565,17 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
         clock: the time for all parts.
 
     Raises:
-        ConfigError: the security settings contradict each other, or a file that they name cannot be used.
+        ConfigError: the security settings contradict each other, a file that they name cannot be used, or a
+            package that they need is not installed.
     """
     sasl = _new_sasl_mechanism(config)
     transport_factory = _new_transport_factory(config, clock)
+    proxy = Proxy(parse_proxy_url(config.proxy_url)) if config.proxy_url else None
     metadata.bootstrap(_bootstrap_addresses(config))
-    selector = Selector(config, clock, transport_factory=transport_factory)
+    selector = Selector(config, clock, transport_factory=transport_factory, proxy=proxy)
     try:
         updater = MetadataUpdater(metadata, config)
-        return NetworkClient(selector, updater, config, clock, sasl=sasl)
+        return NetworkClient(selector, updater, config, clock, sasl=sasl, proxy=proxy)
     except BaseException:
         selector.close()
         raise

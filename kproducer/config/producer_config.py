@@ -16,6 +16,7 @@ from typing import Any
 
 import attrs
 
+from kproducer.config.proxy_url import parse_proxy_url
 from kproducer.config.setting import (
     METADATA_KEY,
     SECURITY_PROTOCOLS,
@@ -267,6 +268,11 @@ class ProducerConfig:
         source="KIP-302",
         about="Whether bootstrap host names are first resolved to canonical names.",
     )
+    proxy_url: str = secret(
+        source="kafka-python",
+        about="The proxy that all connections go through: socks5://HOST:PORT, socks5h:// (the proxy looks "
+        "up the names of brokers) or http:// (CONNECT); USER:PASSWORD@ before HOST if it requires them.",
+    )
     security_protocol: str = choice(
         *SECURITY_PROTOCOLS,
         source="Kafka CommonClientConfigs",
@@ -484,6 +490,7 @@ def _check_contradictions(config: ProducerConfig) -> None:
         if getattr(config, longest) < getattr(config, first):
             right = f"at least {first} ({getattr(config, first)})"
             raise refused(longest, right, getattr(config, longest))
+    _check_proxy(config)
     if config.compression_gzip_level == 0:
         raise refused("compression_gzip_level", "-1 or 1 to 9", 0, "level 0 does not compress")
     sasl_settings = (name for name in SETTINGS if name.startswith("sasl_"))
@@ -499,3 +506,12 @@ def _check_contradictions(config: ProducerConfig) -> None:
             if config.transactional_id:
                 cause, instead = f"transactional_id={config.transactional_id!r}", "or remove transactional_id"
             raise refused(name, f"{required} with {cause}", getattr(config, name), instead)
+
+
+def _check_proxy(config: ProducerConfig) -> None:
+    if not config.proxy_url:
+        return
+    canonical = "resolve_canonical_bootstrap_servers_only"
+    if parse_proxy_url(config.proxy_url).resolves_names and config.client_dns_lookup == canonical:
+        wanted = "use_all_dns_ips with a proxy that looks up names"
+        raise refused("client_dns_lookup", wanted, canonical, "or use a proxy_url with socks5://")

@@ -107,6 +107,9 @@ class ProducerSettings(TypedDict, total=False):
     """Objects with on_send, on_acknowledgement or both; called in this order. Default: ()."""
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """Whether bootstrap host names are first resolved to canonical names. Default: 'use_all_dns_ips'."""
+    proxy_url: str | None
+    """The proxy that all connections go through: socks5://HOST:PORT, socks5h:// (the proxy looks up the
+    names of brokers) or http:// (CONNECT); USER:PASSWORD@ before HOST if it requires them. Default: ''."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     """How to connect to brokers: SSL and SASL_SSL encrypt; SASL_PLAINTEXT and SASL_SSL log in. Default:
     'PLAINTEXT'."""

@@ -58,7 +58,7 @@ class PortableChannelIo:
 
     def update(self, channel: KafkaChannel) -> None:
         """Watch for the events that the channel needs in its present state. Raises OSError."""
-        wanted = READ | WRITE if channel.is_stalled or channel.transport.wants_write else READ
+        wanted = READ | WRITE if channel.is_stalled or channel.wants_write else READ
         if channel.tcp_connected and wanted != channel.interest:
             self._selector.modify(channel.transport.fileno(), wanted, channel)
             channel.interest = wanted

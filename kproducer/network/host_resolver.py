@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from kproducer.errors import NetworkError
 from kproducer.network.transport_layer import SocketAddress
@@ -27,10 +27,17 @@ MAX_THREADS: Final = 8
 
 
 class ResolvedAddress(NamedTuple):
-    """One address of a host: the socket family, and the address as ``socket.connect`` takes it."""
+    """One address of a host, or of a proxy that connects to it.
+
+    Attributes:
+        family: the socket family.
+        address: as ``socket.connect`` takes it.
+        target: the (host, port) that the proxy is asked to connect to; ``None`` without a proxy.
+    """
 
     family: int
     address: SocketAddress
+    target: tuple[str, int] | None = None
 
 
 #: A lookup that has begun, and may have ended. Its exception is a NetworkError.
@@ -38,6 +45,16 @@ Lookup: TypeAlias = "Future[Sequence[ResolvedAddress]]"
 
 #: (host, port) to a lookup. Does not block.
 BeginLookup: TypeAlias = Callable[[str, int], Lookup]
+
+
+class AddressSource(Protocol):
+    """Where the addresses of hosts come from; a ``Proxy`` is one."""
+
+    def resolve(self, host: str, port: int) -> Sequence[ResolvedAddress]:
+        """The addresses, in the order in which to try them. May block. Raises NetworkError."""
+
+    def needs_name_service(self, host: str) -> bool:
+        """Whether ``resolve`` asks the name service, and may therefore take long."""
 
 
 def resolve_host(host: str, port: int) -> list[ResolvedAddress]:
@@ -86,10 +103,12 @@ class BackgroundResolver:
 
     Args:
         on_looked_up: called on another thread after each lookup that did not end at once.
+        source: where addresses come from; ``None``: the operating system's name service.
     """
 
-    def __init__(self, on_looked_up: Callable[[], object]) -> None:
+    def __init__(self, on_looked_up: Callable[[], object], source: AddressSource | None = None) -> None:
         self._on_looked_up = on_looked_up
+        self._source = source
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads = 0
         self._pending: dict[tuple[str, int], Lookup] = {}
@@ -99,9 +118,11 @@ class BackgroundResolver:
 
     def begin(self, host: str, port: int) -> Lookup:
         """Look a host up, or join the pending lookup of it. For a literal address the lookup ends at once."""
-        if _is_literal(host):
+        source = self._source
+        resolve = resolve_host if source is None else source.resolve
+        if is_literal(host) if source is None else not source.needs_name_service(host):
             lookup: Lookup = Future()
-            _look_up(host, port, lookup)
+            _look_up(resolve, host, port, lookup)
             return lookup
         self._pending = {name: lookup for name, lookup in self._pending.items() if not lookup.done()}
         known = self._pending.get((host, port))
@@ -111,7 +132,7 @@ class BackgroundResolver:
         on_looked_up = self._on_looked_up
 
         def job() -> None:
-            _look_up(host, port, lookup)
+            _look_up(resolve, host, port, lookup)
             on_looked_up()
 
         self._jobs.put(job)
@@ -152,9 +173,11 @@ def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
         del job
 
 
-def _look_up(host: str, port: int, lookup: Lookup) -> None:
+def _look_up(
+    resolve: Callable[[str, int], Sequence[ResolvedAddress]], host: str, port: int, lookup: Lookup
+) -> None:
     try:
-        lookup.set_result(resolve_host(host, port))
+        lookup.set_result(resolve(host, port))
     except NetworkError as error:
         lookup.set_exception(error)
     except Exception as error:
@@ -163,7 +186,7 @@ def _look_up(host: str, port: int, lookup: Lookup) -> None:
         lookup.set_exception(failure)
 
 
-def _is_literal(host: str) -> bool:
+def is_literal(host: str) -> bool:
     """Whether the host is an IP address, which needs no name service."""
     try:
         socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)

@@ -19,6 +19,7 @@ from kproducer.network.transport_layer import TransportLayer
 
 if TYPE_CHECKING:
     from kproducer.network import _native_channel_io as native
+    from kproducer.network.proxy import ProxyTunnel
 
 
 @attrs.define(eq=False)
@@ -37,6 +38,7 @@ class KafkaChannel:
         tcp_connected: the TCP connect has succeeded (handshakes may follow).
         interest: the events that ``PortableChannelIo`` registered; 0 is not registered.
         native_socket: the connection's part of ``NativeChannelIo``, if that moves the bytes.
+        tunnel: a tunnel through a proxy that is not open yet; the transport layer waits for it.
     """
 
     connection_id: str
@@ -50,6 +52,17 @@ class KafkaChannel:
     tcp_connected: bool = attrs.field(init=False, default=False)
     interest: int = attrs.field(init=False, default=0)
     native_socket: native.NativeSocket | None = attrs.field(init=False, default=None)
+    tunnel: ProxyTunnel | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the connection is up and its handshakes have ended."""
+        return self.tunnel is None and self.transport.is_ready
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether bytes other than frames wait for the socket."""
+        return self.transport.wants_write if self.tunnel is None else self.tunnel.wants_write
 
     def check_writable(self) -> None:
         """Raise IllegalStateError if the connection is not ready or its socket is full."""
@@ -58,7 +71,7 @@ class KafkaChannel:
             raise IllegalStateError(
                 f"connection {self.connection_id} to {self.address} is still sending ({left} bytes left)"
             )
-        if not self.transport.is_ready:
+        if not self.is_ready:
             raise IllegalStateError(f"connection {self.connection_id} to {self.address} is not ready to send")
 
     def write(self, completed: list[NetworkSend]) -> None:

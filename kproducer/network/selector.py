@@ -34,6 +34,7 @@ from kproducer.network.channel_io import (
 from kproducer.network.kafka_channel import KafkaChannel
 from kproducer.network.network_receive import FrameAssembler, NetworkReceive
 from kproducer.network.network_send import NetworkSend
+from kproducer.network.proxy import Proxy
 from kproducer.network.transport_layer import (
     SocketAddress,
     TransportFactory,
@@ -66,6 +67,7 @@ class Selector:
         clock: the time, for idle connections.
         max_frame_bytes: the longest response accepted.
         transport_factory: makes the transport layer of a socket to a host; ``None``: plaintext.
+        proxy: connections with a ``target`` go through it.
 
     Attributes (results of the last ``poll``):
         connected: ids whose TCP connection came up.
@@ -81,6 +83,7 @@ class Selector:
         *,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         transport_factory: TransportFactory | None = None,
+        proxy: Proxy | None = None,
     ) -> None:
         # fixed after construction
         self._config = config
@@ -88,8 +91,11 @@ class Selector:
         self._max_frame_bytes = max_frame_bytes
         self._clock = clock
         self._transport_factory = transport_factory
+        self._proxy = proxy
         self._wakeup = Wakeup()
-        new_io = PlaintextChannelIo if transport_factory is None else PortableChannelIo
+        # The native step does not know the handshake with a proxy.
+        is_plain = transport_factory is None and proxy is None
+        new_io = PlaintextChannelIo if is_plain else PortableChannelIo
         self._io: ChannelIo = new_io(self._wakeup.fileno())
         # I/O thread only
         self._channels: OrderedDict[str, KafkaChannel] = OrderedDict()  # least recently active first
@@ -105,11 +111,17 @@ class Selector:
     # -- connections ---------------------------------------------------------------------------------
 
     def connect(
-        self, connection_id: str, address: SocketAddress, family: int = socket.AF_INET, host: str = ""
+        self,
+        connection_id: str,
+        address: SocketAddress,
+        family: int = socket.AF_INET,
+        host: str = "",
+        target: tuple[str, int] | None = None,
     ) -> None:
         """Begin to connect; a later ``poll`` reports the id in ``connected`` or ``disconnected``.
 
-        ``host`` is the name that the address belongs to; TLS verifies it.
+        ``host`` is the name of the broker; TLS verifies it. With a ``target`` the address is the proxy's, and
+        the proxy is asked to connect to the target (host, port).
         Raises IllegalStateError for an id in use, NetworkError if the connect fails at once (the id stays
         free and no descriptor stays open).
         """
@@ -118,6 +130,8 @@ class Selector:
         if connection_id in self._channels:
             raise IllegalStateError(f"a connection with id {connection_id} already exists")
         text = describe_address(address)
+        if target is not None:
+            text = f"{describe_address(target)} through the proxy {self._proxy}"
         try:
             sock = open_socket(family, self._config.send_buffer_bytes, self._config.receive_buffer_bytes)
         except OSError as error:
@@ -126,8 +140,13 @@ class Selector:
             start_connect(sock, address)
             new_transport = self._transport_factory
             transport = TransportLayer(sock) if new_transport is None else new_transport(sock, host)
+            tunnel = None
+            if target is not None:
+                assert self._proxy is not None
+                tunnel = self._proxy.new_tunnel(sock, target)
             assembler = FrameAssembler(self._max_frame_bytes)
-            channel = KafkaChannel(connection_id, text, transport, assembler, self._clock.monotonic_ms())
+            now_ms = self._clock.monotonic_ms()
+            channel = KafkaChannel(connection_id, text, transport, assembler, now_ms, tunnel)
             self._io.register(channel)
         except OSError as error:
             sock.close()
@@ -143,7 +162,7 @@ class Selector:
     def is_channel_ready(self, connection_id: str) -> bool:
         """Whether the connection is up and its handshakes have ended."""
         channel = self._channels.get(connection_id)
-        return channel is not None and channel.transport.is_ready
+        return channel is not None and channel.is_ready
 
     def close(self, connection_id: str | None = None) -> None:
         """Close one connection, or without an id everything. Not reported in ``disconnected``. Idempotent."""
@@ -224,7 +243,7 @@ class Selector:
         self._touch(channel, self._clock.monotonic_ms())
         doing = "connect to"
         try:
-            if not channel.transport.is_ready:
+            if not channel.is_ready:
                 self._go_on_connecting(channel)
                 return
             doing = "reading from"
@@ -256,13 +275,20 @@ class Selector:
     def _go_on_connecting(self, channel: KafkaChannel) -> None:
         transport = channel.transport
         if not channel.tcp_connected:
-            transport.finish_connect()
+            try:
+                transport.finish_connect()
+            except NetworkError as error:
+                if channel.tunnel is None:
+                    raise
+                raise NetworkError(f"the proxy cannot be reached: {error}") from error
             channel.tcp_connected = True
             self.connected.append(channel.connection_id)
-        if not transport.is_ready:
+        if channel.tunnel is not None and channel.tunnel.advance():
+            channel.tunnel = None
+        if channel.tunnel is None and not transport.is_ready:
             transport.handshake()
         self._io.update(channel)
-        if transport.is_ready and transport.has_buffered_bytes:
+        if channel.is_ready and transport.has_buffered_bytes:
             self._buffered.add(channel)
 
     def _touch(self, channel: KafkaChannel, now_ms: int) -> None:

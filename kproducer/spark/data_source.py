@@ -90,7 +90,7 @@ class KafkaProducerDataSource(DataSource):
         columns = WriteColumns.check(schema, options.topic, fail_on_extra=options.extra_columns == "fail")
         if self._is_planning and options.check_timeout_ms:
             config, timeout_s = options.producer_config(), options.check_timeout_ms / 1000
-            if config.security_protocol == "PLAINTEXT":
+            if config.security_protocol == "PLAINTEXT" and not config.proxy_url:
                 check_cluster(config.bootstrap_servers, options.topics, timeout_s)
             else:
                 check_secured_cluster(config, options.topics, timeout_s)

@@ -59,7 +59,14 @@ class MockSelector:
 
     # -- called by the client --------------------------------------------------------------------------
 
-    def connect(self, connection_id: str, address: SocketAddress, family: int = 2, host: str = "") -> None:
+    def connect(
+        self,
+        connection_id: str,
+        address: SocketAddress,
+        family: int = 2,
+        host: str = "",
+        target: tuple[str, int] | None = None,
+    ) -> None:
         if connection_id in self._up or connection_id in self._connecting:
             raise IllegalStateError(f"a connection with id {connection_id} already exists")
         self.attempts.append((connection_id, address, family))
