@@ -116,7 +116,10 @@ def producer_settings() -> str:
         lines = textwrap.wrap(
             text, 104, initial_indent='    """', subsequent_indent="    ", break_on_hyphens=False
         )
-        settings.append("\n".join([f"    {name}: {setting.given_type}", *lines]) + '"""\n')
+        declared = f"    {name}: {setting.given_type}"
+        if len(declared) > 110:  # as ruff formats it
+            declared = f"    {name}: (\n        {setting.given_type}\n    )"
+        settings.append("\n".join([declared, *lines]) + '"""\n')
     return _SETTINGS_MODULE.format(generated=_GENERATED, settings="".join(settings))
 
 

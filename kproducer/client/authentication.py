@@ -140,8 +140,9 @@ class AuthenticationExchange:
         if code == _UNSUPPORTED_SASL_MECHANISM:
             raise self._failed(
                 AuthenticationError(
-                    f"broker {self._broker} does not support sasl_mechanism={self._mechanism.name};"
-                    f" it supports {_listed(response.mechanisms)}"
+                    f"broker {self._broker} does not support the SASL mechanism {self._mechanism.name}"
+                    f" ({self._mechanism.identity}); it supports {_listed(response.mechanisms)};"
+                    " check sasl_mechanism and the port"
                 )
             )
         if code == _ILLEGAL_SASL_STATE:

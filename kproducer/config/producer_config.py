@@ -345,6 +345,7 @@ class ProducerConfig:
         "SCRAM-SHA-256",
         "SCRAM-SHA-512",
         "OAUTHBEARER",
+        "AWS_MSK_IAM",
         source="Kafka SaslConfigs",
         about="How the producer authenticates with SASL_SSL and SASL_PLAINTEXT.",
     )
@@ -374,6 +375,23 @@ class ProducerConfig:
         source="KIP-255",
         about="For OAUTHBEARER: function, also async, that returns (token, expiry in seconds since 1970) or "
         "(token, expiry, SASL extensions).",
+    )
+
+    sasl_aws_region: str = special(
+        "text",
+        "str | None",
+        parse_text,
+        "",
+        source="kproducer",
+        about="For AWS_MSK_IAM: the region of the cluster, if the brokers' names do not contain it.",
+    )
+    sasl_client_callback_handler_class: str = special(
+        "text",
+        "str | None",
+        parse_text,
+        "",
+        source="KIP-86",
+        about="For AWS_MSK_IAM: the class that Java clients need. Without effect.",
     )
 
     def __attrs_post_init__(self) -> None:

@@ -156,7 +156,9 @@ class ProducerSettings(TypedDict, total=False):
     """The TLS versions that may be used. Default: ('TLSv1.2', 'TLSv1.3')."""
     ssl_cipher_suites: str | list[str] | tuple[str, ...] | None
     """Cipher suites by their Java or OpenSSL names. Empty: OpenSSL's choice. Default: ()."""
-    sasl_mechanism: Literal["none", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None
+    sasl_mechanism: (
+        Literal["none", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | None
+    )
     """How the producer authenticates with SASL_SSL and SASL_PLAINTEXT. Default: 'none'."""
     sasl_plain_username: str | None
     """User name for PLAIN and SCRAM. Default: ''."""
@@ -167,3 +169,7 @@ class ProducerSettings(TypedDict, total=False):
     sasl_oauth_token_provider: Callable[[], Any] | None
     """For OAUTHBEARER: function, also async, that returns (token, expiry in seconds since 1970) or
     (token, expiry, SASL extensions). Default: None."""
+    sasl_aws_region: str | None
+    """For AWS_MSK_IAM: the region of the cluster, if the brokers' names do not contain it. Default: ''."""
+    sasl_client_callback_handler_class: str | None
+    """For AWS_MSK_IAM: the class that Java clients need. Without effect. Default: ''."""

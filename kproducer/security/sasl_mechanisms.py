@@ -115,7 +115,7 @@ class OAuthBearerMechanism:
     _tokens: TokenSource
     extensions: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     name: str = attrs.field(default="OAUTHBEARER", init=False)
-    identity: str = attrs.field(default="the OAuth token", init=False)
+    identity: str = "the OAuth token"
 
     def begin(self) -> _OAuthBearerConversation | None:
         """Begin an authentication; ``None`` while the first token is being requested.

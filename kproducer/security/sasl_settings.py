@@ -18,6 +18,7 @@ from kproducer.security.sasl_mechanisms import (
     PlainMechanism,
     SaslMechanism,
     extension_mistake,
+    shown_text,
 )
 from kproducer.security.scram import SCRAM_MECHANISMS, ScramMechanism
 
@@ -25,7 +26,10 @@ _LOGIN_MODULES = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
     "org.apache.kafka.common.security.scram.ScramLoginModule": SCRAM_MECHANISMS,
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "software.amazon.msk.auth.iam.IAMLoginModule": ("AWS_MSK_IAM",),
 }
+#: Java clients need this class for AWS_MSK_IAM.
+_MSK_IAM_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 _EXTENSION = "extension_"
 
 
@@ -42,6 +46,8 @@ def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
             "sasl_plain_password",
             "sasl_jaas_config",
             "sasl_oauth_token_provider",
+            "sasl_aws_region",
+            "sasl_client_callback_handler_class",
         )
         if getattr(config, name)
     ]
@@ -49,12 +55,16 @@ def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
     if mechanism == "none":
         raise ConfigError(
             f"sasl_mechanism is missing: security_protocol={config.security_protocol} needs one of"
-            f" PLAIN, {', '.join(SCRAM_MECHANISMS)}, OAUTHBEARER"
+            f" PLAIN, {', '.join(SCRAM_MECHANISMS)}, OAUTHBEARER, AWS_MSK_IAM"
         )
     options = _jaas_options(config) if config.sasl_jaas_config else None
     if mechanism == "OAUTHBEARER":
         _refuse_others(given, ("sasl_oauth_token_provider", "sasl_jaas_config"), mechanism)
         return _oauth_bearer(config.sasl_oauth_token_provider, options or {})
+    if mechanism == "AWS_MSK_IAM":
+        wanted = ("sasl_jaas_config", "sasl_aws_region", "sasl_client_callback_handler_class")
+        _refuse_others(given, wanted, mechanism)
+        return _aws_msk_iam(config, options or {})
     if options is None:
         _refuse_others(given, ("sasl_plain_username", "sasl_plain_password"), mechanism)
         username, password = config.sasl_plain_username, config.sasl_plain_password
@@ -80,7 +90,7 @@ def _refuse_others(given: list[str], wanted: tuple[str, ...], mechanism: str) ->
     for name in given:
         if name not in wanted:
             own = f"sasl_mechanism={mechanism}"
-            if "sasl_jaas_config" in given and "sasl_jaas_config" in wanted and mechanism != "OAUTHBEARER":
+            if "sasl_jaas_config" in given and wanted == ("sasl_jaas_config",):
                 own = "sasl_jaas_config, which has the credentials"
             raise ConfigError(f"{name} cannot be used with {own}; remove one of them")
 
@@ -119,3 +129,19 @@ def _oauth_bearer(provider: Callable[[], Any] | None, options: Mapping[str, str]
             raise ConfigError(f"sasl_jaas_config: {mistake}")
         extensions[name] = value
     return OAuthBearerMechanism(TokenSource(provider), extensions)
+
+
+def _aws_msk_iam(config: ProducerConfig, options: Mapping[str, str]) -> OAuthBearerMechanism:
+    if not config.uses_tls:
+        raise ConfigError(
+            "security_protocol: expected SASL_SSL with sasl_mechanism=AWS_MSK_IAM, got"
+            f" {config.security_protocol}; without encryption, others could use the token"
+        )
+    if config.sasl_client_callback_handler_class not in ("", _MSK_IAM_HANDLER):
+        raise ConfigError(
+            f"sasl_client_callback_handler_class: expected {_MSK_IAM_HANDLER} or nothing, got"
+            f" {shown_text(config.sasl_client_callback_handler_class)}"
+        )
+    from kproducer.security.aws_msk_iam import aws_msk_iam_mechanism
+
+    return aws_msk_iam_mechanism(config.sasl_aws_region, config.bootstrap_servers, options)

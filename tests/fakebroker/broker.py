@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from typing import TYPE_CHECKING
 
 from tests.fakebroker.connection import Connection
@@ -125,7 +126,10 @@ class FakeBroker:
             task.add_done_callback(self._opening.discard)
 
     async def _open(self, accepted: socket.socket) -> None:
-        reader, writer = await asyncio.open_connection(sock=accepted)
+        if self.cluster.tls is None:
+            reader, writer = await asyncio.open_connection(sock=accepted)
+        else:
+            reader, writer = await self._open_tls(accepted, self.cluster.tls)
         if not self.up:
             writer.transport.abort()
             return
@@ -138,6 +142,16 @@ class FakeBroker:
         self.connections[connection] = task
         task.add_done_callback(lambda done: self._ended(connection, done))
         self.cluster.notify()
+
+    async def _open_tls(
+        self, accepted: socket.socket, context: ssl.SSLContext
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        transport, protocol = await loop.connect_accepted_socket(
+            lambda: asyncio.StreamReaderProtocol(reader), accepted, ssl=context
+        )
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     def _ended(self, connection: Connection, task: asyncio.Task[None]) -> None:
         self.connections.pop(connection, None)

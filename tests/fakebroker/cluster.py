@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 import threading
 import time
 import uuid
@@ -53,6 +54,7 @@ class FakeCluster:
         Attributes:
         transaction_version: the finalized feature of that name: 2 with KIP-890, 1 or 0 without.
         sasl: what every listener demands; ``None``: no authentication.
+        tls: with the brokers' certificate; ``None``: no encryption.
         coordination: transactions and consumer groups.
         producer_id_expiration_ms: ``producer.id.expiration.ms``: before each batch, leaders drop producers
         whose newest record timestamp is older; ``None``: never.
@@ -88,6 +90,7 @@ class FakeCluster:
         self.metadata_errors: dict[str, int] = {}
         self.transaction_version = 2
         self.sasl: SaslListener | None = None
+        self.tls: ssl.SSLContext | None = None
         self.coordination = Coordination(self, lambda: self.now_ms())
         self.producer_id_expiration_ms: int | None = None
         self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""SaslAuthenticate, versions 0 to 2, for PLAIN. 58 for a wrong user or password; 1: session lifetime."""
+"""SaslAuthenticate, versions 0 to 2, for PLAIN and OAUTHBEARER. 58: refused; from 1: the session lifetime."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def handle(context: RequestContext) -> SaslAuthenticateResponse:
     if sasl is None:
         context.must_close = True
         return SaslAuthenticateResponse()
-    code = sasl.authenticate(context)
-    response = SaslAuthenticateResponse(error_code=code)
+    code, data = sasl.authenticate(context)
+    response = SaslAuthenticateResponse(error_code=code, auth_bytes=data)
     if code:
         response.error_message = "Authentication failed: Invalid username or password"
     elif context.api_version >= 1:

@@ -1,4 +1,4 @@
-"""SASL of a fake cluster's listeners: PLAIN, with sessions that end; as strict as Apache Kafka.
+"""SASL of a fake cluster's listeners: PLAIN and OAUTHBEARER, with sessions that end; as strict as Kafka.
 
 On a connection that is not authenticated only ApiVersions (before the handshake), SaslHandshake and
 SaslAuthenticate are allowed; after the end of the session only SaslHandshake; between SaslHandshake and the
@@ -9,6 +9,7 @@ Runs with the lock of the request log.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 HANDSHAKE, AUTHENTICATE, API_VERSIONS = 17, 36, 18
 UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED = 33, 34, 58
-MECHANISMS = ["PLAIN"]
+MECHANISMS = ["PLAIN", "OAUTHBEARER"]
+_REFUSED_TOKEN = b'{"status":"invalid_token"}'
 #: A busy machine may deliver a request late that was sent in time.
 _GRACE_S = 2.0
 
@@ -27,7 +29,9 @@ _GRACE_S = 2.0
 class _Session:
     """What a connection has done so far."""
 
+    mechanism: str = ""
     is_in_exchange: bool = False
+    has_refused_token: bool = False
     is_authenticated: bool = False
     expires_s: float = float("inf")
 
@@ -35,13 +39,15 @@ class _Session:
 @attrs.define
 class SaslListener:
     """Attributes:
-    users: passwords by user.
+    users: passwords by user, for PLAIN.
+    accepts_token: for OAUTHBEARER.
     session_lifetime_ms: of new sessions; 0: they do not end.
     authentications: exchanges that ended with success.
     refusals: exchanges that ended with an error.
     """
 
-    users: dict[str, str]
+    users: dict[str, str] = attrs.field(factory=dict)
+    accepts_token: Callable[[str], bool] = lambda _: False
     session_lifetime_ms: int = 0
     authentications: int = 0
     refusals: int = 0
@@ -66,24 +72,39 @@ class SaslListener:
         if context.message.mechanism not in MECHANISMS:
             context.must_close_afterwards = True
             return UNSUPPORTED_SASL_MECHANISM
-        self._session(context.connection).is_in_exchange = True
+        session = self._session(context.connection)
+        session.is_in_exchange, session.mechanism = True, context.message.mechanism
         return 0
 
-    def authenticate(self, context: RequestContext) -> int:
-        """The error code for a SaslAuthenticate."""
+    def authenticate(self, context: RequestContext) -> tuple[int, bytes]:
+        """The error code for a SaslAuthenticate, and the bytes to answer."""
         session = self._session(context.connection)
+        data = bytes(context.message.auth_bytes)
+        if session.mechanism == "PLAIN":
+            _, user, password = data.decode().split("\0")
+            is_accepted = self.users.get(user) == password
+        else:
+            is_accepted = not session.has_refused_token and self.accepts_token(_token_in(data))
+            if not is_accepted and not session.has_refused_token:
+                session.has_refused_token = True  # the client has to acknowledge that
+                return 0, _REFUSED_TOKEN
         session.is_in_exchange = False
-        _, user, password = bytes(context.message.auth_bytes).decode().split("\0")
-        if self.users.get(user) != password:
+        if not is_accepted:
             self.refusals += 1
             session.is_authenticated = False
             context.must_close_afterwards = True
-            return SASL_AUTHENTICATION_FAILED
+            return SASL_AUTHENTICATION_FAILED, b""
         self.authentications += 1
         session.is_authenticated = True
         if self.session_lifetime_ms:
             session.expires_s = time.monotonic() + self.session_lifetime_ms / 1000 + _GRACE_S
-        return 0
+        return 0, b""
 
     def _session(self, connection: Connection) -> _Session:
         return self._sessions.setdefault(connection, _Session())
+
+
+def _token_in(data: bytes) -> str:
+    header, bearer, *_ = data.decode().split("\x01")
+    assert header == "n,,"
+    return bearer.removeprefix("auth=Bearer ")

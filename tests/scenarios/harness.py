@@ -244,8 +244,8 @@ class Resources:
 
     def check(self) -> None:
         for thread in threading.enumerate():
-            if thread.name == "kproducer-resolver":
-                thread.join(60)  # close() does not wait for it
+            if thread.name in ("kproducer-resolver", "kproducer-oauth"):
+                thread.join(60)  # close() does not wait for them
         threads = [t for t in threading.enumerate() if t not in self._threads and t.is_alive()]
         assert not threads, f"threads left: {threads}"
         left = {fd: target for fd, target in _descriptors().items() if fd not in self._descriptors}
