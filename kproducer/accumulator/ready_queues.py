@@ -57,6 +57,7 @@ class NodeQueues:
     due: deque[PartitionQueue] = attrs.field(factory=deque)
 
 
+@attrs.define(eq=False, slots=False)
 class ReadyQueues:
     """The index. I/O thread only, except that any thread adds to ``PartitionQueues.changed``.
 
@@ -76,27 +77,19 @@ class ReadyQueues:
         asks_early: ask before the batch is due: asking starts the requests that the answer waits for.
     """
 
-    def __init__(
-        self,
-        queues: PartitionQueues,
-        linger_ms: int,
-        may_drain: Callable[[ProducerBatch, int], bool] | None = None,
-        asks_early: bool = False,
-    ) -> None:
-        # Fixed after construction.
-        self._queues = queues
-        self._linger_ms = linger_ms
-        self._may_drain = may_drain
-        self._asks_early = asks_early and may_drain is not None
-        # I/O thread only.
-        self._snapshot: MetadataSnapshot | None = None
-        self._nodes: dict[int, NodeQueues] = {}
-        #: (when, number, queue), a heap. One entry for each queue counts: the one of its ``timer_ms``.
-        self._timers: list[tuple[int, int, PartitionQueue]] = []
-        self._next_timer = 0
-        self._held: dict[PartitionQueue, None] = {}
-        #: By topic.
-        self._leaderless: dict[str, dict[PartitionQueue, None]] = {}
+    _queues: PartitionQueues
+    _linger_ms: int
+    _may_drain: Callable[[ProducerBatch, int], bool] | None = None
+    _asks_early: bool = False
+    # I/O thread only.
+    _snapshot: MetadataSnapshot | None = attrs.field(init=False, default=None)
+    _nodes: dict[int, NodeQueues] = attrs.field(init=False, factory=dict)
+    #: (when, number, queue), a heap. One entry for each queue counts: the one of its ``timer_ms``.
+    _timers: list[tuple[int, int, PartitionQueue]] = attrs.field(init=False, factory=list)
+    _next_timer: int = attrs.field(init=False, default=0)
+    _held: dict[PartitionQueue, None] = attrs.field(init=False, factory=dict)
+    #: By topic.
+    _leaderless: dict[str, dict[PartitionQueue, None]] = attrs.field(init=False, factory=dict)
 
     # -- looking ---------------------------------------------------------------------------------------
 

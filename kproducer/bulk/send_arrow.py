@@ -38,6 +38,7 @@ _RECORD_OVERHEAD_BYTES = record_size_upper_bound(None, None, None)
 _NO_TIMESTAMP = -1
 
 
+@attrs.define(eq=False, slots=False)
 class _ArrowCall:
     """Sends the rows of Arrow data. A refused row is noted, or without locations it stops the call.
 
@@ -52,29 +53,26 @@ class _ArrowCall:
         general_path: sends single rows; knows why the call ends early.
     """
 
-    def __init__(
-        self,
-        producer: BulkSender,
-        columns: ArrowColumns,
-        topic: str | None,
-        locations: RecordLocations | None,
-    ) -> None:
-        self._producer = producer
-        self._columns = columns
-        self._topic = topic
-        self._locations = locations
-        self.rows_by_result: dict[ProduceRequestResult, int] = {}
-        self.general_path = GeneralPath(producer, producer.send, topics_vary=topic is None)
-        #: Names as they are in the data, of the topics that the kernel knows.
-        self._topics: dict[bytes, str] = {}
-        #: -1: the topic is in ``_topic_errors``.
-        self._partition_counts: dict[str, int] = {}
-        self._topic_errors: dict[str, KafkaError] = {}
-        #: What the partition counts were read from: the same object means that nothing has changed.
-        self._snapshot: object = None
-        #: Rows of all chunks before the current one, and their first location.
-        self._rows_before = 0
-        self._first_location = 0
+    _producer: BulkSender
+    _columns: ArrowColumns
+    _topic: str | None
+    _locations: RecordLocations | None
+    rows_by_result: dict[ProduceRequestResult, int] = attrs.field(init=False, factory=dict)
+    general_path: GeneralPath = attrs.field(init=False)
+    #: Names as they are in the data, of the topics that the kernel knows.
+    _topics: dict[bytes, str] = attrs.field(init=False, factory=dict)
+    #: -1: the topic is in ``_topic_errors``.
+    _partition_counts: dict[str, int] = attrs.field(init=False, factory=dict)
+    _topic_errors: dict[str, KafkaError] = attrs.field(init=False, factory=dict)
+    #: What the partition counts were read from: the same object means that nothing has changed.
+    _snapshot: object = attrs.field(init=False, default=None)
+    #: Rows of all chunks before the current one, and their first location.
+    _rows_before: int = attrs.field(init=False, default=0)
+    _first_location: int = attrs.field(init=False, default=0)
+
+    def __attrs_post_init__(self) -> None:
+        topics_vary = self._topic is None
+        self.general_path = GeneralPath(self._producer, self._producer.send, topics_vary=topics_vary)
 
     def send(self, source: ArrowSource, *, is_last: bool) -> int:
         """Send the rows of a source and close it. Returns the bytes of keys and values.

@@ -49,16 +49,6 @@ class SendManyResult:
         clock: for timeouts that span several batches.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_batch_results",
-        "_callbacks",
-        "_clock",
-        "_locations",
-        "_open_results",
-        "_topic",
-    )
-
     def __init__(self, topic: str, locations: RecordLocations, clock: Clock) -> None:
         # Fixed after construction.
         self._topic = topic

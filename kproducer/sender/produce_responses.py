@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from kproducer_messages import ProduceResponse
 
 from kproducer.config.producer_config import ProducerConfig
@@ -63,6 +64,7 @@ _UNSUPPORTED_COMPRESSION_CODE = 76
 _LOG_INTERVAL_MS = 10_000
 
 
+@attrs.define(eq=False, slots=False)
 class ProduceResponseHandler:
     """Reads responses and resolves each of their batches through ``BatchCompletion``. I/O thread only.
 
@@ -73,17 +75,10 @@ class ProduceResponseHandler:
         config: ``request_timeout_ms`` and ``compression_type``, for error messages.
     """
 
-    def __init__(
-        self,
-        completion: BatchCompletion,
-        metadata: Metadata,
-        metrics: ProducerMetrics,
-        config: ProducerConfig,
-    ) -> None:
-        self._completion = completion
-        self._metadata = metadata
-        self._metrics = metrics
-        self._config = config
+    _completion: BatchCompletion
+    _metadata: Metadata
+    _metrics: ProducerMetrics
+    _config: ProducerConfig
 
     def handle(
         self,
@@ -226,6 +221,7 @@ def _describe_attempt(batch: ProducerBatch, node: Node, response: ClientResponse
     )
 
 
+@attrs.define(eq=False, slots=False)
 class BatchCompletion:
     """Completes, retries, splits or fails one batch at a time. I/O thread only.
 
@@ -241,23 +237,13 @@ class BatchCompletion:
             without idempotence.
     """
 
-    def __init__(
-        self,
-        config: ProducerConfig,
-        accumulator: RecordAccumulator,
-        metadata: Metadata,
-        in_flight: InFlightBatches,
-        metrics: ProducerMetrics,
-        transaction_manager: TransactionManager | None = None,
-    ) -> None:
-        self._transaction_manager = transaction_manager
-        self._config = config
-        self._guarantee_order = config.max_in_flight_requests_per_connection == 1
-        self._accumulator = accumulator
-        self._metadata = metadata
-        self._in_flight = in_flight
-        self._metrics = metrics
-        self._repeats = LogRepeats(_LOG_INTERVAL_MS)
+    _config: ProducerConfig
+    _accumulator: RecordAccumulator
+    _metadata: Metadata
+    _in_flight: InFlightBatches
+    _metrics: ProducerMetrics
+    _transaction_manager: TransactionManager | None = None
+    _repeats: LogRepeats = attrs.field(init=False, factory=lambda: LogRepeats(_LOG_INTERVAL_MS))
 
     def succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, now_ms: int) -> None:
         """The broker has appended the batch; with acks=0, it was written to the socket."""
@@ -493,7 +479,7 @@ class BatchCompletion:
         self._accumulator.request_done(batch)
 
     def _unmute(self, batch: ProducerBatch) -> None:
-        if self._guarantee_order:
+        if self._config.max_in_flight_requests_per_connection == 1:
             self._accumulator.unmute_partition(batch.topic_partition)
 
 

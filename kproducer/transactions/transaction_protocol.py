@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from kproducer.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -60,6 +62,7 @@ _FORGOTTEN_CODES: Final = (49, 59)
 _NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
+@attrs.define(eq=False, slots=False)
 class TransactionProtocol:
     """The ``CoordinatorTask`` of one producer: one request at a time, and the look-up before it.
 
@@ -73,24 +76,22 @@ class TransactionProtocol:
         known: which brokers coordinate; may be shared by tasks whose requests one thread sends.
     """
 
-    def __init__(
-        self,
-        lifecycle: TransactionLifecycle,
-        transaction_timeout_ms: int,
-        backoff: ExponentialBackoff,
-        known: CoordinatorCache,
-    ) -> None:
-        self._life = lifecycle
-        self._timeout_ms = transaction_timeout_ms
-        self._known = known
-        #: The request that was wanted last, until it has succeeded.
-        self._request: CoordinatorRequest | None = None
-        #: The request, or the look-up before it, that has not ended yet.
-        self._in_flight: CoordinatorRequest | None = None
-        self._attempts = Attempts(backoff)
-        self._lookup_attempts = Attempts(backoff)
-        self._last_failure = ""
-        self._held_back_until_ms = NEVER_MS
+    _life: TransactionLifecycle
+    _timeout_ms: int
+    _backoff: ExponentialBackoff
+    _known: CoordinatorCache
+    #: The request that was wanted last, until it has succeeded.
+    _request: CoordinatorRequest | None = attrs.field(init=False, default=None)
+    #: The request, or the look-up before it, that has not ended yet.
+    _in_flight: CoordinatorRequest | None = attrs.field(init=False, default=None)
+    _attempts: Attempts = attrs.field(init=False)
+    _lookup_attempts: Attempts = attrs.field(init=False)
+    _last_failure: str = attrs.field(init=False, default="")
+    _held_back_until_ms: int = attrs.field(init=False, default=NEVER_MS)
+
+    def __attrs_post_init__(self) -> None:
+        self._attempts = Attempts(self._backoff)
+        self._lookup_attempts = Attempts(self._backoff)
 
     # -- CoordinatorTask -------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
+
 from kproducer.kernel.pure.batch_v2 import BatchWriter
 from kproducer.kernel.pure.completion import BatchOutcome, Deliveries
 from kproducer.types import Headers
@@ -90,6 +92,7 @@ class RecordAppender:
         return future
 
 
+@attrs.define(eq=False)
 class AppendSlot:
     """Where compiled code finds the open batch of one partition. A plain value.
 
@@ -98,13 +101,11 @@ class AppendSlot:
         lock: the partition's; held by code that writes without the interpreter lock.
     """
 
-    __slots__ = ("appender", "lock")
-
-    def __init__(self, lock: Any) -> None:
-        self.appender: RecordAppender | None = None
-        self.lock = lock
+    lock: Any
+    appender: RecordAppender | None = attrs.field(init=False, default=None)
 
 
+@attrs.define(eq=False)
 class StickyPartition:
     """The partition that the built-in partitioner sends records to at present. A plain value.
 
@@ -116,22 +117,17 @@ class StickyPartition:
         record_overhead_bytes: added to the size of each record's key and value.
     """
 
-    __slots__ = (
-        "force_switch_at_bytes",
-        "partition",
-        "produced_bytes",
-        "record_overhead_bytes",
-        "switch_at_bytes",
-    )
+    partition: int
+    switch_at_bytes: int
+    record_overhead_bytes: int
+    produced_bytes: int = attrs.field(init=False, default=0)
+    force_switch_at_bytes: int = attrs.field(init=False)
 
-    def __init__(self, partition: int, switch_at_bytes: int, record_overhead_bytes: int) -> None:
-        self.partition = partition
-        self.produced_bytes = 0
-        self.switch_at_bytes = switch_at_bytes
-        self.force_switch_at_bytes = 2 * switch_at_bytes
-        self.record_overhead_bytes = record_overhead_bytes
+    def __attrs_post_init__(self) -> None:
+        self.force_switch_at_bytes = 2 * self.switch_at_bytes
 
 
+@attrs.define(eq=False)
 class TopicSlots:
     """The slots of one topic. A plain value.
 
@@ -141,9 +137,6 @@ class TopicSlots:
         partition_count: as of the metadata that the I/O thread saw last; 0: not known.
     """
 
-    __slots__ = ("partition_count", "slots", "sticky")
-
-    def __init__(self) -> None:
-        self.partition_count = 0
-        self.slots: list[AppendSlot | None] = []
-        self.sticky: StickyPartition | None = None
+    partition_count: int = attrs.field(init=False, default=0)
+    slots: list[AppendSlot | None] = attrs.field(init=False, factory=list)
+    sticky: StickyPartition | None = attrs.field(init=False, default=None)

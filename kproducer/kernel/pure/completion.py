@@ -11,12 +11,15 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import attrs
+
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _OnDelivery = Callable[[Any, Any], object]
 
 _UNKNOWN = -1
 
 
+@attrs.define(eq=False)
 class BatchOutcome:
     """The outcome of a batch, as plain values.
 
@@ -34,28 +37,15 @@ class BatchOutcome:
         log_append_time_ms: the broker's time; -1: the records keep their own.
     """
 
-    __slots__ = (
-        "base_offset",
-        "done",
-        "error",
-        "firing_thread_id",
-        "is_split",
-        "log_append_time_ms",
-        "metadata_type",
-        "settled",
-        "topic_partition",
-    )
-
-    def __init__(self, topic_partition: tuple[str, int], metadata_type: Any) -> None:
-        self.topic_partition = topic_partition
-        self.metadata_type = metadata_type
-        self.settled = False
-        self.firing_thread_id = 0
-        self.done = False
-        self.is_split = False
-        self.error: Any = None
-        self.base_offset = _UNKNOWN
-        self.log_append_time_ms = _UNKNOWN
+    topic_partition: tuple[str, int]
+    metadata_type: Any
+    settled: bool = attrs.field(init=False, default=False)
+    firing_thread_id: int = attrs.field(init=False, default=0)
+    done: bool = attrs.field(init=False, default=False)
+    is_split: bool = attrs.field(init=False, default=False)
+    error: Any = attrs.field(init=False, default=None)
+    base_offset: int = attrs.field(init=False, default=_UNKNOWN)
+    log_append_time_ms: int = attrs.field(init=False, default=_UNKNOWN)
 
     def is_readable(self) -> bool:
         """Whether it is done, or settled while the calling thread runs the delivery callbacks."""
@@ -74,6 +64,7 @@ class BatchOutcome:
         return self.metadata_type(topic, partition, offset, timestamp_ms, key_size, value_size)
 
 
+@attrs.define(eq=False, repr=False, weakref_slot=False)
 class RecordFuture:
     """What is kept per record. The base of ``FutureRecordMetadata``, which has the methods.
 
@@ -85,23 +76,12 @@ class RecordFuture:
         _key_size, _value_size: bytes; -1 for null.
     """
 
-    __slots__ = ("_batch_result", "_index", "_key_size", "_outcome", "_timestamp_ms", "_value_size")
-
-    def __init__(
-        self,
-        result: Any,
-        outcome: BatchOutcome,
-        index: int,
-        timestamp_ms: int,
-        key_size: int,
-        value_size: int,
-    ) -> None:
-        self._batch_result = result
-        self._outcome = outcome
-        self._index = index
-        self._timestamp_ms = timestamp_ms
-        self._key_size = key_size
-        self._value_size = value_size
+    _batch_result: Any
+    _outcome: BatchOutcome
+    _index: int
+    _timestamp_ms: int
+    _key_size: int
+    _value_size: int
 
 
 def fast_done(general: _Method) -> _Method:
