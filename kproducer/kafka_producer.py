@@ -425,11 +425,9 @@ class KafkaProducer:
                 id. In the second case it may have been committed before.
             KafkaTimeoutError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
         """
+        call = "commit_prepared"
         self._transactions.run(
-            "commit_prepared",
-            timeout,
-            lambda state: state.take_over(prepared, "commit_prepared").begin_commit(),
-            flush=True,
+            call, timeout, lambda state: state.take_over(prepared, call).begin_commit(call), flush=True
         )
 
     def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
@@ -439,9 +437,8 @@ class KafkaProducer:
             IllegalStateError: it was committed, or as ``commit_prepared``.
             FencedError, InvalidArgumentError, KafkaTimeoutError, FatalProducerError: as ``commit_prepared``.
         """
-        self._transactions.run(
-            "abort_prepared", timeout, lambda state: state.take_over(prepared, "abort_prepared").begin_abort()
-        )
+        call = "abort_prepared"
+        self._transactions.run(call, timeout, lambda state: state.take_over(prepared, call).begin_abort(call))
 
     # -- the end ---------------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ class BulkSender:
             path.
         transaction_lifecycle: ``None``: the producer is not transactional.
         size_limit, size_setting: bytes that a record may have, and the setting that limits them.
+        small_size: key, value and headers that together are not larger need no exact check.
         has_fast_path: the kernel may write records; ``False``: every record needs all of ``send``, because of
             interceptors, a partitioner of the application, or serializers that look at more than their datum.
         ignores_keys: keys do not choose partitions.
@@ -64,6 +65,7 @@ class BulkSender:
         self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
         if config.buffer_memory < config.max_request_size:
             self.size_limit, self.size_setting = config.buffer_memory, "buffer_memory"
+        self.small_size = records.small_size
         self.ignores_keys = records.ignores_keys
         self.may_change_topics = interceptors.has_send_hooks
         self._max_block_ms = config.max_block_ms
@@ -124,8 +126,9 @@ class BulkSender:
         except BaseException as error:
             self.note_refusal(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
             raise
-        if result.failed_count:
-            self.note_refusal(KafkaError(f"{result.failed_count} records of a bulk call were refused"))
+        refusal = result._locations.first_refusal
+        if refusal is not None:
+            self.note_refusal(refusal)
         return result
 
     # -- what the calls ask ----------------------------------------------------------------------------

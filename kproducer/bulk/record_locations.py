@@ -46,6 +46,7 @@ class RecordLocations:
         timestamps_ms: ``array('q')``: as sent; ``None``: there is no such column.
         key_sizes: ``array('i')``: bytes; ``NULL_SIZE`` for null; ``None``: there is no such column.
         value_sizes: the same for values; always there.
+        first_refusal: why the first record was refused that was; ``None``: none was.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class RecordLocations:
         self.topic = topic
         self.batch_results: dict[ProduceRequestResult, int] = {}
         self.runs: list[tuple[int, int, int, int]] | None = [] if has_runs else None
+        self.first_refusal: KafkaError | None = None
         self._row_count = 0
         #: First rows, and the timestamp from there on.
         self._stamps: tuple[list[int], list[int]] = ([], [])
@@ -179,7 +181,7 @@ class RecordLocations:
         self, row: int, error: KafkaError, partition: int = UNKNOWN_PARTITION, topic: str = ""
     ) -> None:
         """Note that the record of a row was not accepted, because of ``error``."""
-        self._set_result(row, _failed(TopicPartition(topic or self.topic, partition), error), 0)
+        self._set_result(row, self._failed(TopicPartition(topic or self.topic, partition), error), 0)
 
     def _set_result(self, row: int, batch_result: ProduceRequestResult, index: int) -> None:
         number = self.number_of(batch_result)
@@ -192,11 +194,18 @@ class RecordLocations:
 
     def refuse_all_open(self, first_row: int, error: KafkaError) -> None:
         """Refuse all rows from ``first_row`` on that have no batch, for one reason."""
-        number = self.number_of(_failed(TopicPartition(self.topic, UNKNOWN_PARTITION), error))
+        number = self.number_of(self._failed(TopicPartition(self.topic, UNKNOWN_PARTITION), error))
         result_numbers = self.result_numbers
         for row in range(first_row, self._row_count):
             if result_numbers[row] == NO_RESULT:
                 result_numbers[row] = number
+
+    def _failed(self, topic_partition: TopicPartition, error: KafkaError) -> ProduceRequestResult:
+        self.first_refusal = self.first_refusal or error
+        result = ProduceRequestResult(topic_partition)
+        result.settle(NO_OFFSET, NO_TIMESTAMP, error, None)
+        result.release()
+        return result
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -219,10 +228,3 @@ class RecordLocations:
         first_rows, timestamps = self._stamps
         place = bisect_right(first_rows, row) - 1
         return timestamps[place] if place >= 0 else NO_TIMESTAMP
-
-
-def _failed(topic_partition: TopicPartition, error: KafkaError) -> ProduceRequestResult:
-    result = ProduceRequestResult(topic_partition)
-    result.settle(NO_OFFSET, NO_TIMESTAMP, error, None)
-    result.release()
-    return result

@@ -19,9 +19,6 @@ from kproducer.types import UNKNOWN_PARTITION
 if TYPE_CHECKING:
     from kproducer.bulk.bulk_sender import BulkSender
 
-#: Key, value and headers that are this much below the limit do not exceed it with the record's overhead.
-_GENEROUS_OVERHEAD_BYTES = 128
-
 
 class SendManyCall:
     """Makes one call. Use once.
@@ -42,9 +39,7 @@ class SendManyCall:
         self._serializes = False
         if producer.has_fast_path and type(topic) is str:
             self._row_sender = RowSender(
-                self._locations.batch_results,
-                producer.ignores_keys,
-                producer.size_limit - _GENEROUS_OVERHEAD_BYTES,
+                self._locations.batch_results, producer.ignores_keys, producer.small_size
             )
             send = producer.send_serialized
             self._serializes = producer.key_bytes is not None or producer.value_bytes is not None

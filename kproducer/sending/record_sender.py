@@ -34,7 +34,7 @@ from kproducer.sending.topic_wait import await_topic
 from kproducer.serializers import serialize_function
 from kproducer.types import INT64_MAX, UNKNOWN_PARTITION, RecordMetadata
 
-#: Records that are smaller than the limit by this much cannot exceed it: their exact size is not computed.
+#: More than a record adds to its key, value and headers.
 _GENEROUS_OVERHEAD_BYTES = 128
 
 
@@ -52,6 +52,7 @@ class RecordSender:
     Attributes:
         uses_default_partitioner: the kernel can choose partitions as the configured partitioner does.
         ignores_keys: keys do not choose partitions.
+        small_size: key, value and headers that together are not larger need no exact check of their size.
         interceptors: as given.
     """
 
@@ -77,7 +78,7 @@ class RecordSender:
         self._key_bytes = serialize_function("key", config.key_serializer)
         self._value_bytes = serialize_function("value", config.value_serializer)
         self._size_limit = min(config.max_request_size, config.buffer_memory)
-        self._small_size = self._size_limit - _GENEROUS_OVERHEAD_BYTES
+        self.small_size = self._size_limit - _GENEROUS_OVERHEAD_BYTES
         self._partitioner = make_partitioner(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
         # The default partitioners are applied without a call.
         self.ignores_keys = self._partitioner is uniform_sticky_partitioner
@@ -88,7 +89,7 @@ class RecordSender:
         fast_send.configure(
             takes_arguments=uses_fast_send and not self._serializes_key and not self._serializes_value,
             ignores_keys=self.ignores_keys,
-            small_size=self._small_size,
+            small_size=self.small_size,
         )
 
     def send(
@@ -177,7 +178,7 @@ class RecordSender:
             )
             if headers:
                 size += headers_size_upper_bound(headers)
-            if size > self._small_size:
+            if size > self.small_size:
                 self._check_size(topic, key_bytes, value_bytes, headers)
             if partition is None:
                 if not self.uses_default_partitioner:

@@ -158,22 +158,23 @@ class TransactionLifecycle:
             self.transaction = OpenTransaction(2 if self._transaction_version() >= 2 else 1)
             self.move_to(_S.IN_TRANSACTION)
 
-    def begin_commit(self) -> PendingOperation:
+    def begin_commit(self, call: str = "commit_transaction") -> PendingOperation:
         """Commit once everything is written; also a transaction that was handed over or taken over.
+
+        Args:
+            call: names the method in error messages.
 
         Raises:
             AbortTransactionError: the transaction can only be aborted.
             FatalProducerError, IllegalStateError: as ``begin_initialize``.
         """
-        return self._begin(
-            "commit_transaction", {_S.IN_TRANSACTION, _S.PREPARED}, _S.COMMITTING, _BEGIN_FIRST
-        )
+        return self._begin(call, {_S.IN_TRANSACTION, _S.PREPARED}, _S.COMMITTING, _BEGIN_FIRST)
 
-    def begin_abort(self) -> PendingOperation:
+    def begin_abort(self, call: str = "abort_transaction") -> PendingOperation:
         """Abort; batches that were not sent yet are failed. Raises as ``begin_commit``."""
         allowed = {_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTABLE_ERROR}
         with self.lock:
-            operation = self._begin("abort_transaction", allowed, _S.ABORTING, _BEGIN_FIRST)
+            operation = self._begin(call, allowed, _S.ABORTING, _BEGIN_FIRST)
             if self.transaction is not None and self.state is _S.ABORTING:
                 self.transaction.new_partitions.clear()
                 self._fail_offsets(TransactionAbortedError("the transaction is being aborted"))

@@ -349,9 +349,14 @@ def test_ending_a_prepared_transaction_can_be_retried_after_a_timeout(
     gate = one.gate()
     one.control(END, faults.hold_before(gate))
     ender = stage.producer(one, transactional_id="tx").kafka
-    call = ender.commit_prepared if commit else ender.abort_prepared
+    call, other = ender.commit_prepared, ender.abort_prepared
+    if not commit:
+        call, other = other, call
     with pytest.raises(KafkaTimeoutError):
         call(handed, timeout=0.2)
+    name = call.__name__
+    with pytest.raises(IllegalStateError, match=f"^{other.__name__}: {name} is not done yet; call {name}"):
+        other(handed)
     gate.open()
     if ended_meanwhile:
         wait_until(lambda: not is_ending_transaction(ender))

@@ -16,13 +16,13 @@ from kproducer.kernel.native._completion cimport BatchOutcome, Deliveries, Recor
 
 cdef class RecordAppender:
     cdef readonly BatchWriter writer
-    cdef readonly object owner
+    cdef readonly object batch_result
     cdef readonly BatchOutcome outcome
     cdef readonly object future_type
     cdef readonly Deliveries deliveries
-    # For send_many: the RowSender that used this appender last, and the number of `owner` there.
+    # For send_many: the RowSender that used this appender last, and the number of `batch_result` there.
     cdef long long row_sender_id
-    cdef int owner_number
+    cdef int result_number
 
     # Writes the record and binds `future` to it. `on_delivery` may be None.
     # 1: done; 0: no room, nothing has changed.

@@ -20,20 +20,21 @@ cdef class RecordAppender:
 
     Args:
         writer: the batch's.
-        owner: the result that the futures refer to.
-        outcome: the outcome of ``owner``.
+        batch_result: the result that the futures refer to.
+        outcome: the outcome of ``batch_result``.
         future_type: a subclass of ``RecordFuture``.
 
     Attributes:
-        writer, owner, outcome, future_type: as given.
+        writer, batch_result, outcome, future_type: as given.
         deliveries: the callbacks of its records.
     """
 
-    def __cinit__(self, BatchWriter writer not None, owner, BatchOutcome outcome not None, future_type not None):
+    def __cinit__(self, BatchWriter writer not None, batch_result, BatchOutcome outcome not None,
+                  future_type not None):
         if not issubclass(future_type, RecordFuture):
             raise TypeError(f"future_type must be a subclass of RecordFuture, not {future_type!r}")
         self.writer = writer
-        self.owner = owner
+        self.batch_result = batch_result
         self.outcome = outcome
         self.future_type = future_type
         self.deliveries = Deliveries()
@@ -80,7 +81,7 @@ cdef class RecordAppender:
 cdef inline void bind(RecordFuture future, RecordAppender appender, int index, long long timestamp_ms, int key_size,
                       int value_size) noexcept:
     """Make it the future of the record with this index in the appender's batch."""
-    future._batch_result = appender.owner
+    future._batch_result = appender.batch_result
     future._outcome = appender.outcome
     future._index = index
     future._timestamp_ms = timestamp_ms

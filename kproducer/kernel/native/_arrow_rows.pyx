@@ -67,9 +67,9 @@ cdef class ArrowRows(BlockReader):
     cdef Py_ssize_t _run_at
     cdef Py_ssize_t _run_end
     # The caller's; see start_chunk. Columns that it does not have are None.
-    cdef dict _owners
+    cdef dict _batch_results
     cdef list _runs
-    cdef int[::1] _owner_numbers
+    cdef int[::1] _result_numbers
     cdef int[::1] _indexes
     cdef long long[::1] _timestamps
     cdef int[::1] _key_sizes
@@ -168,23 +168,23 @@ cdef class ArrowRows(BlockReader):
 
     # -- chunks ------------------------------------------------------------------------------------------
 
-    def start_chunk(self, Py_ssize_t first_location, dict owners not None, list runs=None, owner_numbers=None,
-                    indexes=None, timestamps_ms=None, key_sizes=None, value_sizes=None) -> None:
+    def start_chunk(self, Py_ssize_t first_location, dict batch_results not None, list runs=None,
+                    result_numbers=None, indexes=None, timestamps_ms=None, key_sizes=None, value_sizes=None) -> None:
         self._forget_block()
         self.unbind()
         self._release_locations()
         if first_location < 0:
             raise ValueError(f"locations are counted from 0, not from {first_location}")
-        for column in (owner_numbers, indexes, timestamps_ms, key_sizes, value_sizes):
+        for column in (result_numbers, indexes, timestamps_ms, key_sizes, value_sizes):
             if column is not None and len(column) - first_location < self.source.chunk_rows:
                 raise ValueError(f"{len(column)} locations for {self.source.chunk_rows} rows "
                                  f"from {first_location} on")
-        if owner_numbers is not None and indexes is None:
-            raise ValueError("owner_numbers need indexes")
+        if result_numbers is not None and indexes is None:
+            raise ValueError("result_numbers need indexes")
         self._first_location = first_location
-        self._owners = owners
+        self._batch_results = batch_results
         self._runs = runs
-        self._owner_numbers = owner_numbers
+        self._result_numbers = result_numbers
         self._indexes = indexes
         self._timestamps = timestamps_ms
         self._key_sizes = key_sizes
@@ -197,8 +197,8 @@ cdef class ArrowRows(BlockReader):
         self._release_locations()
 
     cdef int _release_locations(self) except -1:
-        self._owners = self._runs = None
-        self._owner_numbers = self._indexes = self._key_sizes = self._value_sizes = None
+        self._batch_results = self._runs = None
+        self._result_numbers = self._indexes = self._key_sizes = self._value_sizes = None
         self._timestamps = None
         return 0
 
@@ -343,7 +343,7 @@ cdef class ArrowRows(BlockReader):
         ) > _LONG_RUN_BYTES
         # May run Python code: it comes before the slot is read (see _append.pxd), and before the lock is taken,
         # since a signal handler that waits for the lock would wait for ever.
-        owner_number = self._number_of(appender.owner)
+        result_number = self._number_of(appender.batch_result)
         release = None
         if is_long:
             release = slot.lock.release
@@ -373,20 +373,20 @@ cdef class ArrowRows(BlockReader):
             end = _write(self, appender.writer, sticky, start, self._run_end)
         self._run_at = end
         if end > start:
-            self._note_run(appender.owner, owner_number, index, start)
+            self._note_run(appender.batch_result, result_number, index, start)
         return end > start
 
-    cdef int _number_of(self, object owner) except -1:
-        """The number of an owner; it gets the next one if it has none."""
-        if self._runs is None and self._owner_numbers is None:
+    cdef int _number_of(self, object batch_result) except -1:
+        """The number of a batch's result; a new result gets the next number."""
+        if self._runs is None and self._result_numbers is None:
             return 0
-        number = self._owners.get(owner)
+        number = self._batch_results.get(batch_result)
         if number is None:
-            number = self._owners[owner] = len(self._owners)
+            number = self._batch_results[batch_result] = len(self._batch_results)
         return number
 
-    cdef int _note_run(self, object owner, int number, long long index, Py_ssize_t start) except -1:
-        """Note the owner of the rows from ``start`` to the end of the run. ``index``: of the first one's record.
+    cdef int _note_run(self, object batch_result, int number, long long index, Py_ssize_t start) except -1:
+        """Note the result of the rows from ``start`` to the end of the run. ``index``: of the first one's record.
 
         No Python code runs in here, so a signal cannot prevent that written rows are noted.
         """
@@ -403,13 +403,13 @@ cdef class ArrowRows(BlockReader):
                     next_at += 1
                 self._runs.append((first + order[at], next_at - at, number, index + at - start))
                 at = next_at
-        elif self._owner_numbers is not None:
+        elif self._result_numbers is not None:
             for at in range(start, self._run_at):
                 row = first + order[at]
                 self._indexes[row] = <int> (index + at - start)
-                self._owner_numbers[row] = number
+                self._result_numbers[row] = number
         else:
-            self._owners[owner] = self._owners.get(owner, 0) + self._run_at - start
+            self._batch_results[batch_result] = self._batch_results.get(batch_result, 0) + self._run_at - start
         return 0
 
     cdef void forget(self) noexcept nogil:

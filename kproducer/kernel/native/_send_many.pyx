@@ -36,7 +36,7 @@ cdef enum:
 
 
 cdef struct Locations:
-    int* owner_numbers
+    int* result_numbers
     int* indexes
     long long* timestamps_ms
     int* key_sizes
@@ -52,19 +52,19 @@ cdef class RowSender:
     """Writes the plain rows of one ``send_many``. For the calling thread.
 
     Args:
-        owners: the number of each batch's result; new ones are added.
+        batch_results: the number of each batch's result; new ones are added.
         ignores_keys: keys do not choose partitions.
         small_size: bytes of key, value and headers of a row that cannot exceed any limit.
     """
 
-    cdef dict _owners
+    cdef dict _batch_results
     cdef bint _ignores_keys
     cdef Py_ssize_t _small_size
     cdef long long _id          # of appenders that this object has met, see _append.pxd
 
-    def __cinit__(self, dict owners not None, bint ignores_keys, Py_ssize_t small_size):
+    def __cinit__(self, dict batch_results not None, bint ignores_keys, Py_ssize_t small_size):
         global _row_senders
-        self._owners = owners
+        self._batch_results = batch_results
         self._ignores_keys = ignores_keys
         self._small_size = small_size
         _row_senders += 1
@@ -81,7 +81,7 @@ cdef class RowSender:
             start: the first row.
             now_ms: the time of rows without one, since the epoch.
             first_row: the number of ``values[0]`` in the columns.
-            columns: arrays of owner numbers, indexes, timestamps, key sizes and value sizes, to be filled.
+            columns: arrays of result numbers, indexes, timestamps, key sizes and value sizes, to be filled.
 
         Returns:
             The row that has to be sent in another way; ``len(values)``: all were written.
@@ -108,7 +108,7 @@ cdef class RowSender:
                 item_bytes = sizeof(long long) if held == 3 else sizeof(int)
                 if views[held - 1].len // item_bytes < first_row + count:
                     raise ValueError(f"a column of {views[held - 1].len} bytes for {first_row + count} rows")
-            to.owner_numbers = <int*>views[0].buf + first_row
+            to.result_numbers = <int*>views[0].buf + first_row
             to.indexes = <int*>views[1].buf + first_row
             to.timestamps_ms = <long long*>views[2].buf + first_row
             to.key_sizes = <int*>views[3].buf + first_row
@@ -182,7 +182,7 @@ cdef class RowSender:
                 if appender.row_sender_id == self._id:
                     break
                 # This runs Python code: look again.
-                appender.owner_number = self._owners.setdefault(appender.owner, len(self._owners))
+                appender.result_number = self._batch_results.setdefault(appender.batch_result, len(self._batch_results))
                 appender.row_sender_id = self._id
             index = appender.writer.record_count
             if not appender.writer.append_record(&record):
@@ -191,7 +191,7 @@ cdef class RowSender:
             to.timestamps_ms[row] = record.timestamp_ms
             to.key_sizes[row] = <int>record.key_size
             to.value_sizes[row] = <int>record.value_size
-            to.owner_numbers[row] = appender.owner_number
+            to.result_numbers[row] = appender.result_number
             row += 1
             if sticky is not None:
                 count_record(sticky, record.key_size, record.value_size)

@@ -22,22 +22,24 @@ class RecordAppender:
 
     Args:
         writer: the batch's.
-        owner: the result that the futures refer to.
-        outcome: the outcome of ``owner``.
+        batch_result: the result that the futures refer to.
+        outcome: the outcome of ``batch_result``.
         future_type: a subclass of ``RecordFuture``.
 
     Attributes:
-        writer, owner, outcome, future_type: as given.
+        writer, batch_result, outcome, future_type: as given.
         deliveries: the callbacks of its records.
     """
 
-    __slots__ = ("_append", "deliveries", "future_type", "outcome", "owner", "writer")
+    __slots__ = ("_append", "batch_result", "deliveries", "future_type", "outcome", "writer")
 
-    def __init__(self, writer: BatchWriter, owner: Any, outcome: BatchOutcome, future_type: Any) -> None:
+    def __init__(
+        self, writer: BatchWriter, batch_result: Any, outcome: BatchOutcome, future_type: Any
+    ) -> None:
         if not isinstance(writer, BatchWriter):
             raise TypeError(f"the writer must be a BatchWriter, not {type(writer).__name__}")
         self.writer = writer
-        self.owner = owner
+        self.batch_result = batch_result
         self.outcome = outcome
         self.future_type = future_type
         self.deliveries = Deliveries()
@@ -62,7 +64,7 @@ class RecordAppender:
         if not self._append(timestamp_ms, key, value, headers):
             return None
         future = self.future_type(
-            self.owner,
+            self.batch_result,
             self.outcome,
             index,
             timestamp_ms,
@@ -83,7 +85,7 @@ class RecordAppender:
         The appender is in no slot meanwhile, so that record is still the last one.
         """
         future = self.future_type(
-            self.owner, self.outcome, self.writer.record_count - 1, timestamp_ms, key_size, value_size
+            self.batch_result, self.outcome, self.writer.record_count - 1, timestamp_ms, key_size, value_size
         )
         if on_delivery is not None:
             self.deliveries.add(

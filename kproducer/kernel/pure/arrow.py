@@ -217,20 +217,20 @@ class ArrowRows:
             slots: the topic's; ``None``: its rows are handed out.
         """
 
-    def start_chunk(self, first_location: int, owners: dict[Any, int], *columns: Any) -> None:
+    def start_chunk(self, first_location: int, batch_results: dict[Any, int], *columns: Any) -> None:
         """Read the source's current chunk, and note where its rows are written.
 
         Args:
             first_location: where the chunk's first row is in the columns below; they must not be resized
                 before ``end_chunk``.
-            owners: the number of each batch's result; new ones are added. Without ``runs`` and
-                ``owner_numbers``: how many rows each has got.
-            columns: ``runs``, ``owner_numbers``, ``indexes``, ``timestamps_ms``, ``key_sizes`` and
+            batch_results: the number of each batch's result; new ones are added. Without ``runs`` and
+                ``result_numbers``: how many rows each has got.
+            columns: ``runs``, ``result_numbers``, ``indexes``, ``timestamps_ms``, ``key_sizes`` and
                 ``value_sizes``; those at the end can be left out.
-            runs: gets (first row, number of rows, owner number, index of the first record) of rows that
+            runs: gets (first row, number of rows, result number, index of the first record) of rows that
                 follow each other in a batch.
-            owner_numbers, indexes: instead of ``runs``: of each row, its owner's number and its index in the
-                batch.
+            result_numbers, indexes: instead of ``runs``: of each row, the number of its result and its index
+                in the batch.
             timestamps_ms, key_sizes, value_sizes: of each row, written or not; ``None``: not wanted.
 
         Raises:

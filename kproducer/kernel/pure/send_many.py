@@ -8,7 +8,7 @@ from typing import Any
 class RowSender:
     """Leaves every row to the caller; see ``native/_send_many.pyx`` for the arguments."""
 
-    def __init__(self, owners: dict[Any, int], ignores_keys: bool, small_size: int) -> None:
+    def __init__(self, batch_results: dict[Any, int], ignores_keys: bool, small_size: int) -> None:
         pass
 
     def send(self, slots: Any, lists: tuple[list[Any] | None, ...], start: int, *arguments: Any) -> int:

@@ -13,7 +13,7 @@ from kproducer.bulk.record_locations import NO_RESULT, NULL_SIZE, RecordLocation
 from kproducer.errors import KafkaError, Outcome
 from kproducer.types import TopicPartition
 
-OWNERS = [ProduceRequestResult(TopicPartition("t", number)) for number in range(3)]
+BATCH_RESULTS = [ProduceRequestResult(TopicPartition("t", number)) for number in range(3)]
 REFUSED = KafkaError("no").with_outcome(Outcome.NOT_SENT)
 
 _chunks = st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=4), max_size=4)
@@ -35,21 +35,27 @@ def sent(locations: RecordLocations, chunks: list[list[tuple[int, int]]], looks_
     for number, chunk in enumerate(chunks):
         first = locations.grow(sum(rows for _, rows in chunk))
         locations.stamp(first, 1000 + number)
-        for owner, rows in chunk:
+        for batch_result, rows in chunk:
             for row in range(first, first + rows):
                 locations.value_sizes[row] = row
                 if locations.key_sizes is not None:
                     locations.key_sizes[row] = NULL_SIZE
                 if locations.timestamps_ms is not None:
                     locations.timestamps_ms[row] = 1000 + number
-            if owner == 3:
-                future = OWNERS[0].future(counts[0], 1000 + number, NULL_SIZE, first)
+            if batch_result == 3:
+                future = BATCH_RESULTS[0].future(counts[0], 1000 + number, NULL_SIZE, first)
                 locations.put(first, future)
                 locations.refuse_all_open(first, REFUSED)
                 counts[0] += 1
             else:
-                fill(locations, first, rows, locations.number_of(OWNERS[owner]), counts[owner])
-                counts[owner] += rows
+                fill(
+                    locations,
+                    first,
+                    rows,
+                    locations.number_of(BATCH_RESULTS[batch_result]),
+                    counts[batch_result],
+                )
+                counts[batch_result] += rows
             first += rows
         if number == looks_after:
             assert len(locations.result_numbers) == len(locations.indexes) >= len(locations)
@@ -69,7 +75,7 @@ def test_it_says_what_the_plain_columns_say(
     assert locations.indexes == plain.indexes
     for row in range(len(plain)):
         ours, theirs = (each.future(row, list(each.batch_results)) for each in (locations, plain))
-        if theirs._batch_result in OWNERS:
+        if theirs._batch_result in BATCH_RESULTS:
             assert ours._batch_result is theirs._batch_result
         for name in ("_index", "_timestamp_ms", "_key_size", "_value_size"):
             assert getattr(ours, name) == getattr(theirs, name)
@@ -78,7 +84,7 @@ def test_it_says_what_the_plain_columns_say(
 def test_rows_of_a_run_without_keys_and_timestamps_take_4_bytes() -> None:
     locations = RecordLocations("t", has_keys=False, has_timestamps=False, has_runs=True)
     locations.grow(100_000)
-    number = locations.number_of(OWNERS[0])
+    number = locations.number_of(BATCH_RESULTS[0])
     assert locations.runs is not None
     locations.runs.append((0, 100_000, number, 0))
     assert locations.key_sizes is None
@@ -92,7 +98,7 @@ def test_rows_that_were_not_sent_are_open(has_run: bool) -> None:
     locations = RecordLocations("t", has_runs=True)
     locations.grow(3)
     if has_run:
-        fill(locations, 1, 1, locations.number_of(OWNERS[0]), 0)
+        fill(locations, 1, 1, locations.number_of(BATCH_RESULTS[0]), 0)
     assert list(locations.result_numbers) == [NO_RESULT, 0 if has_run else NO_RESULT, NO_RESULT]
     locations.refuse_all_open(0, REFUSED)
     assert NO_RESULT not in locations.result_numbers

@@ -43,8 +43,8 @@ def batch(partition: int = 0) -> ProduceRequestResult:
 def locations_of(rows: list[tuple[ProduceRequestResult, int]]) -> RecordLocations:
     locations = RecordLocations(TOPIC)
     locations.grow(len(rows))
-    for row, (owner, index) in enumerate(rows):
-        locations.put(row, owner.future(index, 1000 + row, 3, row))
+    for row, (batch_result, index) in enumerate(rows):
+        locations.put(row, batch_result.future(index, 1000 + row, 3, row))
     return locations
 
 
@@ -53,10 +53,10 @@ def make(rows: list[tuple[ProduceRequestResult, int]]) -> SendManyResult:
 
 
 def finish(
-    owner: ProduceRequestResult, base_offset: int = 100, error: KafkaError | None = None, **how: Any
+    batch_result: ProduceRequestResult, base_offset: int = 100, error: KafkaError | None = None, **how: Any
 ) -> None:
-    assert owner.settle(base_offset if error is None else -1, -1, error, how.get("record_errors"))
-    owner.release()
+    assert batch_result.settle(base_offset if error is None else -1, -1, error, how.get("record_errors"))
+    batch_result.release()
 
 
 def boom(outcome: Outcome) -> KafkaError:
@@ -83,12 +83,12 @@ def test_each_record_has_the_metadata_that_its_future_would_have() -> None:
 
 
 def test_it_is_done_when_the_last_batch_is() -> None:
-    owners = [batch(i) for i in range(3)]
-    result = make([(owner, 0) for owner in owners])
-    for owner in owners[::-1]:
+    batch_results = [batch(i) for i in range(3)]
+    result = make([(batch_result, 0) for batch_result in batch_results])
+    for batch_result in batch_results[::-1]:
         assert not result.done()
         assert not result.wait(0)
-        finish(owner)
+        finish(batch_result)
     assert result.done()
     assert result.wait(0)
     assert result.wait()
@@ -98,12 +98,12 @@ def test_it_is_done_when_the_last_batch_is() -> None:
 
 
 def test_its_futures_work_with_concurrent_futures_and_asyncio() -> None:
-    owners = [batch(i) for i in range(2)]
-    result = make([(owners[0], 0), (owners[1], 0), (owners[0], 1)])
-    finish(owners[1], 7)
+    batch_results = [batch(i) for i in range(2)]
+    result = make([(batch_results[0], 0), (batch_results[1], 0), (batch_results[0], 1)])
+    finish(batch_results[1], 7)
     done, not_done = concurrent.futures.wait(result, 0)
     assert ([future.result(0).offset for future in done], len(not_done)) == ([7], 2)
-    threading.Timer(0, finish, (owners[0],)).start()
+    threading.Timer(0, finish, (batch_results[0],)).start()
     offsets = [future.result().offset for future in concurrent.futures.as_completed(result, 30)]
     assert sorted(offsets) == [7, 100, 101]
 
@@ -114,12 +114,12 @@ def test_its_futures_work_with_concurrent_futures_and_asyncio() -> None:
 
 
 def test_waiting_ends_when_batches_end_in_any_order() -> None:
-    owners = [batch(i) for i in range(5)]
-    result = make([(owner, 0) for owner in owners])
+    batch_results = [batch(i) for i in range(5)]
+    result = make([(batch_result, 0) for batch_result in batch_results])
     waiting = concurrent.futures.ThreadPoolExecutor(1).submit(result.wait, 30)
     for number in (4, 0, 2, 1, 3):
         assert not waiting.done()
-        finish(owners[number])
+        finish(batch_results[number])
     assert waiting.result(30)
 
 
@@ -167,8 +167,8 @@ def test_an_outcome_that_differs_is_not_claimed_for_all() -> None:
 
 
 def test_refused_records_have_failed_from_the_start() -> None:
-    owner = batch()
-    locations = locations_of([(owner, 0)])
+    batch_result = batch()
+    locations = locations_of([(batch_result, 0)])
     locations.grow(4)
     locations.refuse(2, boom(Outcome.NOT_SENT), 7)
     rest = boom(Outcome.NOT_SENT)
@@ -179,14 +179,14 @@ def test_refused_records_have_failed_from_the_start() -> None:
     assert [str(result[row].exception()) for row in (1, 4)] == [str(rest)] * 2
     assert list(result.partitions()) == [0, -1, 7, -1, -1]
     assert not result.done()
-    finish(owner)
+    finish(batch_result)
     assert [index for index, _ in result.failures()] == [1, 2, 3, 4]
     assert [error is rest for _, error in result.failures()] == [True, False, True, True]
 
 
 def test_time_out() -> None:
-    owner = batch()
-    result = make([(owner, 0), (owner, 1)])
+    batch_result = batch()
+    result = make([(batch_result, 0), (batch_result, 1)])
     for call in (result.result, result.exception, result.failures, result.offsets):
         with pytest.raises(TimeoutError, match=r"2 of 2 records for topic 'topic' were neither"):
             call(0)
@@ -198,8 +198,8 @@ def test_time_out() -> None:
 
 def test_the_time_out_is_for_all_batches_together() -> None:
     clock = ManualClock(0)
-    owners = [batch(i) for i in range(3)]
-    result = SendManyResult(TOPIC, locations_of([(owner, 0) for owner in owners]), clock)
+    batch_results = [batch(i) for i in range(3)]
+    result = SendManyResult(TOPIC, locations_of([(batch_result, 0) for batch_result in batch_results]), clock)
     waits: list[float | None] = []
 
     class Slow(ProduceRequestResult):
@@ -210,8 +210,8 @@ def test_the_time_out_is_for_all_batches_together() -> None:
             clock.advance(400)
             return True
 
-    for owner in owners:
-        owner.__class__ = Slow
+    for batch_result in batch_results:
+        batch_result.__class__ = Slow
     assert not result.wait(1)
     assert waits == [1.0, 0.6, 0.2]
 
@@ -265,24 +265,24 @@ def test_a_split_while_somebody_waits() -> None:
 @settings(deadline=None)
 @given(st.data())
 def test_any_order_of_ends_and_splits_tells_the_same_as_the_futures(data: st.DataObject) -> None:
-    owners = [batch(i) for i in range(data.draw(st.integers(1, 4)))]
-    rows = data.draw(st.lists(st.tuples(st.sampled_from(owners), st.integers(0, 5)), max_size=20))
+    batch_results = [batch(i) for i in range(data.draw(st.integers(1, 4)))]
+    rows = data.draw(st.lists(st.tuples(st.sampled_from(batch_results), st.integers(0, 5)), max_size=20))
     result = make(rows)
-    futures = [owner.future(index, 1000, 3, 0) for owner, index in rows]
+    futures = [batch_result.future(index, 1000, 3, 0) for batch_result, index in rows]
     told: list[Any] = []
     result.add_done_callback(told.append)
-    open_batches = [(owner, 6) for owner in owners]
+    open_batches = [(batch_result, 6) for batch_result in batch_results]
     while open_batches:
-        owner, count = open_batches.pop(data.draw(st.integers(0, len(open_batches) - 1)))
+        batch_result, count = open_batches.pop(data.draw(st.integers(0, len(open_batches) - 1)))
         if count > 1 and data.draw(st.booleans()):
             at = data.draw(st.integers(1, count - 1))
             parts = [batch(), batch()]
-            owner.split_into([0, at], parts)
+            batch_result.split_into([0, at], parts)
             open_batches += [(parts[0], at), (parts[1], count - at)]
         else:
-            finish(owner, error=data.draw(st.sampled_from([None, boom(Outcome.UNKNOWN)])))
+            finish(batch_result, error=data.draw(st.sampled_from([None, boom(Outcome.UNKNOWN)])))
         used = {id(place[0]) for place in rows}
-        everything = all(leaf.done for o in owners if id(o) in used for leaf in o.leaves())
+        everything = all(leaf.done for o in batch_results if id(o) in used for leaf in o.leaves())
         assert result.done() == everything
         assert len(told) == everything
         done = [future for future in futures if future.done()]
@@ -296,40 +296,40 @@ def test_any_order_of_ends_and_splits_tells_the_same_as_the_futures(data: st.Dat
 
 
 def test_done_callbacks_run_once_when_all_is_known_and_at_once_afterwards() -> None:
-    owners = [batch(i) for i in range(3)]
-    result = make([(owner, 0) for owner in owners])
+    batch_results = [batch(i) for i in range(3)]
+    result = make([(batch_result, 0) for batch_result in batch_results])
     told: list[str] = []
     result.add_done_callback(lambda r: told.append(f"first {r.done()}"))
     result.add_done_callback(lambda r: told.append("second"))
-    for owner in owners:
+    for batch_result in batch_results:
         assert told == []
-        finish(owner)
+        finish(batch_result)
     assert told == ["first True", "second"]
     result.add_done_callback(lambda r: told.append("late"))
     assert told[2:] == ["late"]
 
 
 def test_a_callback_that_raises_is_logged_and_the_others_come(caplog: pytest.LogCaptureFixture) -> None:
-    owner = batch()
-    result = make([(owner, 0)])
+    batch_result = batch()
+    result = make([(batch_result, 0)])
     told: list[Any] = []
     result.add_done_callback(lambda _: sys.exit(1))
     result.add_done_callback(told.append)
     with caplog.at_level(logging.ERROR):
-        finish(owner)
+        finish(batch_result)
     assert told == [result]
     assert "1 records, 1 delivered" in caplog.text
 
 
 def test_waiting_without_end_on_the_io_thread_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = batch()
-    result = make([(owner, 0)])
+    batch_result = batch()
+    result = make([(batch_result, 0)])
 
     def on_io_thread() -> None:
         mark_io_thread()
         with pytest.raises(IllegalStateError, match="deadlock"):
             result.result()
-        finish(owner)
+        finish(batch_result)
         assert result.result() is result
 
     thread = concurrent.futures.ThreadPoolExecutor(1)
@@ -338,9 +338,9 @@ def test_waiting_without_end_on_the_io_thread_is_refused(monkeypatch: pytest.Mon
 
 def test_await() -> None:
     async def run() -> None:
-        owner, other = batch(), batch()
-        result = make([(owner, 0), (other, 0)])
-        threading.Timer(0, lambda: (finish(owner), finish(other))).start()
+        batch_result, other = batch(), batch()
+        result = make([(batch_result, 0), (other, 0)])
+        threading.Timer(0, lambda: (finish(batch_result), finish(other))).start()
         assert await result is result
         assert await result is result
         failed = batch()
@@ -353,8 +353,8 @@ def test_await() -> None:
 
 
 def test_an_event_loop_that_is_gone_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    owner = batch()
-    result = make([(owner, 0)])
+    batch_result = batch()
+    result = make([(batch_result, 0)])
 
     async def give_up() -> None:
         with pytest.raises(asyncio.TimeoutError):
@@ -362,16 +362,16 @@ def test_an_event_loop_that_is_gone_is_left_alone(caplog: pytest.LogCaptureFixtu
 
     asyncio.run(give_up())
     with caplog.at_level(logging.ERROR):
-        finish(owner)
+        finish(batch_result)
     assert caplog.text == ""
 
 
 def test_in_a_forked_child_nothing_is_waited_for() -> None:
-    owner = batch()
-    result = make([(owner, 0)])
+    batch_result = batch()
+    result = make([(batch_result, 0)])
     result.add_done_callback(lambda _: pytest.fail("the parent's callback ran in the child"))
     # What a child does to the parent's batches; see test_fork_and_exit for a real fork.
-    owner.abandon_after_fork(ProducerClosedError("the parent's").with_outcome(Outcome.UNKNOWN))
+    batch_result.abandon_after_fork(ProducerClosedError("the parent's").with_outcome(Outcome.UNKNOWN))
     assert result.wait(0)
     assert [type(error) for _, error in result.failures()] == [ProducerClosedError]
 
@@ -395,10 +395,10 @@ def test_a_record_takes_24_bytes() -> None:
 
 
 def test_repr_is_short_and_copies_are_refused() -> None:
-    owner, other = batch(), batch()
-    result = make([(owner, 0), (other, 0), (other, 1)])
+    batch_result, other = batch(), batch()
+    result = make([(batch_result, 0), (other, 0), (other, 1)])
     assert repr(result) == "<SendManyResult topic: 3 records, 0 delivered, 0 failed, 3 pending>"
-    finish(owner)
+    finish(batch_result)
     finish(other, error=boom(Outcome.UNKNOWN))
     assert repr(result) == "<SendManyResult topic: 3 records, 1 delivered, 2 failed, 0 pending>"
     with pytest.raises(TypeError, match="cannot be pickled"):
@@ -408,14 +408,14 @@ def test_repr_is_short_and_copies_are_refused() -> None:
 
 
 def test_rows_in_reserve_are_nobodys() -> None:
-    owner = batch()
-    finish(owner)
+    batch_result = batch()
+    finish(batch_result)
     locations = RecordLocations(TOPIC, expected_rows=10)
     assert len(locations) == 0
     for row in range(25):
         assert locations.grow(1) == row
         assert len(locations) == row + 1
-        locations.put(row, owner.future(row, 1000, 3, 7))
+        locations.put(row, batch_result.future(row, 1000, 3, 7))
     locations.grow(3)
     locations.refuse_all_open(20, boom(Outcome.NOT_SENT))
     locations.finish(27)

@@ -156,27 +156,27 @@ class Locations:
     """The columns of a ``RecordLocations``."""
 
     def __init__(self, size: int) -> None:
-        self.owner_numbers = array("i", [-1] * size)
+        self.result_numbers = array("i", [-1] * size)
         self.indexes = array("i", [-1] * size)
         self.timestamps_ms = array("q", [-1] * size)
         self.key_sizes = array("i", [-1] * size)
         self.value_sizes = array("i", [-1] * size)
-        self.owners: dict[Any, int] = {}
+        self.batch_results: dict[Any, int] = {}
 
     def start_chunk(self, reader: Any) -> None:
         reader.start_chunk(
             0,
-            self.owners,
+            self.batch_results,
             None,
-            self.owner_numbers,
+            self.result_numbers,
             self.indexes,
             self.timestamps_ms,
             self.key_sizes,
             self.value_sizes,
         )
 
-    def put(self, row: int, owner: Any, index: int, record: tuple[Any, ...]) -> None:
-        self.owner_numbers[row] = self.owners.setdefault(owner, len(self.owners))
+    def put(self, row: int, batch_result: Any, index: int, record: tuple[Any, ...]) -> None:
+        self.result_numbers[row] = self.batch_results.setdefault(batch_result, len(self.batch_results))
         self.indexes[row] = index
         timestamp_ms, key, value, _ = record
         self.timestamps_ms[row] = timestamp_ms
@@ -184,12 +184,12 @@ class Locations:
         self.value_sizes[row] = -1 if value is None else len(value)
 
     def rows(self) -> list[Any]:
-        """What is noted of each row; ``None`` for rows without owner."""
-        owners = list(self.owners)
+        """What is noted of each row; ``None`` for rows without a batch."""
+        batch_results = list(self.batch_results)
         columns = zip(self.indexes, self.timestamps_ms, self.key_sizes, self.value_sizes, strict=True)
         return [
-            None if number < 0 else (owners[number], *row)
-            for number, row in zip(self.owner_numbers, columns, strict=True)
+            None if number < 0 else (batch_results[number], *row)
+            for number, row in zip(self.result_numbers, columns, strict=True)
         ]
 
 
@@ -213,7 +213,7 @@ class Batches:
             self.slots.sticky = kind.append.StickyPartition(self.sticky, 2**60, 9)
 
     def append(self, partition: int, record: tuple[Any, ...]) -> tuple[tuple[str, int, int], int]:
-        """What the accumulator does: append, or make a batch first. Returns its owner and the index."""
+        """What the accumulator does: append, or make a batch first. Returns its result and the index."""
         writer = self._writers.get(partition)
         if writer is None or not writer.append(*record):
             if writer is not None:
@@ -222,15 +222,15 @@ class Batches:
             if self.slots is not None:
                 appender = self._kind.append.RecordAppender(
                     writer,
-                    self._owner(partition),
+                    self._batch_result(partition),
                     self._kind.append.BatchOutcome(("t", partition), tuple),
                     self._kind.append.RecordFuture,
                 )
                 self.slots.slots[partition].appender = appender
             assert writer.append(*record)
-        return self._owner(partition), writer.record_count - 1
+        return self._batch_result(partition), writer.record_count - 1
 
-    def _owner(self, partition: int) -> tuple[str, int, int]:
+    def _batch_result(self, partition: int) -> tuple[str, int, int]:
         return self._topic, partition, len(self.closed[partition])
 
     def _close(self, partition: int) -> None:

@@ -18,9 +18,11 @@ from tests.fakebroker.batch_check import read_records
 TS = 1_700_000_000_000
 
 
-def make_appender(kernel: ModuleType, size: int, owner: object) -> Any:
+def make_appender(kernel: ModuleType, size: int, batch_result: object) -> Any:
     writer = kernel.BatchWriter(bytearray(size))
-    return kernel.RecordAppender(writer, owner, kernel.BatchOutcome(("t", 0), tuple), kernel.RecordFuture)
+    return kernel.RecordAppender(
+        writer, batch_result, kernel.BatchOutcome(("t", 0), tuple), kernel.RecordFuture
+    )
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def test_threads_fill_batches_that_are_closed_meanwhile(kernel: ModuleType) -> N
         assert (appender.writer.record_count, bytes(appender.writer.buffer)) == (count, wire)
         plain = wire[RECORD_BATCH_OVERHEAD : appender.writer.position]
         for record in read_records(plain, count, TS):
-            sent[appender.owner, record.position] = record.value
+            sent[appender.batch_result, record.position] = record.value
     assert sent == by_place
     assert sum(len(mine) for mine in futures) == len(sent)
     for mine in futures:
@@ -80,15 +82,15 @@ def test_threads_fill_batches_that_are_closed_meanwhile(kernel: ModuleType) -> N
 
 
 def test_a_future_is_freed_with_its_last_reference(kernel: ModuleType) -> None:
-    class Owner:
+    class BatchResult:
         pass
 
-    owner = Owner()
-    appender = make_appender(kernel, 1000, owner)
+    batch_result = BatchResult()
+    appender = make_appender(kernel, 1000, batch_result)
     future = appender.append(TS, b"k", b"value", None, None)
     assert (future._index, future._timestamp_ms, future._key_size, future._value_size) == (0, TS, 1, 5)
-    alive = weakref.ref(owner)
-    del owner, appender
+    alive = weakref.ref(batch_result)
+    del batch_result, appender
     gc.collect()
     assert alive() is future._batch_result
     del future

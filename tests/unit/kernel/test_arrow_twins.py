@@ -170,22 +170,22 @@ def test_rows_of_a_batch_are_noted_as_runs_where_they_follow_each_other(
                 if reader.refusal(alone)[0]:
                     continue
                 record = parts(reader.record(alone))
-                owner, index = batches.append(batches.sticky, record)
+                batch_result, index = batches.append(batches.sticky, record)
                 if isinstance(locations, RecordLocations):
                     assert locations.runs is not None
-                    number = locations.number_of(owner)  # type: ignore[arg-type]
+                    number = locations.number_of(batch_result)  # type: ignore[arg-type]
                     locations.runs.append((alone, 1, number, index))
                 else:
-                    locations.put(alone, owner, index, record)
+                    locations.put(alone, batch_result, index, record)
         reader.end_chunk()
     assert runs.runs is not None
     assert len(runs.runs) < count / 5
-    assert list(runs.batch_results) == list(columns.owners)
-    assert runs.result_numbers == columns.owner_numbers
+    assert list(runs.batch_results) == list(columns.batch_results)
+    assert runs.result_numbers == columns.result_numbers
     assert [n for n in runs.value_sizes if n] == [n for n in columns.value_sizes if n]
-    wrong = columns.owner_numbers.count(-1)
+    wrong = columns.result_numbers.count(-1)
     assert wrong == times.count(-1)
-    owned = [row for row in range(count) if columns.owner_numbers[row] >= 0]
+    owned = [row for row in range(count) if columns.result_numbers[row] >= 0]
     assert [runs.indexes[row] for row in owned] == [columns.indexes[row] for row in owned]
 
 

@@ -25,7 +25,7 @@ SMALL_SIZE = 200
 _to_bytes = serialize_function("value", None)
 
 
-class Owner:
+class BatchResult:
     """Stands for the result of a batch."""
 
 
@@ -33,22 +33,24 @@ class Locations:
     """The columns of RecordLocations, without its knowledge of results."""
 
     def __init__(self, row_count: int) -> None:
-        self.owners: dict[Any, int] = {}
-        self.owner_numbers = array("i", [NO_RESULT] * row_count)
+        self.batch_results: dict[Any, int] = {}
+        self.result_numbers = array("i", [NO_RESULT] * row_count)
         self.indexes = array("i", bytes(4 * row_count))
         self.timestamps_ms = array("q", bytes(8 * row_count))
         self.key_sizes = array("i", bytes(4 * row_count))
         self.value_sizes = array("i", bytes(4 * row_count))
 
-    def owner(self, row: int) -> Any:
-        return list(self.owners)[self.owner_numbers[row]]
+    def batch_result(self, row: int) -> Any:
+        return list(self.batch_results)[self.result_numbers[row]]
 
     def columns(self) -> tuple[Any, ...]:
-        return self.owner_numbers, self.indexes, self.timestamps_ms, self.key_sizes, self.value_sizes
+        return self.result_numbers, self.indexes, self.timestamps_ms, self.key_sizes, self.value_sizes
 
 
-def appender(writer: Any, owner: Any) -> Any:
-    return native.RecordAppender(writer, owner, native.BatchOutcome(("t", 0), tuple), native.RecordFuture)
+def appender(writer: Any, batch_result: Any) -> Any:
+    return native.RecordAppender(
+        writer, batch_result, native.BatchOutcome(("t", 0), tuple), native.RecordFuture
+    )
 
 
 class Stage:
@@ -65,7 +67,7 @@ class Stage:
 
     def open_batch(self, partition: int, size: int) -> None:
         writer = native.BatchWriter(bytearray(size))
-        self.slots.slots[partition].appender = appender(writer, Owner())
+        self.slots.slots[partition].appender = appender(writer, BatchResult())
 
     def records(self) -> list[bytes]:
         writers = [slot.appender.writer for slot in self.slots.slots]
@@ -78,7 +80,7 @@ class Stage:
     def send_columns(
         self, locations: Locations, *columns: Any, start: int = 0, first_row: int = 0, sender: Any = None
     ) -> int:
-        sender = sender or native.RowSender(locations.owners, self.ignores_keys, SMALL_SIZE)
+        sender = sender or native.RowSender(locations.batch_results, self.ignores_keys, SMALL_SIZE)
         stopped: int = sender.send(self.slots, columns, start, NOW_MS, first_row, *locations.columns())
         return stopped
 
@@ -130,14 +132,14 @@ def test_the_bytes_are_those_of_the_pure_writer(
         stopped = start
     writers = [pure.BatchWriter(bytearray(1 << 14)) for _ in range(PARTITION_COUNT)]
     for number, (value, key, headers, partition, time) in enumerate(rows):
-        noted = locations.owner_numbers[number + 1]
+        noted = locations.result_numbers[number + 1]
         if number in odd_rows:
             assert noted == NO_RESULT
             continue
         key_bytes, value_bytes = (None if d is None else _to_bytes("t", [], d) for d in (key, value))
         time = NOW_MS if time is None else time
         pairs_out = None if headers is None else encode_headers("t", headers)
-        assert locations.owner(number + 1) is stage.slots.slots[partition].appender.owner
+        assert locations.batch_result(number + 1) is stage.slots.slots[partition].appender.batch_result
         assert locations.indexes[number + 1] == writers[partition].record_count
         assert locations.timestamps_ms[number + 1] == time
         assert locations.key_sizes[number + 1] == (-1 if key_bytes is None else len(key_bytes))
@@ -145,7 +147,7 @@ def test_the_bytes_are_those_of_the_pure_writer(
         assert writers[partition].append(time, key_bytes, value_bytes, pairs_out)
     assert stage.records() == [bytes(writer.buffer[61 : writer.position]) for writer in writers]
     # The rows around are somebody else's.
-    assert locations.owner_numbers[0] == locations.owner_numbers[len(rows) + 1] == NO_RESULT
+    assert locations.result_numbers[0] == locations.result_numbers[len(rows) + 1] == NO_RESULT
 
 
 @pytest.mark.parametrize("ignores_keys", [False, True])
@@ -154,12 +156,12 @@ def test_keys_choose_the_partition_unless_they_are_ignored(ignores_keys: bool) -
     rows = [(b"v", b"key-%d" % n if n % 3 else None, None, None, None) for n in range(100)]
     locations = Locations(100)
     assert stage.send(rows, locations) == 100
-    owners = [slot.appender.owner for slot in stage.slots.slots]
+    batch_results = [slot.appender.batch_result for slot in stage.slots.slots]
     for row, (_, key, *_) in enumerate(rows):
         partition = 0
         if key is not None and not ignores_keys:
             partition = pure.partition_for_key(key, PARTITION_COUNT)
-        assert locations.owner(row) is owners[partition]
+        assert locations.batch_result(row) is batch_results[partition]
 
 
 def test_rows_for_the_sticky_partition_are_declined_once_it_should_be_switched() -> None:
@@ -173,9 +175,9 @@ def test_rows_for_the_sticky_partition_are_declined_once_it_should_be_switched()
         assert stage.send(rows, locations, stop) == stop
         stage.slots.sticky = native.StickyPartition(partition + 1, 300, 9)
     assert stage.send(rows, locations, 40) == 60
-    owners = [slot.appender.owner for slot in stage.slots.slots]
-    runs = [(owners.index(owner), len(list(run))) for owner, run in
-            itertools.groupby(range(60), locations.owner)]  # fmt: skip
+    batch_results = [slot.appender.batch_result for slot in stage.slots.slots]
+    runs = [(batch_results.index(result), len(list(run))) for result, run in
+            itertools.groupby(range(60), locations.batch_result)]  # fmt: skip
     assert runs == [(0, 20), (1, 20), (2, 20)]
 
 
@@ -187,7 +189,7 @@ def test_a_full_batch_ends_the_run_and_a_new_one_goes_on() -> None:
     assert 0 < first < 20
     stage.open_batch(1, 2000)
     assert stage.send(rows, locations, first) == 20
-    assert list(locations.owner_numbers) == [0] * first + [1] * (20 - first)
+    assert list(locations.result_numbers) == [0] * first + [1] * (20 - first)
     assert list(locations.indexes) == [*range(first), *range(20 - first)]
 
 
@@ -210,18 +212,18 @@ def test_without_an_open_batch_nothing_is_sent() -> None:
     assert sender.send(stage.slots, ([b"v"], None, None, None, None), 0, NOW_MS, 0, *columns) == 0
 
 
-def test_owners_that_replace_each_other_keep_their_numbers_apart() -> None:
-    """Each batch's owner may have the address of one that is gone, were it not kept alive."""
+def test_batch_results_that_replace_each_other_keep_their_numbers_apart() -> None:
+    """A batch's result may have the address of one that is gone, were it not kept alive."""
     stage = Stage(1 << 12)
     locations = Locations(200)
-    sender = native.RowSender(locations.owners, False, SMALL_SIZE)
+    sender = native.RowSender(locations.batch_results, False, SMALL_SIZE)
     for row in range(200):
         stage.open_batch(0, 100)
-        owner = stage.slots.slots[0].appender.owner
+        batch_result = stage.slots.slots[0].appender.batch_result
         row_of_one = ([b"v"], None, None, [0], None)
         assert stage.send_columns(locations, *row_of_one, first_row=row, sender=sender) == 1
-        assert locations.owner(row) is owner
-    assert len(locations.owners) == 200
+        assert locations.batch_result(row) is batch_result
+    assert len(locations.batch_results) == 200
 
 
 def test_arguments_that_do_not_fit_each_other_are_refused() -> None:
@@ -249,7 +251,7 @@ def test_arguments_that_do_not_fit_each_other_are_refused() -> None:
 def test_a_list_that_loses_its_rows_is_no_crash() -> None:
     values = [b"v"] * 10
 
-    class Emptying(Owner):
+    class Emptying(BatchResult):
         def __hash__(self) -> int:
             values.clear()
             return 0
