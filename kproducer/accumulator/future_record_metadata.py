@@ -171,7 +171,7 @@ class ProduceRequestResult:
 
     def _error_copy_for(self, index: int) -> KafkaError | None:
         error = self.error_for(index)
-        return None if error is None else copy_of(error)
+        return None if error is None else error.copy()
 
     def _log_raised(self) -> None:
         # Of the first one alone: the others of this batch most likely raise the same.
@@ -342,7 +342,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         """Like ``result``, but return the error, a new object each time, or ``None`` on success."""
         self._wait_done(timeout)
         error = self._error()
-        return None if error is None else copy_of(error)
+        return None if error is None else error.copy()
 
     get = result
 
@@ -438,19 +438,6 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
             error = self._error()
             state = f"failed: {error!r}" if error is not None else repr(self._metadata())
         return f"<FutureRecordMetadata {result.topic_partition} {state}>"
-
-
-def copy_of(error: KafkaError) -> KafkaError:
-    """A copy of an error that several batches or readers share, for one of them.
-
-    Raising an error attaches frames, which reference futures; the garbage collector does not traverse futures
-    (see ``new_future`` in ``native/_completion.pyx``), so the shared error would leak those frames.
-    """
-    clone: KafkaError = error.__class__.__new__(error.__class__, *error.args)
-    clone.__dict__.update(error.__dict__)
-    if error.__cause__ is not None:
-        clone.__cause__ = error.__cause__
-    return clone
 
 
 def _run_done_callback(callback: Callable[[Any], object], future: FutureRecordMetadata | None) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.built_in_partitioner import RECORD_OVERHEAD_BYTES
-from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata, copy_of
+from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues, Record, TopicQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.ready_batches import ReadyBatches
@@ -499,7 +499,7 @@ class RecordAccumulator:
                 # A batch that is already done was being completed when the I/O thread failed.
                 if not batch.is_done:
                     record_count += batch.record_count
-                    its_error = copy_of(error)
+                    its_error = error.copy()
                     its_error.outcome = batch.outcome
                     if self._transaction_manager is not None:
                         self._transaction_manager.failed(batch, its_error, its_error.outcome)

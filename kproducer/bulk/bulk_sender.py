@@ -62,9 +62,7 @@ class BulkSender:
         self.value_bytes = None if value_serializer is None else serialize_function("value", value_serializer)
         self.fast_slots_of = fast_send.slots_of
         self.transaction_lifecycle = engine.transaction_lifecycle
-        self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
-        if config.buffer_memory < config.max_request_size:
-            self.size_limit, self.size_setting = config.buffer_memory, "buffer_memory"
+        self.size_limit, self.size_setting = records.size_limit, records.size_setting
         self.small_size = records.small_size
         self.ignores_keys = records.ignores_keys
         self.may_change_topics = interceptors.has_send_hooks

@@ -1,12 +1,11 @@
 """The API versions that a broker supports, and the exchange that asks for them on every new connection.
 
 One table per connection: the broker may have been up- or downgraded since the last one. The exchange decides
-which version of ApiVersions to send, and reads the response whatever version its body is in. Sans I/O: the
-network client sends and receives.
+which version of ApiVersions to send, and reads the response. Sans I/O: the network client sends and receives.
 
 The difficulty is that ApiVersions has versions itself. A broker that does not support the version of the
-request answers UNSUPPORTED_VERSION in a body of version 0, with its range or without one; others answer in a
-body of another version; others close the connection.
+request answers UNSUPPORTED_VERSION in a body of version 0, with its range or without one; others close the
+connection. A body that cannot be read leads to version 0, which every broker supports.
 Source: Kafka class ``NodeApiVersions``; KIP-35, KIP-511 ("ApiVersionsResponse error"), KIP-584.
 """
 
@@ -109,8 +108,6 @@ _HEAD = struct.Struct(">ih")
 _HEADER_BYTES = 4
 
 #: An element of the response's array: API key, oldest and newest version.
-_RANGE = struct.Struct(">hhh")
-_API_VERSIONS_KEY = struct.pack(">h", ApiKey.API_VERSIONS)
 
 #: The last version before flexible encoding, and the one that every broker supports.
 _STEPS_DOWN = (3, 0)
@@ -182,7 +179,7 @@ class ApiVersionsExchange:
         if error_code != _UNSUPPORTED_VERSION:
             self._step_down(version)
             raise error_for_code(error_code, f"response of broker {broker} to ApiVersions")
-        offered = _offered_range(payload, version)
+        offered = _offered_range(payload)
         again = _lower_version(version, offered)
         if again is None:
             theirs = (
@@ -234,29 +231,11 @@ def _lower_version(asked: int, offered: tuple[int, int] | None) -> int | None:
     return 0
 
 
-def _offered_range(payload: bytes, asked_version: int) -> tuple[int, int] | None:
-    """The broker's range for ApiVersions in an error response, whatever version its body is in."""
-    for version in dict.fromkeys((0, 1, asked_version, 3)):
-        try:
-            response, end = ApiVersionsResponse.decode(payload, version, _HEADER_BYTES)
-        except DecodeError:
-            continue
-        if end != len(payload):
-            continue  # a body of another version with the same beginning
-        for api in response.api_keys:
-            if api.api_key == ApiKey.API_VERSIONS:
-                return api.min_version, api.max_version
+def _offered_range(payload: bytes) -> tuple[int, int] | None:
+    """The broker's range for ApiVersions in an error response, whose body is in version 0."""
+    try:
+        response, _ = ApiVersionsResponse.decode(payload, 0, _HEADER_BYTES)
+    except DecodeError:
         return None
-    return _range_in_malformed_body(payload, asked_version)
-
-
-def _range_in_malformed_body(payload: bytes, asked_version: int) -> tuple[int, int] | None:
-    """The range in a malformed body (librdkafka's mock cluster writes a wrong array length).
-
-    A wrong guess does no harm: the versions of further requests only descend, and end at 0.
-    """
-    at = payload.find(_API_VERSIONS_KEY, _HEAD.size)
-    if at < 0 or at + _RANGE.size > len(payload):
-        return None
-    _, oldest, newest = _RANGE.unpack_from(payload, at)
-    return (oldest, newest) if 0 <= oldest <= newest < asked_version else None
+    ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+    return ranges.get(ApiKey.API_VERSIONS)

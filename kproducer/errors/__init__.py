@@ -83,6 +83,18 @@ class KafkaError(Exception):
     refreshes_metadata: ClassVar[bool] = False
     outcome: Outcome | None = None
 
+    def copy(self) -> Self:
+        """A copy of an error that several batches or readers share, for one of them.
+
+        Raising an error attaches frames, which reference futures; the garbage collector does not traverse
+        futures (``new_future`` in ``native/_completion.pyx``), so the shared error would leak the frames.
+        """
+        clone = self.__class__.__new__(self.__class__, *self.args)
+        clone.__dict__.update(self.__dict__)
+        if self.__cause__ is not None:
+            clone.__cause__ = self.__cause__
+        return clone
+
     def with_outcome(self, outcome: Outcome, cause: BaseException | None = None) -> Self:
         """Set ``outcome``, and the cause if one is given, and return this error."""
         self.outcome = outcome

@@ -11,7 +11,6 @@ timeout), KIP-467 (record errors), KIP-516 (topic ids), KIP-951 (leader hints).
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -145,7 +144,7 @@ class ProduceResponseHandler:
                     self._completion.succeed(batch, NO_OFFSET, NO_TIMESTAMP, response.received_ms)
                     continue
                 # One instance per batch: the outcome and the limits that ended the retries are noted on it.
-                error = copy.copy(failure)
+                error = failure.copy()
                 error.args = (f"{failure} [{_describe_attempt(batch, node, response)}]",)
                 error.__cause__ = failure
                 self._completion.attempt_failed(batch, error, response.received_ms)

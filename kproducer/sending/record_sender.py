@@ -54,6 +54,7 @@ class RecordSender:
         ignores_keys: keys do not choose partitions.
         small_size: key, value and headers that together are not larger need no exact check of their size.
         interceptors: as given.
+        size_limit, size_setting: bytes that a record may have, and the setting that limits them.
     """
 
     def __init__(
@@ -65,7 +66,6 @@ class RecordSender:
         fast_send: FastSend,
     ) -> None:
         # Fixed after construction.
-        self._config = config
         self._clock = clock
         self._wall_ms = clock.wall_ms
         self._lifecycle = lifecycle
@@ -77,8 +77,10 @@ class RecordSender:
         self._serializes_value = config.value_serializer is not None
         self._key_bytes = serialize_function("key", config.key_serializer)
         self._value_bytes = serialize_function("value", config.value_serializer)
-        self._size_limit = min(config.max_request_size, config.buffer_memory)
-        self.small_size = self._size_limit - _GENEROUS_OVERHEAD_BYTES
+        self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
+        if config.buffer_memory < config.max_request_size:
+            self.size_limit, self.size_setting = config.buffer_memory, "buffer_memory"
+        self.small_size = self.size_limit - _GENEROUS_OVERHEAD_BYTES
         self._partitioner = make_partitioner(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
         # The default partitioners are applied without a call.
         self.ignores_keys = self._partitioner is uniform_sticky_partitioner
@@ -282,9 +284,8 @@ class RecordSender:
 
     def _check_size(self, topic: str, key: bytes | None, value: bytes | None, headers: Any) -> None:
         size = record_size_upper_bound(key, value, headers or None)
-        if size > self._size_limit:
-            config = self._config
-            limit = "max_request_size" if config.max_request_size <= config.buffer_memory else "buffer_memory"
+        if size > self.size_limit:
             raise RecordTooLargeError(
-                f"a record for topic {topic!r} takes up to {size} bytes, more than {limit}={self._size_limit}"
+                f"a record for topic {topic!r} takes up to {size} bytes, more than "
+                f"{self.size_setting}={self.size_limit}"
             )

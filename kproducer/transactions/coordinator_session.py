@@ -9,7 +9,6 @@ Source: KIP-98, KIP-447, KIP-890; Kafka's ``Admin`` (fenceProducers, listConsume
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -324,8 +323,7 @@ def _with_context(
         subject: "transactional id 'x'" or similar.
         permissions: by error code.
     """
-    result = copy.copy(error)
-    result.__cause__ = error.__cause__
+    result = error.copy()
     needed = permissions.get(error.code) if isinstance(error, BrokerError) else None
     permission = f": needs the permission {needed}" if needed is not None else ""
     result.args = (f"{subject}{permission}: {error}",)

@@ -9,7 +9,6 @@ Source: Kafka's ``TransactionManager.State``; PREPARED is our own (KIP-939 plans
 
 from __future__ import annotations
 
-import copy
 import enum
 import threading
 from collections import deque
@@ -90,9 +89,7 @@ class PendingOperation:
     def raise_if_failed(self) -> None:
         """Raise a copy of its error, if it has one. A copy, because tracebacks grow with every raise."""
         if self.error is not None:
-            error = copy.copy(self.error)
-            error.__cause__ = self.error.__cause__
-            raise error
+            raise self.error.copy()
 
 
 @attrs.define(eq=False)
