@@ -75,6 +75,8 @@ class NetworkClient:
 
     Attributes:
         connections: the state of the connection to each node.
+        refusals: by node id, why the last connection ended, if one side refused the other because of
+            credentials or certificates. The next attempt to connect removes it.
         active: ``close`` was not called yet. Any thread.
     """
 
@@ -123,7 +125,7 @@ class NetworkClient:
         self._moved: dict[str, NodeConnection] = {}  # connections to an address that their node has left
         # node id to the version of the ApiVersions request to send
         self._versions_to_ask: dict[str, int] = {}
-        self._refusals: dict[int, AuthenticationError] = {}  # see take_refusals
+        self.refusals: dict[int, AuthenticationError] = {}
         self._log_repeats = LogRepeats(QUIET_MS)
         self.active = True
         # written by the I/O thread, read by any; each write is one atomic dictionary operation
@@ -150,6 +152,7 @@ class NetworkClient:
     def connect_if_possible(self, node: Node, now_ms: int) -> None:
         """Begin a connection, unless there is one or its backoff has not ended."""
         if self.active and self.connections.can_connect(node, now_ms):
+            self.refusals.pop(node.id, None)
             self._connect_if_resolved(self.connections.begin(node, now_ms), now_ms)
 
     def _connect_if_resolved(self, connection: NodeConnection, now_ms: int) -> None:
@@ -176,24 +179,12 @@ class NetworkClient:
         """For every known node its ``last_error``, or what its connection waits for. Any thread."""
         return self.connections.last_errors(self._updater.fetch_nodes())
 
-    def are_all_unreachable(self) -> bool:
-        """Whether the last attempt to connect failed for every known node."""
-        return self.connections.are_all_unreachable(self._updater.fetch_nodes())
-
-    def authentication_error(self, node: Node | None) -> AuthenticationError | None:
-        """Why the last connection to the node ended, if that was because of the credentials.
-
-        ``None`` as the node: to every known node; the error is that of one of them.
-        """
-        nodes = self._updater.fetch_nodes() if node is None else [node]
-        connections = [self.connections.get(str(each.id)) for each in nodes]
-        errors = [None if each is None else each.authentication_error for each in connections]
-        return errors[0] if errors and all(errors) else None
-
-    def take_refusals(self) -> dict[int, AuthenticationError]:
-        """The nodes to which connections ended since the last call because one side refused the other."""
-        refusals, self._refusals = self._refusals, {}
-        return refusals
+    def refusal_by_all(self) -> AuthenticationError | None:
+        """One of the ``refusals``, if every known node has refused or cannot be reached."""
+        nodes = self._updater.fetch_nodes()
+        refusals = [self.refusals[node.id] for node in nodes if node.id in self.refusals]
+        others = [node for node in nodes if node.id not in self.refusals]
+        return refusals[0] if refusals and self.connections.are_all_unreachable(others) else None
 
     def least_loaded_node(self, now_ms: int) -> Node | None:
         """The known node best suited for a request, if any. See ``Connections.least_loaded``."""
@@ -534,10 +525,9 @@ class NetworkClient:
         self._moved.pop(connection.id, None)
         if self._authenticator is not None:
             error = self._authenticator.connection_ended(connection, error)
-        connection.authentication_error = error if isinstance(error, AuthenticationError) else None
         self.connections.ended(connection, error, self._updater.fetch_nodes(), now_ms)
         if isinstance(error, AuthenticationError):
-            self._refusals[connection.node.id] = error
+            self.refusals[connection.node.id] = error
         self._cancel_in_flight(connection.id, error, now_ms)
         self._updater.handle_server_disconnect(now_ms, connection.id, error)
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import attrs
 
 from kproducer.client.api_versions import ApiVersionsExchange, NodeApiVersions
-from kproducer.errors import AuthenticationError, IllegalStateError, printable
+from kproducer.errors import IllegalStateError, printable
 from kproducer.network.host_resolver import BeginLookup, Lookup, ResolvedAddress
 from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff
 from kproducer.types import Node
@@ -66,7 +66,6 @@ class NodeConnection:
         reauthenticate_ms: when to authenticate again (monotonic); set once the connection is ready.
         was_used: a request of the client's users was sent since the connection became ready.
         last_error: how the last connection ended, in words; None since one became ready.
-        authentication_error: how the last connection ended, if the credentials were the reason.
     """
 
     node: Node
@@ -81,7 +80,6 @@ class NodeConnection:
     is_resolving: bool = attrs.field(init=False, default=False)
     last_attempt_ms: int = attrs.field(init=False, default=0)
     last_error: str | None = attrs.field(init=False, default=None)
-    authentication_error: AuthenticationError | None = attrs.field(init=False, default=None)
     setup_timeout_ms: int = attrs.field(init=False)
     reauthenticate_ms: int = attrs.field(init=False, default=NEVER_MS)
     was_used: bool = attrs.field(init=False, default=False)
@@ -211,7 +209,6 @@ class NodeConnection:
         self._move(_S.READY)
         self.versions = versions
         self.last_error = None
-        self.authentication_error = None
         self.reauthenticate_ms = NEVER_MS
         self.was_used = False
         self._failed_attempts = 0

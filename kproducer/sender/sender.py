@@ -97,6 +97,7 @@ class Sender:
         # I/O thread only.
         self._consecutive_errors = 0
         self._transaction_end_ms = 0
+        self._seen_refusals: dict[int, AuthenticationError] = {}
         #: Records that were not delivered when the loop ended; valid after the thread has ended.
         self.records_lost = 0
         accumulator.wake_when_memory_is_short(self.wakeup)
@@ -338,15 +339,17 @@ class Sender:
 
         Batches that were sent before may have been written: they are retried until their delivery timeout.
         """
-        refusals = self._client.take_refusals()
-        if not refusals:
+        refusals, seen = self._client.refusals, self._seen_refusals
+        new = {node_id: error for node_id, error in refusals.items() if seen.get(node_id) is not error}
+        if not new:
             return
-        error_of_all = next(iter(refusals.values())) if self._client.are_all_unreachable() else None
+        self._seen_refusals = refusals.copy()
+        error_of_all = self._client.refusal_by_all()
 
         def refusal_of(topic_partition: TopicPartition) -> AuthenticationError | None:
             leader = snapshot.leader_for(topic_partition)
             # No broker can be asked for an unknown leader.
-            return error_of_all if leader is None else refusals.get(leader.id)
+            return error_of_all if leader is None else new.get(leader.id)
 
         self.metrics.record_error_total += self._accumulator.abort_unsent_batches(refusal_of)
 

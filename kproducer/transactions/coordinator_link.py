@@ -119,7 +119,7 @@ class CoordinatorLink:
         client, request = self._client, addressed.request
         node = addressed.node or client.least_loaded_node(now_ms)
         if node is None:
-            refusal = client.authentication_error(None)
+            refusal = client.refusal_by_all()
             if refusal is not None:
                 self.task.unreachable(request, now_ms, refusal)
                 return 0
@@ -129,7 +129,7 @@ class CoordinatorLink:
             self._send(request, node, now_ms)
             return NEVER_MS
         if client.connection_failed(node):
-            self.task.unreachable(request, now_ms, client.authentication_error(node))
+            self.task.unreachable(request, now_ms, client.refusals.get(node.id))
             return 0
         # Connecting, or full: the next event of the connection ends the poll.
         self._held.append(addressed)

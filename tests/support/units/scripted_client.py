@@ -68,15 +68,8 @@ class ScriptedClient:
     def poll_delay_ms(self, node: Node, now_ms: int) -> int:
         return self.poll_delay
 
-    def are_all_unreachable(self) -> bool:
-        return self.ready_nodes == set()
-
-    def authentication_error(self, node: Node | None) -> AuthenticationError | None:
-        return None
-
-    def take_refusals(self) -> dict[int, AuthenticationError]:
-        refusals, self.refusals = self.refusals, {}
-        return refusals
+    def refusal_by_all(self) -> AuthenticationError | None:
+        return next(iter(self.refusals.values())) if self.ready_nodes == set() else None
 
     def connection_failed(self, node: Node) -> bool:
         return node.id in self.errors

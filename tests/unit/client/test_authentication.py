@@ -237,14 +237,26 @@ def test_a_refusal_ends_the_connection_and_counts_as_one() -> None:
     ((node_id, error),) = harness.updater.disconnects
     assert node_id == ID
     assert isinstance(error, AuthenticationError)
-    assert harness.client.take_refusals() == {NODE.id: error}
-    assert harness.client.take_refusals() == {}
-    assert harness.client.authentication_error(NODE) is error
-    assert harness.client.authentication_error(None) is None  # other nodes have not refused
+    assert harness.client.refusals == {NODE.id: error}
+    assert harness.client.refusal_by_all() is None  # other nodes have not refused
     assert harness.client.poll_delay_ms(NODE, harness.clock.now_ms) > 0  # no tight loop
     harness.clock.advance(2000)
     harness.make_authenticated()
-    assert harness.client.authentication_error(NODE) is None
+    assert harness.client.refusals == {}
+
+
+def test_a_refusal_is_final_once_no_other_broker_can_be_reached() -> None:
+    other = NODES[1]
+    harness = SaslHarness(nodes=[NODE, other])
+    harness.ask()
+    harness.answer(17, SaslHandshakeResponse(error_code=33, mechanisms=[]))
+    for _ in range(2):
+        assert harness.client.refusal_by_all() is None
+        harness.clock.advance(2000)
+        harness.connect(other)
+        harness.selector.break_connection(str(other.id))
+        harness.poll()
+    assert harness.client.refusal_by_all() is harness.client.refusals[NODE.id]
 
 
 @pytest.mark.parametrize("answers", [0, 1, 2])
@@ -259,7 +271,7 @@ def test_a_lost_connection_is_no_authentication_failure(answers: int) -> None:
     error = harness.updater.disconnects[0][1]
     assert isinstance(error, DisconnectedError)
     assert "during the authentication" in str(error)
-    assert harness.client.take_refusals() == {}
+    assert harness.client.refusals == {}
 
 
 def test_a_broker_that_does_not_answer_is_no_authentication_failure() -> None:
@@ -390,7 +402,7 @@ def test_a_refused_renewal_ends_the_connection() -> None:
     harness.poll()
     harness.answer(17, SaslHandshakeResponse())
     harness.answer(36, SaslAuthenticateResponse(error_code=58, error_message="deleted"))
-    assert list(harness.client.take_refusals()) == [NODE.id]
+    assert list(harness.client.refusals) == [NODE.id]
     assert harness.state is ConnectionState.DISCONNECTED
 
 

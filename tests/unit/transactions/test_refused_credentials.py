@@ -35,7 +35,11 @@ class RefusedClient:
     def poll_delay_ms(self, node: Node, now_ms: int) -> int:
         return NEVER_MS
 
-    def authentication_error(self, node: Node | None) -> AuthenticationError | None:
+    @property
+    def refusals(self) -> dict[int, AuthenticationError]:
+        return {} if self.error is None else {NODE.id: self.error}
+
+    def refusal_by_all(self) -> AuthenticationError | None:
         return self.error
 
 
