@@ -40,8 +40,11 @@ class OwnedLock(RLock):  # type: ignore[misc]  # CPython and PyPy let it be subc
         """Whether the calling thread is the owner."""
         return self._is_owned()
 
-    def __enter__(self) -> bool:  # type: ignore[override]
-        """Take the lock.
+    def take(self) -> bool:
+        """Take the lock, as ``with`` does; ``release`` returns it.
+
+        Where it is taken for each record: when ``with`` calls a method in Python, that alone takes as long as
+        the method.
 
         Raises:
             IllegalStateError: waiting would deadlock. Its outcome is ``NOT_SENT``.
@@ -57,6 +60,8 @@ class OwnedLock(RLock):  # type: ignore[misc]  # CPython and PyPy let it be subc
                 self.release()
             raise
         return True
+
+    __enter__ = take  # type: ignore[assignment]
 
     def _wait(self) -> None:
         if not self.acquire(True, DEADLOCK_CHECK_AFTER_S):

@@ -148,16 +148,20 @@ class RecordAccumulator:
         sticky = None
         if partition < 0:
             sticky = topic_queues.slots.sticky
-            if sticky is not None and sticky.produced_bytes < sticky.switch_at_bytes:
+            # Between the two limits a switch waits for the end of the batch, which has no room then.
+            if sticky is not None and sticky.produced_bytes < sticky.force_switch_at_bytes:
                 number = sticky.partition
         queues = topic_queues.queues
         queue = queues[number] if 0 <= number < len(queues) else None
         if queue is not None:
             future = None
-            with queue.lock:
+            queue.lock.take()
+            try:
                 appender = queue.slot.appender
                 if appender is not None:
                     future = appender.append(timestamp_ms, key, value, headers, on_delivery)
+            finally:
+                queue.lock.release()
             if future is not None:
                 if sticky is not None:
                     # Without the lock: an addition may be lost, and the switch comes a record later.

@@ -67,7 +67,7 @@ class RecordSender:
     ) -> None:
         # Fixed after construction.
         self._clock = clock
-        self._wall_ms = clock.wall_ms
+        self._wall_ns = clock.wall_ns
         self._lifecycle = lifecycle
         self._max_block_ms = config.max_block_ms
         self.interceptors = interceptors
@@ -172,7 +172,7 @@ class RecordSender:
                 if future is not None:
                     return future
             if timestamp_ms is None:
-                timestamp_ms = self._wall_ms()
+                timestamp_ms = self._wall_ns() // 1_000_000
             elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= INT64_MAX:
                 timestamp_ms = checked_timestamp(timestamp_ms)
             size = (0 if key_bytes is None else len(key_bytes)) + (

@@ -15,6 +15,9 @@ class ManualClock:
     def wall_ms(self) -> int:
         return 1_700_000_000_000 + self.now_ms
 
+    def wall_ns(self) -> int:
+        return self.wall_ms() * 1_000_000
+
     def advance(self, ms: int) -> int:
         """Advance by ``ms`` and return the new time."""
         self.now_ms += ms

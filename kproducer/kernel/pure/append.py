@@ -63,18 +63,11 @@ class RecordAppender:
         index = self.writer.record_count
         if not self._append(timestamp_ms, key, value, headers):
             return None
-        future = self.future_type(
-            self.batch_result,
-            self.outcome,
-            index,
-            timestamp_ms,
-            -1 if key is None else len(key),
-            -1 if value is None else len(value),
-        )
+        key_size = -1 if key is None else len(key)
+        value_size = -1 if value is None else len(value)
+        future = self.future_type(self.batch_result, self.outcome, index, timestamp_ms, key_size, value_size)
         if on_delivery is not None:
-            self.deliveries.add(
-                on_delivery, future._index, future._timestamp_ms, future._key_size, future._value_size
-            )
+            self.deliveries.add(on_delivery, index, timestamp_ms, key_size, value_size)
         return future
 
     def future_for_last_record(
@@ -84,13 +77,10 @@ class RecordAppender:
 
         The appender is in no slot meanwhile, so that record is still the last one.
         """
-        future = self.future_type(
-            self.batch_result, self.outcome, self.writer.record_count - 1, timestamp_ms, key_size, value_size
-        )
+        index = self.writer.record_count - 1
+        future = self.future_type(self.batch_result, self.outcome, index, timestamp_ms, key_size, value_size)
         if on_delivery is not None:
-            self.deliveries.add(
-                on_delivery, future._index, future._timestamp_ms, future._key_size, future._value_size
-            )
+            self.deliveries.add(on_delivery, index, timestamp_ms, key_size, value_size)
         return future
 
 

@@ -106,11 +106,14 @@ class BatchWriter:
             raise ValueError(f"timestamp_ms is {timestamp_ms}; it must be 0 to {INT64_MAX}")
         tail = encode_headers(headers) if headers else NO_HEADERS
         record_count = self.record_count
-        if record_count > INT32_MAX:
-            return False
         delta = timestamp_ms - self.base_timestamp_ms if record_count else 0
         delta_bytes = TABLE[delta] if 0 <= delta < TABLE_SIZE else encode_varlong(delta)
-        count_bytes = TABLE[record_count] if record_count < TABLE_SIZE else encode_varint(record_count)
+        if record_count < TABLE_SIZE:
+            count_bytes = TABLE[record_count]
+        elif record_count <= INT32_MAX:
+            count_bytes = encode_varint(record_count)
+        else:
+            return False
         if value is None:
             value_length_bytes = NULL_LENGTH
             value = b""
@@ -126,9 +129,12 @@ class BatchWriter:
                 (b"\0", delta_bytes, count_bytes, key_length_bytes, key, value_length_bytes, value, tail)
             )
         size = len(body)
-        if size > INT32_MAX:
+        if size < TABLE_SIZE:
+            record = TABLE[size] + body
+        elif size <= INT32_MAX:
+            record = encode_varint(size) + body
+        else:
             return False
-        record = (TABLE[size] if size < TABLE_SIZE else encode_varint(size)) + body
         position = self.position
         end = position + len(record)
         if end > self.limit and not self._fits_by_estimate(end):

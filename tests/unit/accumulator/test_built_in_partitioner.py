@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from kproducer.accumulator.built_in_partitioner import BuiltInPartitioner
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import TopicSlots
 from kproducer.records.batch_sizing import TopicCompressionRatio
-from kproducer.types import Node
+from kproducer.types import UNKNOWN_PARTITION, Node
 from tests.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
 
@@ -130,6 +131,31 @@ def test_unkeyed_records_stay_for_a_batch_and_leave_no_fractions() -> None:
     lengths = Counter(len(run) for run in runs[:-1])
     assert set(lengths) <= {8, 16, 24, 9, 18, 27}
     assert len(lengths) <= 2
+
+
+def test_records_up_to_the_end_of_a_batch_do_not_ask_for_another_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A partition that has had its share stays the choice until the batch ends; few records look for more."""
+    asked = 0
+    maybe_switch = BuiltInPartitioner.maybe_switch
+
+    def counted(*arguments: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return maybe_switch(*arguments)
+
+    monkeypatch.setattr(BuiltInPartitioner, "maybe_switch", counted)
+    kit = Kit(batch_size=16384, buffer_memory=1 << 20)
+    runs = []
+    for _ in range(2):
+        # Two thirds of a batch: the partition's share ends in the middle of the second one.
+        for _ in range(100):
+            kit.append(UNKNOWN_PARTITION, b"x" * 100)
+        kit.clock.advance(10)
+        runs += [(partition_of(batch), batch.record_count) for batch in kit.drain()]
+    assert runs == [(runs[0][0], 100)] * 2
+    assert asked < 10
 
 
 def test_load_is_even_over_time() -> None:
