@@ -62,8 +62,8 @@ def batch_of(count: int) -> tuple[RecordAppender, list[FutureRecordMetadata]]:
 
 
 def fail(appender: RecordAppender) -> None:
-    appender.owner.settle(-1, -1, KafkaError("no").with_outcome(Outcome.NOT_SENT), None)
-    appender.owner.release(appender.deliveries)
+    appender.batch_result.settle(-1, -1, KafkaError("no").with_outcome(Outcome.NOT_SENT), None)
+    appender.batch_result.release(appender.deliveries)
 
 
 @pytest.mark.parametrize("read", [call_result, raise_exception, await_it, wrap_it])
@@ -130,6 +130,6 @@ def test_what_hangs_on_a_future_and_leads_back_to_it_is_found() -> None:
 def test_readers_of_one_error_do_not_share_its_object() -> None:
     appender, futures = batch_of(2)
     fail(appender)
-    errors = [futures[0].exception(0), futures[0].exception(0), futures[1].exception(0), appender.owner.error]
+    errors = [futures[0].exception(0), futures[0].exception(0), futures[1].exception(0), appender.batch_result.error]
     assert len({id(error) for error in errors}) == 4
     assert {(type(error), str(error)) for error in errors} == {(KafkaError, "no")}
