@@ -130,6 +130,11 @@ def test_what_hangs_on_a_future_and_leads_back_to_it_is_found() -> None:
 def test_readers_of_one_error_do_not_share_its_object() -> None:
     appender, futures = batch_of(2)
     fail(appender)
-    errors = [futures[0].exception(0), futures[0].exception(0), futures[1].exception(0), appender.batch_result.error]
+    errors = [
+        futures[0].exception(0),
+        futures[0].exception(0),
+        futures[1].exception(0),
+        appender.batch_result.error,
+    ]
     assert len({id(error) for error in errors}) == 4
     assert {(type(error), str(error)) for error in errors} == {(KafkaError, "no")}
