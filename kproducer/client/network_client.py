@@ -42,7 +42,6 @@ from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.proxy import Proxy
 from kproducer.network.selector import Selector
-from kproducer.network.transport_layer import TransportFactory
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.protocol.send_builder import build_request
 from kproducer.runtime.clock import Clock
@@ -54,6 +53,7 @@ from kproducer.types import Node
 if TYPE_CHECKING:
     from kproducer.client.authentication import Authenticator
     from kproducer.security.sasl_mechanisms import SaslMechanism
+    from kproducer.security.tls_settings import TlsSettings
 
 _log = GuardedLogger(__name__)
 
@@ -559,10 +559,16 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
             package that they need is not installed.
     """
     sasl = _new_sasl_mechanism(config)
-    transport_factory = _new_transport_factory(config, clock)
+    tls = _tls_settings(config, clock)
     proxy = Proxy(parse_proxy_url(config.proxy_url)) if config.proxy_url else None
     metadata.bootstrap(_bootstrap_addresses(config))
-    selector = Selector(config, clock, transport_factory=transport_factory, proxy=proxy)
+    if tls is None:
+        selector = Selector(config, clock, proxy=proxy)
+    else:
+        new_transport, channel_io = tls.new_transport, tls.channel_io()
+        selector = Selector(
+            config, clock, transport_factory=new_transport, proxy=proxy, channel_io=channel_io
+        )
     try:
         updater = MetadataUpdater(metadata, config)
         return NetworkClient(selector, updater, config, clock, sasl=sasl, proxy=proxy)
@@ -579,12 +585,12 @@ def _new_sasl_mechanism(config: ProducerConfig) -> SaslMechanism | None:
     return sasl_mechanism_of(config)
 
 
-def _new_transport_factory(config: ProducerConfig, clock: Clock) -> TransportFactory | None:
+def _tls_settings(config: ProducerConfig, clock: Clock) -> TlsSettings | None:
     if not config.uses_tls:
         return None
     from kproducer.security.tls_settings import TlsSettings
 
-    return TlsSettings(config, clock).new_transport
+    return TlsSettings(config, clock)
 
 
 def _bootstrap_addresses(config: ProducerConfig) -> list[tuple[str, int]]:

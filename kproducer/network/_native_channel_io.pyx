@@ -7,16 +7,30 @@ Linux only (epoll). It handles sockets and buffers and returns errno values; fra
 of errors belong to the selector. It is a leaf: it imports nothing of kproducer and reads no clock.
 ``channel_io.PortableChannelIo`` makes the same calls one by one and is its reference. Source: ours.
 
-Longer than 400 lines: one socket and the poll of all sockets share C structs, which one module keeps private.
+A TLS connection is encrypted and decrypted in the same step, by the ``SSL`` object inside of an
+``ssl.SSLObject``, after ``ssl`` has made the handshake. ``TlsTransport`` is the reference for that: it works on
+the same ``SSL`` object and the same memory buffers.
+
+Longer than 400 lines: sessions, sockets and the poll of all sockets share C structs, which one module keeps
+private.
 """
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.ref cimport PyObject
-from libc.errno cimport EAGAIN, EINTR, errno
+from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
 from libc.stdint cimport uint32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
+
+from kproducer.network._openssl cimport (
+    BIO_CTRL_INFO,
+    BIO_CTRL_PENDING,
+    SSL_ERROR_WANT_READ,
+    SSL_ERROR_ZERO_RETURN,
+    OpenSsl,
+    find_functions,
+)
 
 import os
 
@@ -32,6 +46,7 @@ cdef extern from "<sys/socket.h>" nogil:
         size_t msg_iovlen
     ssize_t sendmsg(int fd, const msghdr *message, int flags)
     ssize_t recv(int fd, void *buffer, size_t size, int flags)
+    ssize_t send(int fd, const void *buffer, size_t size, int flags)
     int MSG_DONTWAIT
     int MSG_NOSIGNAL
 
@@ -71,11 +86,28 @@ cdef enum:
     MAX_EVENTS = 1024
     #: When less space than this is left for reads, the other readable sockets wait for the next poll.
     LEAST_READ_BYTES = 4096
+    #: The most plaintext in one TLS record. Smaller pieces are joined to a whole record, larger ones are not copied.
+    RECORD_BYTES = 16384
+    #: The most plaintext whose ciphertext waits for the socket: fits into the cache, and one write sends it.
+    AHEAD_BYTES = 8 * RECORD_BYTES
+
+
+cdef struct TlsState:
+    void *ssl
+    void *incoming           # the BIOs of the MemoryBIO objects
+    void *outgoing
+    Py_ssize_t ahead         # plaintext bytes at the front of the queue whose ciphertext is not in the socket yet
+    bint unread              # something to be read raises no event: plaintext, the end of the stream, an error
+    bint ended
+    bint has_received        # application data
+    unsigned long failure    # OpenSSL's code of a fatal error
 
 
 cdef struct SocketState:
     int fd
     PyObject *owner          # borrowed from the NativeSocket
+    TlsState *tls            # borrowed from the NativeSocket's TlsSession; NULL: plaintext
+    uint32_t awaited         # the events to wait for while not established
     bint established
     bint stalled             # the socket took less than it was offered; epoll tells when it has space again
     bint broken              # a write failed; the socket is not used again before it is closed
@@ -96,6 +128,17 @@ cdef struct Outcome:
     Py_ssize_t read_at
     Py_ssize_t read_count    # -1: nothing was read
     int read_errno
+
+
+cdef void advance(SocketState *sock, Py_ssize_t count) noexcept nogil:
+    """The first ``count`` bytes of the pieces are written."""
+    while count > 0:
+        if <size_t>count < sock.pieces[sock.next].iov_len:
+            sock.pieces[sock.next].iov_base = <char *>sock.pieces[sock.next].iov_base + count
+            sock.pieces[sock.next].iov_len -= <size_t>count
+            return
+        count -= <Py_ssize_t>sock.pieces[sock.next].iov_len
+        sock.next += 1
 
 
 cdef void write_pieces(SocketState *sock, Outcome *outcome) noexcept nogil:
@@ -121,14 +164,7 @@ cdef void write_pieces(SocketState *sock, Outcome *outcome) noexcept nogil:
             sock.broken = True
             return
         outcome.sent += written
-        at = written
-        while at > 0:
-            if <size_t>at < sock.pieces[sock.next].iov_len:
-                sock.pieces[sock.next].iov_base = <char *>sock.pieces[sock.next].iov_base + at
-                sock.pieces[sock.next].iov_len -= <size_t>at
-                break
-            at -= <Py_ssize_t>sock.pieces[sock.next].iov_len
-            sock.next += 1
+        advance(sock, written)
         if written < offered:
             sock.stalled = True
             return
@@ -138,7 +174,7 @@ cdef void write_pieces(SocketState *sock, Outcome *outcome) noexcept nogil:
 cdef int update_interest(int epoll_fd, SocketState *sock) noexcept nogil:
     """Register the events the socket waits for, if they have changed. Returns errno or 0."""
     cdef epoll_event event
-    cdef uint32_t wanted = EPOLLOUT  # while connecting: the event that reports the result of the connect
+    cdef uint32_t wanted = sock.awaited
     if sock.established:
         wanted = EPOLLIN | EPOLLOUT if sock.stalled else EPOLLIN
     if wanted == sock.interest:
@@ -151,9 +187,269 @@ cdef int update_interest(int epoll_fd, SocketState *sock) noexcept nogil:
     return 0
 
 
-cdef void write_queued(int epoll_fd, SocketState *sock, Outcome *outcome) noexcept nogil:
+# -- TLS ---------------------------------------------------------------------------------------------------
+
+
+#: Of this process; filled by load_openssl.
+cdef OpenSsl openssl
+memset(&openssl, 0, sizeof(openssl))
+cdef bint is_loaded = False
+
+
+cdef void note_failure(TlsState *tls) noexcept nogil:
+    tls.failure = openssl.last_error()
+    if not tls.failure:
+        tls.failure = 1
+    openssl.clear_errors()
+
+
+cdef bint send_ciphertext(SocketState *sock, Outcome *outcome, char *scratch) noexcept nogil:
+    """Send the ciphertext; returns whether the socket took all of it."""
+    cdef void *data = NULL
+    cdef Py_ssize_t waiting, sent, part, left
+    while True:
+        waiting = openssl.bio_ctrl(sock.tls.outgoing, BIO_CTRL_INFO, 0, &data)
+        if waiting <= 0:
+            return True
+        sent = send(sock.fd, data, <size_t>waiting, MSG_DONTWAIT | MSG_NOSIGNAL)
+        if sent < 0:
+            if errno == EINTR:
+                continue
+            if errno == EAGAIN:
+                sock.stalled = True
+            elif sock.next == sock.count:
+                # The answer to a key update, or an alert. The next read reports that the connection is broken.
+                sock.stalled = False
+            else:
+                outcome.write_errno = errno
+                sock.broken = True
+            return False
+        left = sent
+        while left > 0:
+            part = openssl.bio_read(sock.tls.outgoing, scratch, <int>min(left, <Py_ssize_t>RECORD_BYTES))
+            if part <= 0:
+                break
+            left -= part
+        if sent < waiting:
+            sock.stalled = True
+            return False
+
+
+cdef bint encrypt_ahead(SocketState *sock, char *joined) noexcept nogil:
+    """Encrypt what comes next, up to AHEAD_BYTES. Returns whether that succeeded."""
+    cdef TlsState *tls = sock.tls
+    cdef Py_ssize_t at = sock.next, offset = 0, size, part
+    cdef const char *data
+    cdef int written
+    while at < sock.count and tls.ahead < AHEAD_BYTES:
+        size = <Py_ssize_t>sock.pieces[at].iov_len - offset
+        if size >= RECORD_BYTES:
+            data = <const char *>sock.pieces[at].iov_base + offset
+            size = min(size - size % RECORD_BYTES, AHEAD_BYTES - tls.ahead)
+            offset += size
+        else:
+            data = joined
+            size = 0
+            while at < sock.count and size < RECORD_BYTES:
+                part = min(<Py_ssize_t>sock.pieces[at].iov_len - offset, RECORD_BYTES - size)
+                memcpy(joined + size, <const char *>sock.pieces[at].iov_base + offset, <size_t>part)
+                size += part
+                offset += part
+                if offset == <Py_ssize_t>sock.pieces[at].iov_len:
+                    at += 1
+                    offset = 0
+        if at < sock.count and offset == <Py_ssize_t>sock.pieces[at].iov_len:
+            at += 1
+            offset = 0
+        openssl.clear_errors()
+        written = openssl.ssl_write(tls.ssl, data, <int>size)
+        if written <= 0:
+            note_failure(tls)
+            return False
+        tls.ahead += written
+        if written < size:
+            break
+    return True
+
+
+cdef void write_encrypted(SocketState *sock, Outcome *outcome, char *scratch) noexcept nogil:
+    """As ``write_pieces``. Bytes count as written when all of their ciphertext is in the socket."""
+    while send_ciphertext(sock, outcome, scratch):
+        outcome.sent += sock.tls.ahead
+        advance(sock, sock.tls.ahead)
+        sock.tls.ahead = 0
+        if sock.next == sock.count:
+            sock.stalled = False
+            return
+        if not encrypt_ahead(sock, scratch):
+            outcome.write_errno = ECONNABORTED
+            sock.broken = True
+            return
+
+
+cdef void read_encrypted(
+    SocketState *sock, char *target, Py_ssize_t size, bint readable, Outcome *outcome, char *scratch
+) noexcept nogil:
+    """Decrypt what has arrived, after one read of the socket if nothing is waiting to be decrypted."""
+    cdef TlsState *tls = sock.tls
+    cdef Py_ssize_t received, filled = 0
+    cdef int count, error
+    if readable and not tls.unread:
+        received = recv(sock.fd, target, <size_t>size, MSG_DONTWAIT)
+        if received > 0:
+            if openssl.bio_write(tls.incoming, target, <int>received) != received:
+                note_failure(tls)  # out of memory
+        elif received == 0:
+            tls.ended = True
+        elif errno != EAGAIN and errno != EINTR:
+            outcome.read_errno = errno
+            return
+    while filled < size and not tls.failure:
+        openssl.clear_errors()
+        count = openssl.ssl_read(tls.ssl, target + filled, <int>(size - filled))
+        if count > 0:
+            filled += count
+            continue
+        error = openssl.ssl_get_error(tls.ssl, count)
+        if error == SSL_ERROR_ZERO_RETURN:
+            tls.ended = True
+        elif error != SSL_ERROR_WANT_READ:
+            note_failure(tls)
+        break
+    openssl.clear_errors()
+    if openssl.bio_ctrl(tls.outgoing, BIO_CTRL_PENDING, 0, NULL) > 0:
+        # The answer to a key update, or an alert. If the socket is full, it goes before the next bytes.
+        send_ciphertext(sock, outcome, scratch)
+    tls.unread = filled > 0 and (
+        tls.failure or tls.ended or (filled == size and (
+            openssl.ssl_pending(tls.ssl) > 0 or openssl.bio_ctrl(tls.incoming, BIO_CTRL_PENDING, 0, NULL) > 0
+        ))
+    )
+    if filled:
+        outcome.read_count = filled
+        tls.has_received = True
+    elif tls.failure:
+        outcome.read_errno = ECONNABORTED
+    elif tls.ended:
+        outcome.read_count = 0
+
+
+def load_openssl(str module_path not None) -> int:
+    """Find OpenSSL's functions in the libraries of the module ``_ssl``; 0: it is not loaded, or has other ones.
+
+    Returns the number of OpenSSL's version.
+    """
+    global is_loaded
+    path = os.fsencode(module_path)
+    is_loaded = find_functions(&openssl, path)
+    return openssl.version() if is_loaded else 0
+
+
+cdef void *word_of(object each, Py_ssize_t index) except? NULL:
+    """A word of the memory of an object of a fixed size."""
+    if (<Py_ssize_t>type(each).__basicsize__) < (index + 1) * <Py_ssize_t>sizeof(void *):
+        raise ValueError(f"{type(each).__name__} is smaller than expected")
+    return (<void **><PyObject *>each)[index]
+
+
+cdef class TlsSession:
+    """The ``SSL`` object inside of an ``ssl.SSLObject``, and its two memory buffers.
+
+    Where ``ssl`` keeps the pointers is not public, but has been the same since Python 3.6. Nothing is used before
+    four pointers that were found in different objects agree with each other: the context of the Python object, and
+    OpenSSL's own answers for its context and its two buffers.
+
+    Args:
+        inner: ``ssl.SSLObject._sslobj``.
+        incoming, outgoing: its ``ssl.MemoryBIO`` objects.
+
+    Raises:
+        ValueError: the objects are not laid out as expected.
+    """
+
+    cdef TlsState state
+    cdef tuple objects  # owners of the pointers
+
+    def __cinit__(self, object inner not None, object incoming not None, object outgoing not None):
+        cdef TlsState *state = &self.state
+        cdef object context = inner.context
+        memset(state, 0, sizeof(TlsState))
+        if not is_loaded:
+            raise ValueError("OpenSSL's functions were not found")
+        if word_of(inner, 4) != <void *><PyObject *>context:
+            raise ValueError("the context is not where it was expected")
+        state.ssl = word_of(inner, 3)
+        state.incoming = word_of(incoming, 2)
+        state.outgoing = word_of(outgoing, 2)
+        if state.ssl == NULL or state.incoming == NULL or state.outgoing == NULL:
+            raise ValueError("there is no SSL object")
+        if openssl.ssl_get_context(state.ssl) != word_of(context, 2):
+            raise ValueError("the SSL object has another context")
+        if (
+            openssl.ssl_get_rbio(state.ssl) != state.incoming
+            or openssl.ssl_get_wbio(state.ssl) != state.outgoing
+        ):
+            raise ValueError("the SSL object has other buffers")
+        state.unread = openssl.bio_ctrl(state.incoming, BIO_CTRL_PENDING, 0, NULL) > 0
+        self.objects = (inner, context, incoming, outgoing)
+
+    # For the check before the first use.
+
+    def write(self, bytes data not None) -> int:
+        """SSL_write. Returns how many bytes were written, or a negative SSL_ERROR."""
+        openssl.clear_errors()
+        cdef int written = openssl.ssl_write(self.state.ssl, <const char *>data, <int>len(data))
+        return written if written > 0 else -openssl.ssl_get_error(self.state.ssl, written)
+
+    def read(self) -> int:
+        """SSL_read of a byte. Returns 1, or a negative SSL_ERROR, after which ``failure`` may tell the reason."""
+        cdef char byte
+        openssl.clear_errors()
+        cdef int count = openssl.ssl_read(self.state.ssl, &byte, 1)
+        if count > 0:
+            return 1
+        count = openssl.ssl_get_error(self.state.ssl, count)
+        note_failure(&self.state)
+        return -count
+
+    def feed(self, bytes data not None) -> int:
+        """BIO_write of ciphertext that has arrived."""
+        return openssl.bio_write(self.state.incoming, <const char *>data, <int>len(data))
+
+    def take(self, Py_ssize_t size) -> bytes:
+        """All ciphertext to be sent, of which the first ``size`` bytes are then removed, at most 1000."""
+        cdef void *data = NULL
+        cdef char scratch[1000]
+        cdef long waiting = openssl.bio_ctrl(self.state.outgoing, BIO_CTRL_INFO, 0, &data)
+        cdef bytes found = (<char *>data)[:waiting] if waiting > 0 else b""
+        openssl.bio_read(self.state.outgoing, scratch, <int>min(size, 1000))
+        return found
+
+    # For errors.
+
+    @property
+    def failure(self) -> str:
+        """OpenSSL's words for the error that ended the session; empty: none did."""
+        if not self.state.failure:
+            return ""
+        cdef const char *text = openssl.error_text(self.state.failure)
+        return "unknown error" if text == NULL else (<bytes>text).decode("latin-1")
+
+    @property
+    def has_received(self) -> bool:
+        """Whether application data has arrived."""
+        return self.state.has_received
+
+
+# -- sockets -----------------------------------------------------------------------------------------------
+
+
+cdef void write_queued(int epoll_fd, SocketState *sock, Outcome *outcome, char *scratch) noexcept nogil:
     """Write what is queued, then register whether the socket has to become writable first."""
-    write_pieces(sock, outcome)
+    if sock.tls == NULL:
+        write_pieces(sock, outcome)
+    else:
+        write_encrypted(sock, outcome, scratch)
     if not sock.broken:
         outcome.write_errno = update_interest(epoll_fd, sock)
         sock.broken = outcome.write_errno != 0
@@ -165,6 +461,7 @@ cdef class NativeSocket:
     cdef SocketState state
     cdef SocketIo io
     cdef object owner
+    cdef TlsSession tls
 
     def __cinit__(self, SocketIo io not None, int fd, object owner):
         memset(&self.state, 0, sizeof(SocketState))
@@ -172,15 +469,31 @@ cdef class NativeSocket:
         self.owner = owner
         self.state.fd = fd
         self.state.owner = <PyObject *>owner
+        self.state.awaited = EPOLLOUT  # the event that reports the result of the connect
 
     def __dealloc__(self):
         self.unpin(self.state.count)
         PyMem_Free(self.state.pieces)
         PyMem_Free(self.state.views)
 
+    def await_events(self, bint readable, bint writable):
+        """Report these events until ``establish``. Raises OSError."""
+        self.state.awaited = (EPOLLIN if readable else 0) | (EPOLLOUT if writable else 0)
+        self.io.update(&self.state)
+
+    def encrypt(self, TlsSession tls not None):
+        """Before ``establish``: encrypt and decrypt all bytes from now on. Nothing else may use ``tls``."""
+        self.io.check_idle()
+        self.io.reserve_scratch()
+        self.tls = tls
+        self.state.tls = &tls.state
+
     def establish(self):
         """The connection is up: read and write from now on. Idempotent. Raises OSError."""
+        self.io.check_idle()
         self.state.established = True
+        if self.state.tls != NULL and self.state.tls.unread:
+            self.io.has_unread = True
         self.io.update(&self.state)
 
     def queue(self, list buffers):
@@ -220,6 +533,8 @@ cdef class NativeSocket:
         self.state.count = self.state.next = self.state.pinned = 0
         self.state.owner = <PyObject *>None
         self.owner = None
+        self.state.tls = NULL
+        self.tls = None
 
     cdef void unpin(self, Py_ssize_t end):
         cdef SocketState *state = &self.state
@@ -274,6 +589,8 @@ cdef class SocketIo:
     cdef epoll_event *events
     cdef Outcome *outcomes
     cdef Py_ssize_t outcome_capacity
+    cdef char *scratch       # for plaintext that is joined, and ciphertext that was sent; NULL without TLS
+    cdef bint has_unread     # a TlsState may have ``unread`` set
 
     def __cinit__(self, int wakeup_fd, bytearray read_buffer not None, Py_ssize_t read_size_bytes):
         self.epoll_fd = -1
@@ -303,6 +620,7 @@ cdef class SocketIo:
         PyMem_Free(self.events)
         PyMem_Free(self.outcomes)
         PyMem_Free(self.by_fd)
+        PyMem_Free(self.scratch)
 
     def register(self, int fd, object owner):
         """Watch a connecting socket. Returns its NativeSocket. Raises OSError."""
@@ -353,6 +671,12 @@ cdef class SocketIo:
             del self.sockets[fd]
             self.by_fd[fd] = NULL
 
+    cdef reserve_scratch(self):
+        if self.scratch == NULL:
+            self.scratch = <char *>PyMem_Malloc(RECORD_BYTES)
+            if self.scratch == NULL:
+                raise MemoryError()
+
     cdef check_idle(self):
         if self.busy:
             raise RuntimeError("the sockets are in use: another thread, or a caller of this one, is exchanging")
@@ -391,10 +715,11 @@ cdef class SocketIo:
         cdef Outcome *outcome
         cdef uint32_t bits
         cdef char drained[64]
+        cdef char *scratch = self.scratch
         if self.epoll_fd < 0:
             raise ValueError("the sockets are closed")
-        if count + MAX_EVENTS > self.outcome_capacity:
-            size = count + MAX_EVENTS
+        size = count + len(self.sockets) + MAX_EVENTS
+        if size > self.outcome_capacity:
             outcome = <Outcome *>PyMem_Realloc(self.outcomes, <size_t>size * sizeof(Outcome))
             if outcome == NULL:
                 raise MemoryError()
@@ -415,12 +740,24 @@ cdef class SocketIo:
                 outcome.read_count = -1
                 if state.broken or state.fd < 0:
                     continue
-                write_queued(self.epoll_fd, state, outcome)
+                write_queued(self.epoll_fd, state, outcome, scratch)
                 if state.broken:
                     timeout_ms = 0
             made = count
-            ready = epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, timeout_ms)
+            ready = epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, 0 if self.has_unread else timeout_ms)
             code = errno if ready < 0 else 0
+            if self.has_unread:
+                self.has_unread = False
+                for at in range(self.by_fd_size):
+                    state = self.by_fd[at]
+                    if state == NULL or state.tls == NULL or not state.tls.unread or state.broken:
+                        continue
+                    outcome = &self.outcomes[made]
+                    memset(outcome, 0, sizeof(Outcome))
+                    outcome.sock = state
+                    outcome.mask = READ
+                    made += 1
+                    self.read(state, &read_at, False, outcome)
             for at in range(ready):
                 if self.events[at].data.fd == self.wakeup_fd:
                     recv(self.wakeup_fd, drained, sizeof(drained), MSG_DONTWAIT)
@@ -441,23 +778,35 @@ cdef class SocketIo:
                 if not state.established:
                     continue
                 if outcome.mask & READ:
-                    size = min(self.arena.len - read_at, self.read_size_bytes)
-                    if size < min(<Py_ssize_t>LEAST_READ_BYTES, self.arena.len):
-                        outcome.mask &= ~<int>READ  # the next wait reports it again
-                    else:
-                        outcome.read_at = read_at
-                        outcome.read_count = recv(
-                            state.fd, <char *>self.arena.buf + read_at, <size_t>size, MSG_DONTWAIT
-                        )
-                        if outcome.read_count > 0:
-                            read_at += outcome.read_count
-                        elif outcome.read_count < 0 and errno != EAGAIN and errno != EINTR:
-                            outcome.read_errno = errno
-                if outcome.mask & WRITE and state.next < state.count and outcome.read_count and not outcome.read_errno:
-                    write_queued(self.epoll_fd, state, outcome)
+                    self.read(state, &read_at, True, outcome)
+                if (
+                    outcome.mask & WRITE and (state.next < state.count or state.stalled)
+                    and outcome.read_count and not outcome.read_errno
+                ):
+                    write_queued(self.epoll_fd, state, outcome, scratch)
         if ready < 0 and code != EINTR:
             raise OSError(code, os.strerror(code))
         return self.report(made)
+
+    cdef void read(self, SocketState *sock, Py_ssize_t *position, bint readable, Outcome *outcome) noexcept nogil:
+        """Read from an established socket into the buffer, if it has space."""
+        cdef Py_ssize_t size = min(self.arena.len - position[0], self.read_size_bytes)
+        cdef char *target = <char *>self.arena.buf + position[0]
+        outcome.read_count = -1
+        if size < min(<Py_ssize_t>LEAST_READ_BYTES, self.arena.len):
+            outcome.mask &= ~<int>READ  # the next wait reports it again
+        elif sock.tls != NULL:
+            read_encrypted(sock, target, size, readable, outcome, self.scratch)
+            update_interest(self.epoll_fd, sock)
+        else:
+            outcome.read_count = recv(sock.fd, target, <size_t>size, MSG_DONTWAIT)
+            if outcome.read_count < 0 and errno != EAGAIN and errno != EINTR:
+                outcome.read_errno = errno
+        outcome.read_at = position[0]
+        if outcome.read_count > 0:
+            position[0] += outcome.read_count
+        if sock.tls != NULL and sock.tls.unread:
+            self.has_unread = True
 
     cdef list report(self, Py_ssize_t made):
         cdef list result = []

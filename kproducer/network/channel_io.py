@@ -2,14 +2,14 @@
 
 ``PortableChannelIo`` makes one system call after the other through the channels' transport layers. It works
 on every platform and with every transport, and it is the reference. ``NativeChannelIo`` makes all calls of a
-poll in one compiled step without the interpreter lock; it is used for plaintext connections where the native
-kernel is in use. Both work in the same order: write what is queued, wait, then report the events.
+poll in one compiled step without the interpreter lock, including encryption; it is used where the native
+kernel is in use, for TLS if ``native_tls`` allows it. Both work in the same order: write what is queued,
+wait, then report the events.
 Source: Kafka's ``Selector`` (pollSelectionKeys); the native step is ours.
 """
 
 from __future__ import annotations
 
-import os
 import selectors
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
@@ -107,7 +107,7 @@ class NativeChannelIo:
     """Makes all system calls of a poll in one native step. I/O thread only.
 
     While an application thread is busy, a poll waits for the interpreter lock once, not once per socket. Only
-    the connect, and the last read of a broken connection, go through the transport layer.
+    the connect with its handshakes, and the last read of a broken connection, go through the transport layer.
     ``PortableChannelIo`` documents the methods.
 
     Args:
@@ -125,8 +125,14 @@ class NativeChannelIo:
         channel.native_socket = self._io.register(channel.transport.fileno(), channel)
 
     def update(self, channel: KafkaChannel) -> None:
-        if channel.native_socket is not None and channel.tcp_connected:
-            channel.native_socket.establish()
+        sock = channel.native_socket
+        if sock is None or not channel.tcp_connected:
+            return
+        if channel.is_ready:
+            channel.transport.attach(sock)
+            sock.establish()
+        else:
+            sock.await_events(True, channel.wants_write)
 
     def queue(self, channel: KafkaChannel, send: NetworkSend) -> None:
         assert channel.native_socket is not None
@@ -149,13 +155,13 @@ class NativeChannelIo:
         _, _, sent, code, _, _, _ = self._outcome
         channel.note_written(sent, completed)
         if code:
-            raise OSError(code, os.strerror(code))
+            raise channel.transport.native_error(code)
 
     def received(self, channel: KafkaChannel) -> memoryview | None:
         assert self._outcome is not None
         _, _, _, _, position, count, code = self._outcome
         if code:
-            raise OSError(code, os.strerror(code))
+            raise channel.transport.native_error(code)
         return None if count < 0 else self._read_view[position : position + count]
 
     def close(self) -> None:

@@ -68,6 +68,7 @@ class Selector:
         max_frame_bytes: the longest response accepted.
         transport_factory: makes the transport layer of a socket to a host; ``None``: plaintext.
         proxy: connections with a ``target`` go through it.
+        channel_io: moves the bytes; by default ``PortableChannelIo`` with a factory, and the fastest without.
 
     Attributes (results of the last ``poll``):
         connected: ids whose TCP connection came up.
@@ -84,6 +85,7 @@ class Selector:
         max_frame_bytes: int = MAX_FRAME_BYTES,
         transport_factory: TransportFactory | None = None,
         proxy: Proxy | None = None,
+        channel_io: type[ChannelIo] | None = None,
     ) -> None:
         # fixed after construction
         self._config = config
@@ -93,9 +95,7 @@ class Selector:
         self._transport_factory = transport_factory
         self._proxy = proxy
         self._wakeup = Wakeup()
-        # The native step does not know the handshake with a proxy.
-        is_plain = transport_factory is None and proxy is None
-        new_io = PlaintextChannelIo if is_plain else PortableChannelIo
+        new_io = channel_io or (PlaintextChannelIo if transport_factory is None else PortableChannelIo)
         self._io: ChannelIo = new_io(self._wakeup.fileno())
         # I/O thread only
         self._channels: OrderedDict[str, KafkaChannel] = OrderedDict()  # least recently active first

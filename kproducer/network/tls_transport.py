@@ -1,7 +1,8 @@
 """TlsTransport: a TLS connection over a non-blocking socket, with the standard library's ``ssl``.
 
 The cryptography happens in an ``ssl.SSLObject`` between two memory buffers; this module moves the ciphertext
-between them and the socket. It knows no settings: it gets a finished ``ssl.SSLContext``.
+between them and the socket. It knows no settings: it gets a finished ``ssl.SSLContext``. Where ``native_tls``
+allows it, compiled code takes over after the handshake; the code here is then its reference.
 
 ``send`` encrypts at most ``MAX_AHEAD_BYTES`` ahead of what the socket takes, and counts bytes only once all
 of their ciphertext is in the socket. So a completed send means the same as without encryption, which matters
@@ -18,10 +19,13 @@ import errno
 import socket
 import ssl
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kproducer.errors import KafkaError, NetworkError, SslAuthenticationError, printable
 from kproducer.network.transport_layer import TransportLayer, describe_os_error
+
+if TYPE_CHECKING:
+    from kproducer.network import _native_channel_io as native
 
 #: The most plaintext whose ciphertext waits for the socket. Twice the usual socket buffer, so that one chunk
 #: fills it; small enough for the CPU's cache.
@@ -82,6 +86,7 @@ class TlsTransport(TransportLayer):
         self._failure: KafkaError | OSError | None = None  # of a read; raised when all bytes before are taken
         self._ciphertext = memoryview(b"")  # produced, and not taken by the socket yet
         self._ahead = 0  # the plaintext bytes in it, which were not counted yet
+        self._session: native.TlsSession | None = None  # moves the bytes, if native code does
 
     @property
     def is_ready(self) -> bool:
@@ -89,26 +94,31 @@ class TlsTransport(TransportLayer):
 
     @property
     def wants_write(self) -> bool:
+        if self._session is not None:
+            return False
         return self._ciphertext.nbytes > 0 or self._outgoing.pending > 0
 
     def handshake(self) -> None:
         """Raises SslAuthenticationError if either side refuses the other, NetworkError if the peer leaves."""
         try:
             while not self._is_ready:
+                is_done = False
                 try:
                     self._tls.do_handshake()
-                    self._is_ready = True
+                    is_done = True
                 except ssl.SSLWantReadError:
                     pass
                 except ssl.SSLError as error:
                     with contextlib.suppress(OSError):
                         self._flush()  # the alert
                     raise self._describe_handshake_error(error) from error
-                self._flush()
-                if not self._is_ready:
-                    self._receive()
-                    if self._has_ended:
-                        raise NetworkError(self._describe_ended_handshake(""))
+                is_sent = self._flush()
+                if is_done:
+                    self._is_ready = is_sent
+                    return
+                self._receive()
+                if self._has_ended:
+                    raise NetworkError(self._describe_ended_handshake(""))
         except BlockingIOError:
             return
         except OSError as error:
@@ -126,7 +136,7 @@ class TlsTransport(TransportLayer):
             try:
                 self._ahead = self._tls.write(_chunk(buffers, counted, MAX_AHEAD_BYTES))
             except ssl.SSLError as error:
-                raise self._describe_later_error(error) from error
+                raise self._describe_later_error(_reason(error)) from error
         return counted
 
     def receive_into(self, buffer: memoryview) -> int:
@@ -142,7 +152,28 @@ class TlsTransport(TransportLayer):
 
     @property
     def has_buffered_bytes(self) -> bool:
+        if self._session is not None:
+            return False
         return self._has_encrypted_bytes or self._has_ended or self._failure is not None
+
+    def attach(self, sock: native.NativeSocket) -> None:
+        from kproducer.network.native_tls import new_session
+
+        try:
+            self._session = new_session(self._tls, self._incoming, self._outgoing)
+        except ValueError as error:
+            raise NetworkError(
+                f"native code cannot use this TLS connection: {error}; set the environment variable"
+                " KPRODUCER_NATIVE_TLS=0"
+            ) from error
+        sock.encrypt(self._session)
+
+    def native_error(self, code: int) -> KafkaError | OSError:
+        if self._session is not None:
+            self._is_unproven = not self._session.has_received
+            if self._session.failure:
+                return self._describe_later_error(self._session.failure)
+        return super().native_error(code)
 
     # -- inside --------------------------------------------------------------------------------------------
 
@@ -164,7 +195,7 @@ class TlsTransport(TransportLayer):
         except ssl.SSLWantReadError:
             pass  # the rest of a record has not arrived, or the record was a session ticket
         except ssl.SSLError as error:
-            self._failure = self._describe_later_error(error)
+            self._failure = self._describe_later_error(_reason(error))
         if self._outgoing.pending:
             # The answer to a key update, or an alert. If the socket is full, it goes before the next send.
             with contextlib.suppress(OSError):
@@ -205,7 +236,7 @@ class TlsTransport(TransportLayer):
                 " SASL_PLAINTEXT listener; use the port of an SSL or SASL_SSL listener, or set"
                 " security_protocol to what this one speaks"
             )
-        alert = _alert(error)
+        alert = _alert(_reason(error))
         if alert is None:
             return SslAuthenticationError(f"the TLS handshake failed: {_reason(error)}")
         text = f"the broker ended the TLS handshake with the alert {alert!r}"
@@ -213,14 +244,14 @@ class TlsTransport(TransportLayer):
             return NetworkError(text)
         return SslAuthenticationError(text + _advice_on_alert(alert))
 
-    def _describe_later_error(self, error: ssl.SSLError) -> KafkaError | OSError:
-        alert = _alert(error)
+    def _describe_later_error(self, reason: str) -> KafkaError | OSError:
+        alert = _alert(reason)
         if alert is not None and self._is_unproven and alert not in _TRANSIENT_ALERTS:
             # With TLS 1.3 the client's handshake ends before the server has verified its certificate.
             return SslAuthenticationError(
                 f"the broker ended the TLS handshake with the alert {alert!r}{_advice_on_alert(alert)}"
             )
-        return OSError(errno.ECONNABORTED, f"TLS failed: {_reason(error)}")
+        return OSError(errno.ECONNABORTED, f"TLS failed: {reason}")
 
     def _describe_ended_handshake(self, how: str) -> str:
         text = f"the broker closed the connection during the TLS handshake{how}"
@@ -285,9 +316,9 @@ def _reason(error: ssl.SSLError) -> str:
     return error.reason.replace("_", " ").lower() if error.reason else describe_os_error(error)
 
 
-def _alert(error: ssl.SSLError) -> str | None:
+def _alert(reason: str) -> str | None:
     """The alert that the peer sent, for example ``certificate required``; ``None``: the error is ours."""
-    _, found, alert = _reason(error).partition("alert ")
+    _, found, alert = reason.partition("alert ")
     return alert if found else None
 
 

@@ -11,9 +11,12 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from kproducer.errors import NetworkError
+from kproducer.errors import KafkaError, NetworkError
+
+if TYPE_CHECKING:
+    from kproducer.network import _native_channel_io as native
 
 #: A socket address as ``socket.getaddrinfo`` returns it: (host, port) or (host, port, flow, scope).
 SocketAddress = tuple[str, int] | tuple[str, int, int, int]
@@ -37,7 +40,7 @@ class TransportLayer:
     """Moves the bytes of one TCP connection, without encryption. I/O thread only. No method blocks.
 
     A transport that encrypts is a subclass. It overrides ``is_ready``, ``handshake``, ``wants_write``,
-    ``send``, ``receive_into`` and ``has_buffered_bytes``.
+    ``send``, ``receive_into``, ``has_buffered_bytes``, ``attach`` and ``native_error``.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -105,6 +108,17 @@ class TransportLayer:
     def has_buffered_bytes(self) -> bool:
         """Whether this object holds bytes to be read that raise no event (decrypted TLS)."""
         return False
+
+    def attach(self, sock: native.NativeSocket) -> None:
+        """The transport is ready: prepare the native code that moves its bytes from now on.
+
+        After that, ``receive_into`` may read what is left when the connection is broken; ``send`` is not
+        used. Raises NetworkError.
+        """
+
+    def native_error(self, code: int) -> KafkaError | OSError:
+        """The error to raise when native code ended with this errno."""
+        return OSError(code, os.strerror(code))
 
     def close(self) -> None:
         """Close the socket. Idempotent; never raises."""

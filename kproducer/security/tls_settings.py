@@ -19,6 +19,8 @@ from typing import Any, Final
 
 from kproducer.config.producer_config import SETTINGS, ProducerConfig
 from kproducer.errors import ConfigError
+from kproducer.network.channel_io import ChannelIo
+from kproducer.network.native_tls import channel_io_for
 from kproducer.network.tls_transport import TlsTransport
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
@@ -93,6 +95,10 @@ class TlsSettings:
     def new_transport(self, sock: socket.socket, host: str) -> TlsTransport:
         """A TLS connection to ``host`` over a connecting socket: a ``TransportFactory``."""
         return TlsTransport(sock, self.context(), host, self.trust)
+
+    def channel_io(self) -> type[ChannelIo]:
+        """What moves the bytes of these transports."""
+        return channel_io_for(self._context)
 
     def context(self) -> ssl.SSLContext:
         """The context for a new connection. If changed files cannot be used, the one before."""
