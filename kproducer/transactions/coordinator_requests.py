@@ -30,10 +30,8 @@ _COORDINATOR_NOT_AVAILABLE: Final = 15
 _UNKNOWN_SERVER_ERROR: Final = -1
 #: From this version on a producer may ask for the epoch after the one it has (KIP-360).
 EPOCH_RAISED_SINCE: Final = 3
-_SEVERAL_COORDINATORS_SINCE: Final = 4
+_COORDINATOR_LIST_SINCE: Final = 4
 _MEMBER_SINCE: Final = 3
-_STABLE_OFFSETS_SINCE: Final = 7
-_SEVERAL_GROUPS_SINCE: Final = 8
 
 
 class CoordinatorKind(enum.IntEnum):
@@ -144,11 +142,12 @@ class CoordinatorRequest:
         return f"{type(self).__name__}({self.coordinator or 'any broker'})"
 
 
+@attrs.define(repr=False, slots=False)
 class FindCoordinator(CoordinatorRequest):
-    """Asks which brokers coordinate these groups, or these transactional ids.
+    """Asks which broker coordinates a group, or a transactional id.
 
     Attributes:
-        wanted: what to look up; several need brokers with version 4.
+        wanted: what to look up.
     """
 
     api_key = ApiKey.FIND_COORDINATOR
@@ -158,35 +157,32 @@ class FindCoordinator(CoordinatorRequest):
         120: Reaction.ABORT,
     }
 
-    def __init__(self, *wanted: Coordinator) -> None:
-        self.wanted = wanted
-        is_group = self.is_moot_after_abort = wanted[0].kind is CoordinatorKind.GROUP
-        if len(wanted) > 1:
-            self.oldest_version = _SEVERAL_COORDINATORS_SINCE
-        elif not is_group:
-            # Version 0 knows groups only.
-            self.oldest_version = 1
+    wanted: Coordinator
+
+    def __attrs_post_init__(self) -> None:
+        self.is_moot_after_abort = self.wanted.kind is CoordinatorKind.GROUP
+        # Version 0 knows groups only.
+        self.oldest_version = 0 if self.wanted.kind is CoordinatorKind.GROUP else 1
 
     def build(self, version: int) -> messages.FindCoordinatorRequest:
-        keys, kind = [each.key for each in self.wanted], self.wanted[0].kind
-        if version >= _SEVERAL_COORDINATORS_SINCE:
-            return messages.FindCoordinatorRequest(key_type=kind.value, coordinator_keys=keys)
-        return messages.FindCoordinatorRequest(key=keys[0], key_type=kind.value)
+        kind, key = self.wanted
+        if version >= _COORDINATOR_LIST_SINCE:
+            return messages.FindCoordinatorRequest(key_type=kind.value, coordinator_keys=[key])
+        return messages.FindCoordinatorRequest(key=key, key_type=kind.value)
 
     def parse(self, body: Any) -> dict[Any, Result]:
         """A coordinator that the response leaves out, or names no broker for, is not available."""
-        found = {entry.key: entry for entry in body.coordinators} or {self.wanted[0].key: body}
-        return {each: self._read(found.get(each.key)) for each in self.wanted}
-
-    @staticmethod
-    def _read(found: Any) -> Result:
+        found = body
+        if body.coordinators:
+            found = next((each for each in body.coordinators if each.key == self.wanted.key), None)
         if found is None or (found.error_code == 0 and not (found.node_id >= 0 and found.host)):
-            return Result(_COORDINATOR_NOT_AVAILABLE, message="the response names no coordinator")
-        return Result(found.error_code, Node(found.node_id, found.host, found.port), found.error_message)
+            message = "the response names no coordinator"
+            return {self.wanted: Result(_COORDINATOR_NOT_AVAILABLE, message=message)}
+        node = Node(found.node_id, found.host, found.port)
+        return {self.wanted: Result(found.error_code, node, found.error_message)}
 
     def __repr__(self) -> str:
-        others = f" and {len(self.wanted) - 1} others" if len(self.wanted) > 1 else ""
-        return f"FindCoordinator({self.wanted[0]}{others})"
+        return f"FindCoordinator({self.wanted})"
 
 
 @attrs.define(repr=False, slots=False)
@@ -396,69 +392,50 @@ class EndTxn(_TransactionRequest):
 
 @attrs.define(repr=False, slots=False)
 class OffsetFetch(CoordinatorRequest):
-    """Asks what groups have committed for one partition.
+    """Asks what a group has committed for one partition.
 
     Attributes:
-        groups: several need brokers with version 8.
+        group: its name.
         topic_partition: the partition.
         stable: whether the broker refuses to answer while an open transaction may still change the offset.
     """
 
     api_key = ApiKey.OFFSET_FETCH
-    # Version 10 needs topic ids.
-    latest_version = 9
+    # The first version with stable offsets. From version 8 on, requests and responses have lists of groups.
+    oldest_version = latest_version = 7
     reactions: ClassVar = {
         15: Reaction.RELOCATE,
         16: Reaction.RELOCATE,
         69: Reaction.DONE,  # GROUP_ID_NOT_FOUND: a group that has committed nothing need not exist
     }
 
-    groups: Sequence[str]
+    group: str
     topic_partition: TopicPartition
     stable: bool = True
 
-    def __attrs_post_init__(self) -> None:
-        self.oldest_version = _STABLE_OFFSETS_SINCE if len(self.groups) == 1 else _SEVERAL_GROUPS_SINCE
-
     def build(self, version: int) -> messages.OffsetFetchRequest:
-        from kproducer_messages.offset_fetch_request import (
-            OffsetFetchRequestGroup,
-            OffsetFetchRequestTopic,
-            OffsetFetchRequestTopics,
-        )
+        from kproducer_messages.offset_fetch_request import OffsetFetchRequestTopic
 
         name, number = self.topic_partition
-        if version < _SEVERAL_GROUPS_SINCE:
-            topic = OffsetFetchRequestTopic(name=name, partition_indexes=[number])
-            return messages.OffsetFetchRequest(
-                group_id=self.groups[0], topics=[topic], require_stable=self.stable
-            )
-        topics = [OffsetFetchRequestTopics(name=name, partition_indexes=[number])]
-        groups = [OffsetFetchRequestGroup(group_id=group, topics=topics) for group in self.groups]
-        return messages.OffsetFetchRequest(groups=groups, require_stable=self.stable)
+        topic = OffsetFetchRequestTopic(name=name, partition_indexes=[number])
+        return messages.OffsetFetchRequest(group_id=self.group, topics=[topic], require_stable=self.stable)
 
     def parse(self, body: Any) -> dict[Any, Result]:
-        found = {each.group_id: each for each in body.groups}
-        if not found and len(self.groups) == 1:
-            found = {self.groups[0]: body}
-        return {name: self._read(found.get(name)) for name in self.groups}
-
-    def _read(self, of_group: Any) -> Result:
-        if of_group is None or of_group.error_code:
-            return _MISSING if of_group is None else Result(of_group.error_code)
-        for topic in of_group.topics:
+        if body.error_code:
+            return {self.group: Result(body.error_code)}
+        for topic in body.topics:
             for found in topic.partitions:
                 if (topic.name, found.partition_index) != self.topic_partition:
                     continue
                 if found.error_code or found.committed_offset < 0:
-                    return Result(found.error_code)
+                    return {self.group: Result(found.error_code)}
                 metadata, leader_epoch = found.metadata or "", found.committed_leader_epoch
-                return Result(0, OffsetAndMetadata(found.committed_offset, metadata, leader_epoch))
-        return _MISSING
+                position = OffsetAndMetadata(found.committed_offset, metadata, leader_epoch)
+                return {self.group: Result(0, position)}
+        return {self.group: _MISSING}
 
     def __repr__(self) -> str:
-        others = f" and {len(self.groups) - 1} others" if len(self.groups) > 1 else ""
-        return f"OffsetFetch(group {self.groups[0]!r}{others}, {self.topic_partition})"
+        return f"OffsetFetch(group {self.group!r}, {self.topic_partition})"
 
 
 #: What every broker needs for transaction version 2. A broker that was not upgraded yet would refuse batches.

@@ -28,9 +28,9 @@ from kproducer.errors import (
 )
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff, SystemClock
-from kproducer.transactions.committed_offsets import CommittedOffsets, CoordinatorLookup
+from kproducer.transactions.committed_offsets import CommittedOffset
 from kproducer.transactions.coordinator_link import CoordinatorCache, CoordinatorLink, CoordinatorTask
-from kproducer.transactions.coordinator_requests import Coordinator, CoordinatorKind, transaction_version
+from kproducer.transactions.coordinator_requests import transaction_version
 from kproducer.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -113,7 +113,7 @@ class CoordinatorSession:
         deadline_ms = self._deadline_ms("fence", timeout_s)
         for each in ids:
             self._fenced.pop(each, None)
-        steps = [(each, each.lifecycle.begin_initialize()) for each in self._managers_of(ids, deadline_ms)]
+        steps = [(each, each.lifecycle.begin_initialize()) for each in self._managers_of(ids)]
         errors = self._run("fence", steps, deadline_ms, timeout_s)
         for transactional_id, (manager, _), error in zip(ids, steps, errors, strict=True):
             if error is None:
@@ -193,17 +193,18 @@ class CoordinatorSession:
         """
         names = list(dict.fromkeys(groups))
         deadline_ms = self._deadline_ms("committed_offsets", timeout_s)
-        self._look_up(CoordinatorKind.GROUP, names, deadline_ms)
-        task = CommittedOffsets(names, topic_partition, self._known, self._backoff, stable)
-        self._drive([task], deadline_ms)
-        errors = [
-            _with_context(error, f"offset of {topic_partition} in group {name!r}", _NEEDED_TO_READ)
-            for name, error in task.errors.items()
-        ]
-        if not task.has_ended:
-            errors.append(self._timeout("committed_offsets", task.waits_for, timeout_s))
+        tasks = {
+            name: CommittedOffset(name, topic_partition, self._known, self._backoff, stable) for name in names
+        }
+        self._drive(tasks.values(), deadline_ms)
+        errors: list[KafkaError] = []
+        for task in tasks.values():
+            if task.error is not None:
+                errors.append(_with_context(task.error, task.subject, _NEEDED_TO_READ))
+            elif not task.has_ended:
+                errors.append(self._timeout("committed_offsets", task.waits_for, timeout_s))
         _raise_first(errors)
-        return {name: task.positions[name] for name in names}
+        return {name: task.position for name, task in tasks.items()}
 
     def end(
         self, prepared: Sequence[PreparedTransaction], commit: bool, timeout_s: float
@@ -218,7 +219,7 @@ class CoordinatorSession:
         """
         deadline_ms = self._deadline_ms("end", timeout_s)
         begin = TransactionLifecycle.begin_commit if commit else TransactionLifecycle.begin_abort
-        managers = self._managers_of([each.transactional_id for each in prepared], deadline_ms)
+        managers = self._managers_of([each.transactional_id for each in prepared])
         steps = [
             (manager, begin(manager.lifecycle.take_over(each, "end")))
             for manager, each in zip(managers, prepared, strict=True)
@@ -239,9 +240,8 @@ class CoordinatorSession:
             raise IllegalStateError(f"{call}: the session is closed")
         return self._clock.monotonic_ms() + int(checked_s * 1000)
 
-    def _managers_of(self, transactional_ids: Sequence[str], deadline_ms: int) -> list[TransactionManager]:
+    def _managers_of(self, transactional_ids: Sequence[str]) -> list[TransactionManager]:
         """A new manager for each id."""
-        self._look_up(CoordinatorKind.TRANSACTION, transactional_ids, deadline_ms)
         return [
             TransactionManager(
                 transactional_id,
@@ -252,14 +252,6 @@ class CoordinatorSession:
             )
             for transactional_id in transactional_ids
         ]
-
-    def _look_up(self, kind: CoordinatorKind, keys: Sequence[str], deadline_ms: int) -> None:
-        """Look up the coordinators that are not known, many with one request."""
-        wanted = [Coordinator(kind, key) for key in dict.fromkeys(keys)]
-        unknown = [each for each in wanted if each not in self._known]
-        # A single one is looked up by the task that needs it.
-        if len(unknown) > 1:
-            self._drive([CoordinatorLookup(unknown, self._known)], deadline_ms)
 
     def _run(
         self,

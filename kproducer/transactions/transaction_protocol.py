@@ -409,7 +409,7 @@ class TransactionProtocol:
 
     def _done(self, request: CoordinatorRequest, results: Mapping[Any, Result]) -> None:
         if isinstance(request, FindCoordinator):
-            self._known.found(request.wanted[0], results[request.wanted[0]].value)
+            self._known.found(request.wanted, results[request.wanted].value)
             self._lookup_attempts.succeeded()
             return
         self._forget_request()
