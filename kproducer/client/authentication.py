@@ -29,7 +29,14 @@ from kproducer.client.client_request import ClientRequest, RequestBuilder
 from kproducer.client.in_flight_requests import InFlightRequests
 from kproducer.client.node_connection import ConnectionState, NodeConnection
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import AuthenticationError, DisconnectedError, IllegalStateError, KafkaError, printable
+from kproducer.errors import (
+    AuthenticationError,
+    DisconnectedError,
+    IllegalStateError,
+    KafkaError,
+    NetworkError,
+    printable,
+)
 from kproducer.errors.broker_errors import error_for_code
 from kproducer.network.selector import IdleDisconnectError
 from kproducer.protocol.registry import ApiKey, supported_versions
@@ -99,17 +106,19 @@ class AuthenticationExchange:
     Args:
         mechanism: with the credentials.
         broker: the broker in words, for messages.
+        is_again: the connection was authenticated before.
 
     Attributes:
         state: where it stands.
         session_lifetime_ms: once it is done, the time within which to authenticate again; 0: never.
     """
 
-    __slots__ = ("_broker", "_conversation", "_mechanism", "session_lifetime_ms", "state")
+    __slots__ = ("_broker", "_conversation", "_is_again", "_mechanism", "session_lifetime_ms", "state")
 
-    def __init__(self, mechanism: SaslMechanism, broker: str) -> None:
+    def __init__(self, mechanism: SaslMechanism, broker: str, is_again: bool = False) -> None:
         self._mechanism = mechanism
         self._broker = broker
+        self._is_again = is_again
         self._conversation: SaslConversation | None = None
         self.state = SaslState.NEW
         self.session_lifetime_ms = 0
@@ -133,7 +142,9 @@ class AuthenticationExchange:
     def on_handshake(self, response: SaslHandshakeResponse) -> RequestBuilder:
         """The broker answered the handshake: returns the first message of the mechanism.
 
-        Raises AuthenticationError: the broker does not support the mechanism, or no SASL at all.
+        Raises:
+            AuthenticationError: the broker does not support the mechanism, or no SASL at all.
+            NetworkError: the broker does not authenticate this connection again; a new one helps.
         """
         self._expect(SaslState.HANDSHAKE)
         code = response.error_code
@@ -143,6 +154,14 @@ class AuthenticationExchange:
                     f"broker {self._broker} does not support the SASL mechanism {self._mechanism.name}"
                     f" ({self._mechanism.identity}); it supports {_listed(response.mechanisms)};"
                     " check sasl_mechanism and the port"
+                )
+            )
+        if code == _ILLEGAL_SASL_STATE and self._is_again:
+            # Kafka does so within a second: the session was that short because the token was about to expire.
+            raise self._failed(
+                NetworkError(
+                    f"broker {self._broker} does not authenticate this connection again so soon"
+                    " (ILLEGAL_SASL_STATE)"
                 )
             )
         if code == _ILLEGAL_SASL_STATE:
@@ -252,7 +271,8 @@ class Authenticator:
     def begin(self, connection: NodeConnection, versions: NodeApiVersions, now_ms: int) -> None:
         """Begin an authentication: the broker has answered ApiVersions, or the session is about to end."""
         connection.authenticating(versions)
-        exchange = AuthenticationExchange(self._mechanism, connection.broker)
+        is_again = connection.id in self._sessions
+        exchange = AuthenticationExchange(self._mechanism, connection.broker, is_again)
         self._sessions[connection.id] = _Session(connection, exchange, now_ms + self._timeout_ms)
 
     def step(self, now_ms: int) -> None:

@@ -375,7 +375,7 @@ class NetworkClient:
                 continue  # an earlier response of this poll ended the connection
             try:
                 self._handle_receive(receive, connection, now_ms)
-            except (RemoteProtocolError, BrokerError, AuthenticationError) as error:
+            except (RemoteProtocolError, BrokerError, AuthenticationError, NetworkError) as error:
                 self.end_connection(connection, error, now_ms)
             except Exception as bug:
                 # It ends this connection only; the others continue.

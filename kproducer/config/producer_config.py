@@ -25,8 +25,10 @@ from kproducer.config.setting import (
     document,
     from_text,
     integer,
+    java_class,
     milliseconds,
     names,
+    number,
     parse_acks,
     parse_callable,
     parse_interceptors,
@@ -37,8 +39,10 @@ from kproducer.config.setting import (
     parse_text,
     path,
     refused,
+    seconds,
     secret,
     special,
+    text,
 )
 from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import instead_of
@@ -47,6 +51,7 @@ from kproducer.types import INT32_MAX, INT64_MAX
 _log = logging.getLogger(__name__)
 
 _SSL = "Kafka SslConfigs"
+_LIBRDKAFKA = "librdkafka"
 _SERIALIZER = "Serializer | type[BuiltInSerializer] | str | None"
 
 
@@ -375,6 +380,141 @@ class ProducerConfig:
         about="For OAUTHBEARER: function, also async, that returns (token, expiry in seconds since 1970) or "
         "(token, expiry, SASL extensions).",
     )
+    sasl_oauthbearer_token_endpoint_url: str = text(
+        source="KIP-768",
+        about="For OAUTHBEARER: where tokens are requested (http or https), or the file that has the token "
+        "(file:///path), which is read again for each refresh.",
+    )
+    sasl_oauthbearer_method: str = choice(
+        "default",
+        "oidc",
+        source=_LIBRDKAFKA,
+        about="oidc: sasl_oauthbearer_token_endpoint_url is required; otherwise without effect.",
+    )
+    sasl_oauthbearer_jwt_retriever_class: str = java_class(
+        "DefaultJwtRetriever",
+        "ClientCredentialsJwtRetriever",
+        "JwtBearerJwtRetriever",
+        "FileJwtRetriever",
+        aliases=("sasl.oauthbearer.grant.type",),
+        source="KIP-1139",
+        about="How to get a token. DefaultJwtRetriever: with client credentials, or from a file if the URL "
+        "is one. JwtBearerJwtRetriever: with an assertion as grant (RFC 7523). OAuth's grant types are "
+        "accepted as well.",
+    )
+    sasl_oauthbearer_client_credentials_client_id: str = text(
+        aliases=("sasl.oauthbearer.client.id",),
+        source="KIP-1139",
+        about="The client that requests tokens.",
+    )
+    sasl_oauthbearer_client_credentials_client_secret: str = secret(
+        aliases=("sasl.oauthbearer.client.secret",),
+        source="KIP-1139",
+        about="Secret of the client, unless it authenticates with an assertion.",
+    )
+    sasl_oauthbearer_scope: str = text(source="KIP-1139", about="Scope of the requested tokens.")
+    sasl_oauthbearer_extensions: str = text(
+        source=_LIBRDKAFKA,
+        about="SASL extensions to send with each token: name=value,name=value.",
+    )
+    sasl_oauthbearer_header_urlencode: bool = boolean(
+        False,
+        source="KIP-1025",
+        about="Whether to encode client id and secret as RFC 6749 requires before they are sent. Few "
+        "providers expect that.",
+    )
+    sasl_oauthbearer_assertion_file: str = path(
+        source="KIP-1139",
+        about="File with a finished assertion (a signed JWT), which is read for each token request.",
+    )
+    sasl_oauthbearer_assertion_private_key_file: str = path(
+        source="KIP-1139",
+        about="PEM file with the private key that signs assertions, which is read for each token request.",
+    )
+    sasl_oauthbearer_assertion_private_key_pem: str = secret(
+        source=_LIBRDKAFKA, about="The private key that signs assertions as PEM text."
+    )
+    sasl_oauthbearer_assertion_private_key_passphrase: str = secret(
+        source="KIP-1139", about="Password of the private key that signs assertions."
+    )
+    sasl_oauthbearer_assertion_algorithm: str = choice(
+        "RS256", "ES256", source="KIP-1139", about="How assertions are signed."
+    )
+    sasl_oauthbearer_assertion_template_file: str = path(
+        aliases=("sasl.oauthbearer.assertion.jwt.template.file",),
+        source="KIP-1139",
+        about='JSON file with fields of the assertion: {"header": {...}, "payload": {...}}, which is read '
+        "for each token request.",
+    )
+    sasl_oauthbearer_assertion_claim_aud: str = text(
+        source="KIP-1139", about="Audience of the assertion, usually the URL of the token endpoint."
+    )
+    sasl_oauthbearer_assertion_claim_iss: str = text(
+        source="KIP-1139", about="Issuer of the assertion, usually the client id."
+    )
+    sasl_oauthbearer_assertion_claim_sub: str = text(
+        source="KIP-1139", about="Subject of the assertion, for a client's own tokens the client id."
+    )
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = seconds(
+        300, 1, 86400, source="KIP-1139", about="How long an assertion is valid."
+    )
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int = seconds(
+        60, 0, 3600, source="KIP-1139", about="How long before its creation the assertion is already valid."
+    )
+    sasl_oauthbearer_assertion_claim_jti_include: bool = boolean(
+        False, source="KIP-1139", about="Whether each assertion has an id of its own."
+    )
+    https_ca_location: str = path(
+        source=_LIBRDKAFKA,
+        about="PEM file with the certificates to trust at the token endpoint. Empty or 'probe': the "
+        "system's, or else those of the package certifi.",
+    )
+    https_ca_pem: str = document(
+        source=_LIBRDKAFKA, about="The certificates to trust at the token endpoint as PEM text."
+    )
+    sasl_login_callback_handler_class: str = java_class(
+        "none",
+        "OAuthBearerLoginCallbackHandler",
+        source="KIP-768",
+        about="Accepted because Java clients need it for OAUTHBEARER; without effect.",
+    )
+    sasl_login_connect_timeout_ms: int = milliseconds(
+        10000, 1, source="KIP-768; Java: none", about="Timeout for a connection to the token endpoint."
+    )
+    sasl_login_read_timeout_ms: int = milliseconds(
+        10000, 1, source="KIP-768; Java: none", about="How long to wait for the token endpoint's response."
+    )
+    sasl_login_retry_backoff_ms: int = milliseconds(
+        100,
+        source="KIP-768",
+        about="Wait before a failed token request is repeated; doubles with each attempt.",
+    )
+    sasl_login_retry_backoff_max_ms: int = milliseconds(
+        10000,
+        source="KIP-768",
+        about="How long a failed token request is repeated before connections fail.",
+    )
+    sasl_login_refresh_window_factor: float = number(
+        0.8, 0.5, 1.0, source="KIP-255", about="Part of a token's life after which it is replaced."
+    )
+    sasl_login_refresh_window_jitter: float = number(
+        0.05, 0.0, 0.25, source="KIP-255", about="Largest random part that is added to the factor."
+    )
+    sasl_login_refresh_min_period_seconds: int = seconds(
+        60,
+        0,
+        900,
+        source="KIP-255",
+        about="A token is used at least this long, unless it lives shorter than this and the buffer.",
+    )
+    sasl_login_refresh_buffer_seconds: int = seconds(
+        300,
+        0,
+        3600,
+        source="KIP-255",
+        about="A token is replaced at least this long before its end, unless it lives shorter than this and "
+        "the minimum period.",
+    )
 
     sasl_aws_region: str = special(
         "text",
@@ -396,9 +536,13 @@ class ProducerConfig:
     def __attrs_post_init__(self) -> None:
         _check_contradictions(self)
 
+    def is_set(self, name: str) -> bool:
+        """Whether a setting differs from its default."""
+        return bool(getattr(self, name) != SETTINGS[name].default)
+
     @property
     def uses_sasl(self) -> bool:
-        """Whether connections are authenticated with SASL. Without it no ``sasl_`` setting is set."""
+        """Whether connections are authenticated with SASL. Without it no setting of SASL is set."""
         return self.security_protocol.startswith("SASL_")
 
     @property
@@ -436,12 +580,16 @@ class ProducerConfig:
                 "settings: expected a mapping of Kafka's dotted names to values, for example "
                 f"{{'bootstrap.servers': 'host:9092'}}, got {type(settings).__name__}"
             )
-        _check_names(settings, DOTTED_NAMES)
+        own_names = {_DOTTED_ALIASES.get(name, name): name for name in settings}
+        for name in settings:
+            if (other := own_names[_DOTTED_ALIASES.get(name, name)]) != name:
+                raise ConfigError(f"{name}: the same setting as {other}; remove one of them")
+        _check_names(own_names, DOTTED_NAMES)
         return cls.from_keywords(
             {
-                name: from_text(SETTINGS[name], dotted, settings[dotted])
+                name: from_text(SETTINGS[name], own_names[dotted], settings[own_names[dotted]])
                 for name, dotted in DOTTED_NAMES.items()
-                if dotted in settings
+                if dotted in own_names
             }
         )
 
@@ -452,6 +600,10 @@ SETTINGS: dict[str, Setting] = {
 }
 #: Kafka's dotted name of every setting, by attribute name. Read-only.
 DOTTED_NAMES = {name: setting.dotted or name.replace("_", ".") for name, setting in SETTINGS.items()}
+#: librdkafka's dotted name of a setting to Kafka's.
+_DOTTED_ALIASES = {
+    alias: DOTTED_NAMES[name] for name, setting in SETTINGS.items() for alias in setting.aliases
+}
 
 
 def _check_names(settings: Mapping[str, Any], spelling: Mapping[str, str]) -> None:
@@ -484,10 +636,6 @@ def _obstacles(config: ProducerConfig) -> list[tuple[str, str]]:
     return [(name, required) for name, is_met, required in requirements if not is_met]
 
 
-def _is_set(config: ProducerConfig, name: str) -> bool:
-    return bool(getattr(config, name) != SETTINGS[name].default)
-
-
 def _check_contradictions(config: ProducerConfig) -> None:
     least = min(INT32_MAX, config.linger_ms + config.request_timeout_ms)
     if config.delivery_timeout_ms < least:
@@ -503,6 +651,7 @@ def _check_contradictions(config: ProducerConfig) -> None:
         ("retry_backoff_ms", "retry_backoff_max_ms"),
         ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
         ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+        ("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms"),
     ):
         if getattr(config, longest) < getattr(config, first):
             right = f"at least {first} ({getattr(config, first)})"
@@ -510,8 +659,8 @@ def _check_contradictions(config: ProducerConfig) -> None:
     _check_proxy(config)
     if config.compression_gzip_level == 0:
         raise refused("compression_gzip_level", "-1 or 1 to 9", 0, "level 0 does not compress")
-    sasl_settings = (name for name in SETTINGS if name.startswith("sasl_"))
-    if not config.uses_sasl and (name := next((it for it in sasl_settings if _is_set(config, it)), None)):
+    sasl_settings = (name for name in SETTINGS if name.startswith(("sasl_", "https_")))
+    if not config.uses_sasl and (name := next((it for it in sasl_settings if config.is_set(it)), None)):
         wanted = f"SASL_SSL or SASL_PLAINTEXT with {name}"
         raise refused("security_protocol", wanted, config.security_protocol, f"set it, or remove {name}")
     if not config.enable_idempotence and config.transactional_id:

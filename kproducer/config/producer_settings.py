@@ -169,6 +169,78 @@ class ProducerSettings(TypedDict, total=False):
     sasl_oauth_token_provider: Callable[[], Any] | None
     """For OAUTHBEARER: function, also async, that returns (token, expiry in seconds since 1970) or
     (token, expiry, SASL extensions). Default: None."""
+    sasl_oauthbearer_token_endpoint_url: str | None
+    """For OAUTHBEARER: where tokens are requested (http or https), or the file that has the token
+    (file:///path), which is read again for each refresh. Default: ''."""
+    sasl_oauthbearer_method: Literal["default", "oidc"]
+    """oidc: sasl_oauthbearer_token_endpoint_url is required; otherwise without effect. Default:
+    'default'."""
+    sasl_oauthbearer_jwt_retriever_class: str | None
+    """How to get a token. DefaultJwtRetriever: with client credentials, or from a file if the URL is
+    one. JwtBearerJwtRetriever: with an assertion as grant (RFC 7523). OAuth's grant types are accepted
+    as well. Default: 'DefaultJwtRetriever'."""
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    """The client that requests tokens. Default: ''."""
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    """Secret of the client, unless it authenticates with an assertion. Default: ''."""
+    sasl_oauthbearer_scope: str | None
+    """Scope of the requested tokens. Default: ''."""
+    sasl_oauthbearer_extensions: str | None
+    """SASL extensions to send with each token: name=value,name=value. Default: ''."""
+    sasl_oauthbearer_header_urlencode: bool
+    """Whether to encode client id and secret as RFC 6749 requires before they are sent. Few providers
+    expect that. Default: False."""
+    sasl_oauthbearer_assertion_file: str | PathLike[str] | None
+    """File with a finished assertion (a signed JWT), which is read for each token request. Default: ''."""
+    sasl_oauthbearer_assertion_private_key_file: str | PathLike[str] | None
+    """PEM file with the private key that signs assertions, which is read for each token request.
+    Default: ''."""
+    sasl_oauthbearer_assertion_private_key_pem: str | None
+    """The private key that signs assertions as PEM text. Default: ''."""
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None
+    """Password of the private key that signs assertions. Default: ''."""
+    sasl_oauthbearer_assertion_algorithm: Literal["RS256", "ES256"]
+    """How assertions are signed. Default: 'RS256'."""
+    sasl_oauthbearer_assertion_template_file: str | PathLike[str] | None
+    """JSON file with fields of the assertion: {"header": {...}, "payload": {...}}, which is read for
+    each token request. Default: ''."""
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    """Audience of the assertion, usually the URL of the token endpoint. Default: ''."""
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    """Issuer of the assertion, usually the client id. Default: ''."""
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    """Subject of the assertion, for a client's own tokens the client id. Default: ''."""
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    """How long an assertion is valid. Default: 300 s."""
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    """How long before its creation the assertion is already valid. Default: 60 s."""
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    """Whether each assertion has an id of its own. Default: False."""
+    https_ca_location: str | PathLike[str] | None
+    """PEM file with the certificates to trust at the token endpoint. Empty or 'probe': the system's, or
+    else those of the package certifi. Default: ''."""
+    https_ca_pem: str | None
+    """The certificates to trust at the token endpoint as PEM text. Default: ''."""
+    sasl_login_callback_handler_class: str | None
+    """Accepted because Java clients need it for OAUTHBEARER; without effect. Default: 'none'."""
+    sasl_login_connect_timeout_ms: int
+    """Timeout for a connection to the token endpoint. Default: 10000 ms."""
+    sasl_login_read_timeout_ms: int
+    """How long to wait for the token endpoint's response. Default: 10000 ms."""
+    sasl_login_retry_backoff_ms: int
+    """Wait before a failed token request is repeated; doubles with each attempt. Default: 100 ms."""
+    sasl_login_retry_backoff_max_ms: int
+    """How long a failed token request is repeated before connections fail. Default: 10000 ms."""
+    sasl_login_refresh_window_factor: float
+    """Part of a token's life after which it is replaced. Default: 0.8."""
+    sasl_login_refresh_window_jitter: float
+    """Largest random part that is added to the factor. Default: 0.05."""
+    sasl_login_refresh_min_period_seconds: int
+    """A token is used at least this long, unless it lives shorter than this and the buffer. Default: 60
+    s."""
+    sasl_login_refresh_buffer_seconds: int
+    """A token is replaced at least this long before its end, unless it lives shorter than this and the
+    minimum period. Default: 300 s."""
     sasl_aws_region: str | None
     """For AWS_MSK_IAM: the region of the cluster, if the brokers' names do not contain it. Default: ''."""
     sasl_client_callback_handler_class: str | None

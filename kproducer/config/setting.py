@@ -26,6 +26,15 @@ LONGEST_MS = 2**42
 METADATA_KEY = "kproducer.setting"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
+#: Hosted Spark renames Kafka's packages.
+SHADED_PREFIX = "kafkashaded."
+_OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+#: librdkafka selects the same by OAuth's names of grants.
+_RETRIEVER_OF_GRANT = {
+    "client_credentials": "ClientCredentialsJwtRetriever",
+    "urn:ietf:params:oauth:grant-type:jwt-bearer": "JwtBearerJwtRetriever",
+}
+
 #: (setting, name as the user wrote it, value) to the stored value; raises ConfigError.
 Parser = Callable[["Setting", str, Any], Any]
 
@@ -45,6 +54,7 @@ class Setting:
         minimum, maximum: inclusive bounds of a number.
         choices: the allowed texts; empty if any text is.
         dotted: Kafka's dotted name, unless it is the attribute's name with dots.
+        aliases: dotted names of the same setting in librdkafka.
         source: the KIP or Kafka class that defines the setting.
         about: what the setting does, for the documentation.
         is_secret: the value appears in no repr, error or log line.
@@ -55,10 +65,11 @@ class Setting:
     parse: Parser
     default: Any
     unit: str = ""
-    minimum: int = 0
-    maximum: int = 0
+    minimum: float = 0
+    maximum: float = 0
     choices: tuple[str, ...] = ()
     dotted: str = ""
+    aliases: tuple[str, ...] = ()
     source: str = "Kafka ProducerConfig"
     about: str = ""
     is_secret: bool = False
@@ -68,7 +79,7 @@ class Setting:
         """The allowed values in words, for the documentation."""
         if self.choices:
             return ", ".join(self.choices)
-        if self.kind != "integer":
+        if self.kind not in ("integer", "number"):
             return ""
         is_bounded = self.maximum not in (INT32_MAX, INT64_MAX)
         return f"{self.minimum} to {self.maximum}" if is_bounded else f"{self.minimum} or more"
@@ -103,6 +114,11 @@ def from_text(setting: Setting, name: str, value: Any) -> Any:
             return int(value)
         except ValueError:
             raise refused(name, _whole_number_text(setting), shown(value)) from None
+    if setting.kind == "number":
+        try:
+            return float(value)
+        except ValueError:
+            raise refused(name, _number_text(setting), shown(value)) from None
     if setting.kind == "boolean":
         flags = {"true": True, "false": False}
         if (flag := flags.get(value.strip().lower())) is None:
@@ -146,6 +162,16 @@ def milliseconds(default: int, minimum: int = 0, maximum: int = INT64_MAX, **fac
     return integer(default, minimum, maximum, unit="ms", **facts)
 
 
+def seconds(default: int, minimum: int, maximum: int, **facts: Any) -> Any:
+    """Declare a time in whole seconds."""
+    return integer(default, minimum, maximum, unit="s", **facts)
+
+
+def number(default: float, minimum: float, maximum: float, **facts: Any) -> Any:
+    """Declare a number between two bounds that need not be whole."""
+    return special("number", "float", _parse_number, default, minimum=minimum, maximum=maximum, **facts)
+
+
 def boolean(default: bool, **facts: Any) -> Any:
     """Declare a setting that is true or false."""
     return special("boolean", "bool", _parse_boolean, default, **facts)
@@ -156,6 +182,16 @@ def choice(*choices: str, **facts: Any) -> Any:
     given_type = f"Literal[{', '.join(map(repr, choices))}]" + (" | None" if "none" in choices else "")
     given_type = given_type.replace("'", '"')
     return special("text", given_type, _parse_choice, choices[0], choices=choices, **facts)
+
+
+def java_class(*choices: str, **facts: Any) -> Any:
+    """Declare a setting that names a class of the Java client, in full or without its package."""
+    return special("text", "str | None", _parse_java_class, choices[0], choices=choices, **facts)
+
+
+def text(default: str = "", **facts: Any) -> Any:
+    """Declare a text."""
+    return special("text", "str | None", parse_text, default, **facts)
 
 
 def secret(**facts: Any) -> Any:
@@ -185,11 +221,22 @@ def _whole_number_text(setting: Setting) -> str:
     return f"a whole number{unit} from {setting.minimum} to {setting.maximum}"
 
 
+def _number_text(setting: Setting) -> str:
+    return f"a number from {setting.minimum} to {setting.maximum}"
+
+
+def _parse_number(setting: Setting, name: str, value: Any) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not setting.minimum <= value <= setting.maximum:
+        raise refused(name, _number_text(setting), shown(value))
+    return float(value)
+
+
 def _parse_integer(setting: Setting, name: str, value: Any) -> int:
-    number = whole_number(value, setting.minimum, setting.maximum)
-    if number is None:
+    whole = whole_number(value, int(setting.minimum), int(setting.maximum))
+    if whole is None:
         raise refused(name, _whole_number_text(setting), shown(value))
-    return min(number, LONGEST_MS) if setting.unit == "ms" else number
+    return min(whole, LONGEST_MS) if setting.unit == "ms" else whole
 
 
 def _parse_boolean(setting: Setting, name: str, value: Any) -> bool:
@@ -206,6 +253,17 @@ def _parse_choice(setting: Setting, name: str, value: Any) -> str:
     elif value is None and "none" in setting.choices:
         return "none"
     raise refused(name, f"one of {', '.join(setting.choices)}", shown(value))
+
+
+def _parse_java_class(setting: Setting, name: str, value: Any) -> str:
+    if value is None:
+        return setting.choices[0]
+    if isinstance(value, str):
+        package, _, simple_name = value.strip().removeprefix(SHADED_PREFIX).rpartition(".")
+        simple_name = _RETRIEVER_OF_GRANT.get(value.strip(), simple_name)
+        if simple_name in setting.choices and (not package or package.startswith(_OAUTH_PACKAGE)):
+            return simple_name
+    raise refused(name, f"one of {', '.join(setting.choices)}", shown(value), "other classes cannot run here")
 
 
 def _parse_document(setting: Setting, name: str, value: Any) -> str:

@@ -75,6 +75,17 @@ _NO_COUNTERPART = {
     "sticky_partitioning_linger_ms": "the built-in partitioner switches after batch_size bytes",
 }
 
+#: Settings of OAUTHBEARER with which only brokers, or Java's clients as well, verify tokens.
+_FOR_BROKERS = (
+    "sasl_oauthbearer_allow_",
+    "sasl_oauthbearer_clock_",
+    "sasl_oauthbearer_expected_",
+    "sasl_oauthbearer_jwks_",
+    "sasl_oauthbearer_jwt_validator_",
+    "sasl_oauthbearer_scope_claim_",
+    "sasl_oauthbearer_sub_claim_",
+)
+
 
 def instead_of(name: str, spelling: Mapping[str, str]) -> str:
     """Say what to use instead of an unknown setting.
@@ -86,7 +97,9 @@ def instead_of(name: str, spelling: Mapping[str, str]) -> str:
     plain = re.sub(r"[.\-\s]", "_", str(name)).lower()
     if plain in _NO_COUNTERPART:
         return _NO_COUNTERPART[plain]
-    if plain.startswith(("sasl_kerberos_", "sasl_oauthbearer_", "sasl_login_", "sasl_client_")):
+    if plain.startswith(_FOR_BROKERS):
+        return "brokers verify tokens; remove the setting"
+    if plain.startswith(("sasl_kerberos_", "sasl_login_class", "sasl_client_")):
         return "not supported; see docs/security.md for what SASL needs here"
     nearest = plain if plain in spelling else _OTHER_NAMES.get(plain)
     if nearest is None:

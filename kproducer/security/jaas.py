@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import attrs
 
+from kproducer.config.setting import SHADED_PREFIX
 from kproducer.errors import ConfigError, printable
 
-_SHADED = "kafkashaded."
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 _TOKEN = re.compile(
@@ -91,7 +91,7 @@ def parse_jaas_config(name: str, text: str) -> LoginModule:
     head, rest = tokens[:2], tokens[2:end]
     if head[0].is_symbol:
         raise ConfigError(f"{name}: it begins with {head[0].text!r} instead of the class of a login module")
-    class_name = head[0].text.removeprefix(_SHADED)
+    class_name = head[0].text.removeprefix(SHADED_PREFIX)
     if head[1].is_symbol or head[1].text.lower() not in _FLAGS:
         raise ConfigError(
             f"{name}: the control flag after the class of the login module is missing: write 'required'"

@@ -1,14 +1,15 @@
 """TokenSource: keeps an OAuth token fresh, on a thread of its own.
 
 The I/O thread takes the current token and never waits: a slow token endpoint delays nothing while the old
-token is valid. The thread starts with the first use, refreshes each token when four fifths of its life have
-passed, and tries again after a failure. Source: Kafka class ``ExpiringCredentialRefreshingLogin``.
+token is valid. The thread starts with the first use, refreshes each token ahead of its expiry, and tries
+again after a failure. Source: Kafka class ``ExpiringCredentialRefreshingLogin``.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
+import random
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,11 +18,11 @@ from typing import Any
 import attrs
 
 from kproducer.errors import AuthenticationError, KafkaError
+from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 
 _log = GuardedLogger(__name__)
 
-_REFRESH_AFTER_SHARE = 0.8
 #: A token that lives shorter than this, or is past its time of refresh, is not asked for more often.
 _LEAST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 30.0
@@ -44,12 +45,46 @@ class OAuthToken:
     extensions: Mapping[str, str] = attrs.field(factory=dict, repr=False)
 
 
+class RetriableTokenError(Exception):
+    """There is no token now, but the same request may succeed: network errors, overloaded endpoints."""
+
+
+@attrs.frozen
+class RefreshSchedule:
+    """When to replace a token, and when to repeat a request that failed.
+
+    Attributes:
+        factor: part of its life after which a token is replaced.
+        jitter: largest random part that is added to it.
+        min_period_s: a token is used at least this long.
+        buffer_s: a token is replaced at least this long before its end. This and ``min_period_s`` do not
+            apply to tokens that live shorter than the two together.
+        retry_ms: wait before a failed request is repeated; doubles with each attempt.
+        retry_max_ms: after this time, the request has failed.
+    """
+
+    factor: float = 0.8
+    jitter: float = 0.05
+    min_period_s: int = 60
+    buffer_s: int = 300
+    retry_ms: int = 100
+    retry_max_ms: int = 10_000
+
+    def refresh_after_s(self, lifetime_s: float) -> float:
+        """Seconds until a token is to be replaced that expires in ``lifetime_s`` seconds."""
+        after_s = lifetime_s * min(self.factor + random.uniform(0, self.jitter), 1)
+        if self.min_period_s + self.buffer_s > lifetime_s:
+            return after_s
+        return min(max(after_s, self.min_period_s), lifetime_s - self.buffer_s)
+
+
 class TokenSource:
     """The token that a provider returns, refreshed ahead of its expiry. Thread-safe.
 
     Args:
-        provider: ``sasl_oauth_token_provider``: returns (token, expiry) or (token, expiry, extensions), or an
-            awaitable of that. Called on this object's thread.
+        provider: returns an ``OAuthToken``, or what ``sasl_oauth_token_provider`` may: (token, expiry),
+            (token, expiry, extensions), or an awaitable of that. Called on this object's thread.
+        schedule: when to request tokens.
         wakeup: called on that thread when ``current`` would return something else than before.
         wall_s: seconds since 1970.
     """
@@ -59,8 +94,10 @@ class TokenSource:
         provider: Callable[[], Any],
         wakeup: Callable[[], object] = lambda: None,
         wall_s: Callable[[], float] = time.time,
+        schedule: RefreshSchedule | None = None,
     ) -> None:
         self._provider = provider
+        self._schedule = schedule or RefreshSchedule()
         self.wakeup = wakeup
         self._wall_s = wall_s
         self._changed = threading.Condition()
@@ -96,28 +133,45 @@ class TokenSource:
 
     def _run(self) -> None:
         failures = 0
+        while (result := self._request_repeatedly()) is not None:
+            if isinstance(result, OAuthToken):
+                failures = 0
+                lifetime_s = result.expires_at - self._wall_s()
+                wait_s = max(self._schedule.refresh_after_s(lifetime_s), _LEAST_WAIT_S)
+                with self._changed:
+                    self._token, self._failure = result, None
+            else:
+                wait_s = min(_LEAST_WAIT_S * 2 ** min(failures, 10), _LONGEST_WAIT_S)
+                failures += 1
+                _log.error("No new OAuth token, next attempt in %.0f s: %s", wait_s, result)
+                with self._changed:
+                    self._failure = result
+            self.wakeup()
+            if self._wait(wait_s):
+                return
+
+    def _request_repeatedly(self) -> OAuthToken | AuthenticationError | None:
+        """A token, or why there is none; ``None``: closed."""
+        backoff = ExponentialBackoff(self._schedule.retry_ms, self._schedule.retry_max_ms)
+        end_s = self._wall_s() + self._schedule.retry_max_ms / 1000
+        attempts = 0
         while True:
             try:
-                token = self._request()
+                return self._request()
+            except RetriableTokenError as error:
+                wait_s = backoff.backoff_ms(attempts) / 1000
+                attempts += 1
+                if self._wall_s() + wait_s > end_s:
+                    return AuthenticationError(f"{error} (attempts: {attempts})")
+                _log.debug("The request for an OAuth token is repeated in %.3f s: %s", wait_s, error)
             except Exception as error:
-                failures += 1
                 # The text of the application's error may quote a request with its secret; it is the cause.
                 text = f"sasl_oauth_token_provider raised {type(error).__name__}"
                 failure = AuthenticationError(str(error) if isinstance(error, KafkaError) else text)
                 failure.__cause__ = error
-                wait_s = min(_LEAST_WAIT_S * 2 ** min(failures - 1, 10), _LONGEST_WAIT_S)
-                _log.error("No new OAuth token, next attempt in %.0f s: %s", wait_s, failure)
-                with self._changed:
-                    self._failure = failure
-            else:
-                failures = 0
-                lifetime_s = token.expires_at - self._wall_s()
-                wait_s = max(lifetime_s * _REFRESH_AFTER_SHARE, _LEAST_WAIT_S)
-                with self._changed:
-                    self._token, self._failure = token, None
-            self.wakeup()
+                return failure
             if self._wait(wait_s):
-                return
+                return None
 
     def _wait(self, wait_s: float) -> bool:
         """Wait; ``True``: closed."""
@@ -136,7 +190,7 @@ class TokenSource:
                 return await result
 
             result = asyncio.run(awaited())
-        token = as_token(result)
+        token = result if isinstance(result, OAuthToken) else as_token(result)
         if token.expires_at <= self._wall_s():
             raise AuthenticationError("sasl_oauth_token_provider returned a token that has expired already")
         return token

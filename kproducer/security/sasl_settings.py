@@ -6,18 +6,15 @@ the value of a secret setting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from kproducer.config.producer_config import ProducerConfig
+from kproducer.config.producer_config import SETTINGS, ProducerConfig
 from kproducer.errors import ConfigError
 from kproducer.security.jaas import LoginModule, parse_jaas_config
-from kproducer.security.oauth_tokens import TokenSource
 from kproducer.security.sasl_mechanisms import (
     OAuthBearerMechanism,
     PlainMechanism,
     SaslMechanism,
-    extension_mistake,
     shown_text,
 )
 from kproducer.security.scram import SCRAM_MECHANISMS, ScramMechanism
@@ -30,7 +27,9 @@ _LOGIN_MODULES = {
 }
 #: Java clients need this class for AWS_MSK_IAM.
 _MSK_IAM_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
-_EXTENSION = "extension_"
+#: The settings of which each mechanism needs some and refuses the others.
+_FOR_OAUTH_BEARER = ("sasl_jaas_", "sasl_oauth", "sasl_login_callback_handler_class", "https_")
+_CREDENTIALS = (*_FOR_OAUTH_BEARER, "sasl_plain_", "sasl_aws_", "sasl_client_callback_handler_class")
 
 
 def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
@@ -39,18 +38,7 @@ def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
     Raises:
         ConfigError: settings are missing or contradict each other; names them and the fix.
     """
-    given = [
-        name
-        for name in (
-            "sasl_plain_username",
-            "sasl_plain_password",
-            "sasl_jaas_config",
-            "sasl_oauth_token_provider",
-            "sasl_aws_region",
-            "sasl_client_callback_handler_class",
-        )
-        if getattr(config, name)
-    ]
+    given = [name for name in SETTINGS if name.startswith(_CREDENTIALS) and config.is_set(name)]
     mechanism = config.sasl_mechanism
     if mechanism == "none":
         raise ConfigError(
@@ -59,8 +47,11 @@ def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
         )
     options = _jaas_options(config) if config.sasl_jaas_config else None
     if mechanism == "OAUTHBEARER":
-        _refuse_others(given, ("sasl_oauth_token_provider", "sasl_jaas_config"), mechanism)
-        return _oauth_bearer(config.sasl_oauth_token_provider, options or {})
+        _refuse_others([name for name in given if not name.startswith(_FOR_OAUTH_BEARER)], (), mechanism)
+        # Imported here, because other mechanisms need no HTTP.
+        from kproducer.security.oauth_settings import oauth_bearer_mechanism
+
+        return oauth_bearer_mechanism(config, options or {})
     if mechanism == "AWS_MSK_IAM":
         wanted = ("sasl_jaas_config", "sasl_aws_region", "sasl_client_callback_handler_class")
         _refuse_others(given, wanted, mechanism)
@@ -109,26 +100,6 @@ def _jaas_options(config: ProducerConfig) -> Mapping[str, str]:
             f" {config.sasl_mechanism}"
         )
     return module.options
-
-
-def _oauth_bearer(provider: Callable[[], Any] | None, options: Mapping[str, str]) -> OAuthBearerMechanism:
-    if provider is None:
-        raise ConfigError(
-            "sasl_oauth_token_provider is missing: sasl_mechanism=OAUTHBEARER needs a callable that returns"
-            " (token, expiry in seconds since 1970); the options of a login module cannot replace it yet"
-        )
-    extensions: dict[str, str] = {}
-    for option, value in options.items():
-        if not option.startswith(_EXTENSION):
-            raise ConfigError(
-                f"sasl_jaas_config: option {option!r} of OAuthBearerLoginModule is not supported, only"
-                f" {_EXTENSION}NAME; get the token in sasl_oauth_token_provider"
-            )
-        name = option.removeprefix(_EXTENSION)
-        if mistake := extension_mistake(name, value):
-            raise ConfigError(f"sasl_jaas_config: {mistake}")
-        extensions[name] = value
-    return OAuthBearerMechanism(TokenSource(provider), extensions)
 
 
 def _aws_msk_iam(config: ProducerConfig, options: Mapping[str, str]) -> OAuthBearerMechanism:

@@ -33,6 +33,7 @@ class _Session:
     is_in_exchange: bool = False
     has_refused_token: bool = False
     is_authenticated: bool = False
+    authenticated_s: float = 0.0
     expires_s: float = float("inf")
 
 
@@ -42,6 +43,8 @@ class SaslListener:
     users: passwords by user, for PLAIN.
     accepts_token: for OAUTHBEARER.
     session_lifetime_ms: of new sessions; 0: they do not end.
+    least_session_ms: a connection that was authenticated within this time is not authenticated again (Kafka:
+        a second).
     authentications: exchanges that ended with success.
     refusals: exchanges that ended with an error.
     """
@@ -49,6 +52,7 @@ class SaslListener:
     users: dict[str, str] = attrs.field(factory=dict)
     accepts_token: Callable[[str], bool] = lambda _: False
     session_lifetime_ms: int = 0
+    least_session_ms: int = 0
     authentications: int = 0
     refusals: int = 0
     _sessions: dict[Connection, _Session] = attrs.field(factory=dict)
@@ -73,6 +77,11 @@ class SaslListener:
             context.must_close_afterwards = True
             return UNSUPPORTED_SASL_MECHANISM
         session = self._session(context.connection)
+        age_ms = (time.monotonic() - session.authenticated_s) * 1000
+        if session.is_authenticated and age_ms < self.least_session_ms:
+            self.refusals += 1
+            context.must_close_afterwards = True
+            return ILLEGAL_SASL_STATE
         session.is_in_exchange, session.mechanism = True, context.message.mechanism
         return 0
 
@@ -95,7 +104,7 @@ class SaslListener:
             context.must_close_afterwards = True
             return SASL_AUTHENTICATION_FAILED, b""
         self.authentications += 1
-        session.is_authenticated = True
+        session.is_authenticated, session.authenticated_s = True, time.monotonic()
         if self.session_lifetime_ms:
             session.expires_s = time.monotonic() + self.session_lifetime_ms / 1000 + _GRACE_S
         return 0, b""

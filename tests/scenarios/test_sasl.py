@@ -42,6 +42,20 @@ def test_many_sessions_end_under_load(stage: Stage, settings: dict[str, object])
     assert cluster.accepted_count() <= 6
 
 
+def test_sessions_too_short_to_be_renewed_on_the_same_connection(stage: Stage) -> None:
+    cluster = stage.cluster(1)
+    cluster.sasl = SaslListener(users(), session_lifetime_ms=300, least_session_ms=1000)
+    producer = stage.producer(cluster, **CREDENTIALS)
+    end_s = time.monotonic() + 2
+    sent = []
+    while time.monotonic() < end_s:
+        sent.append(producer.send())
+        time.sleep(0.002)
+    for each in sent:
+        each.metadata()
+    assert cluster.sasl.refusals > 2
+
+
 def test_responses_that_take_longer_than_the_session(stage: Stage) -> None:
     cluster = stage.cluster(1)
     cluster.sasl = SaslListener(users(), session_lifetime_ms=300)

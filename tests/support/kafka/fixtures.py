@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn
 
 import pytest
 
-from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.cluster import QUICK_START_OPTIONS, KafkaCluster
 from tests.support.kafka.maven_artifacts import (
     DUMP_TOOL_VERSION,
     KAFKA_VERSIONS,
@@ -71,10 +71,14 @@ def start_or_skip(
     node_count: int = 1,
     properties: dict[str, str] | None = None,
     listeners: Mapping[str, str] | None = None,
+    java_options: Iterable[str] = (),
 ) -> KafkaCluster:
     """A running cluster. Otherwise the test is skipped, or fails if Kafka is required."""
+    options = (*QUICK_START_OPTIONS, *java_options)
     try:
-        return KafkaCluster(version, node_count, properties=properties, listeners=listeners)
+        return KafkaCluster(
+            version, node_count, properties=properties, listeners=listeners, java_options=options
+        )
     except KafkaUnavailableError as error:
         unavailable = str(error)
     skip_or_fail(unavailable)

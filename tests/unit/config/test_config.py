@@ -307,7 +307,7 @@ def test_all_unknown_settings_are_named_at_once() -> None:
     [
         "sasl_plain_pasword",
         "sasl.pasword",
-        "sasl.login.callback.handler.class",
+        "sasl.login.class",
         "ssl.key.pem",
         "ssl_ca_file",
         "oauth",

@@ -101,16 +101,24 @@ def test_the_names_of_other_clients():
             "'username' is missing",
         ),
         ("PLAIN", {"sasl_jaas_config": f"a.KerberosModule required p={SECRET};"}, "got 'KerberosModule'"),
-        ("OAUTHBEARER", {}, "sasl_oauth_token_provider is missing"),
+        ("OAUTHBEARER", {}, "sasl_oauthbearer_token_endpoint_url is missing"),
         ("OAUTHBEARER", credentials(sasl_oauth_token_provider=provider), "sasl_plain_username cannot"),
-        ("OAUTHBEARER", {"sasl_jaas_config": f"{OAUTH_JAAS} clientSecret={SECRET};"}, "provider is missing"),
+        ("OAUTHBEARER", {"sasl_jaas_config": f"{OAUTH_JAAS} clientSecret={SECRET};"}, "url is missing"),
         (
             "OAUTHBEARER",
             {
                 "sasl_oauth_token_provider": provider,
                 "sasl_jaas_config": f"{OAUTH_JAAS} clientSecret={SECRET};",
             },
-            "option 'clientSecret' of OAuthBearerLoginModule is not supported",
+            "option 'clientSecret' of sasl_jaas_config cannot be used with sasl_oauth_token_provider",
+        ),
+        (
+            "OAUTHBEARER",
+            {
+                "sasl_oauth_token_provider": provider,
+                "sasl_jaas_config": f"{OAUTH_JAAS} unsecuredLoginStringClaim_sub={SECRET};",
+            },
+            "option 'unsecuredLoginStringClaim_sub' of OAuthBearerLoginModule is not supported",
         ),
         (
             "OAUTHBEARER",

@@ -1,0 +1,329 @@
+"""Gets OAuth tokens from an identity provider's token endpoint, or from a file.
+
+Each source is a callable without arguments that returns an ``OAuthToken``; ``TokenSource`` calls it on its
+own thread. Secrets (client secret, assertion, token) are sent to the endpoint and appear in no error.
+Source: RFC 6749 sections 4.4 and 5, RFC 7523; Kafka classes ``HttpJwtRetriever`` (KIP-768) and
+``FileJwtRetriever``.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import http.client
+import json
+import math
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from kproducer.errors import AuthenticationError
+from kproducer.security.oauth_tokens import OAuthToken, RetriableTokenError
+from kproducer.security.sasl_mechanisms import shown_text
+
+_LONGEST_ANSWER_BYTES = 1 << 20
+_JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+_TOO_MANY_REQUESTS = 429
+_REQUEST_TIMEOUT = 408
+
+Assertion = Callable[[], str]
+
+
+@attrs.frozen
+class TokenRequest:
+    """What to send to a token endpoint. Its repr shows nothing of it.
+
+    Attributes:
+        fields: the form.
+        authorization: value of the header ``Authorization``; empty: none.
+        secrets: texts that errors must not show if the endpoint repeats them.
+    """
+
+    fields: Mapping[str, str] = attrs.field(repr=False)
+    authorization: str = attrs.field(default="", repr=False)
+    secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
+
+
+@attrs.frozen
+class ClientSecretGrant:
+    """Client credentials: the client authenticates with id and secret (RFC 6749, section 4.4).
+
+    Attributes:
+        is_encoded: id and secret are encoded as section 2.3.1 requires (KIP-1025).
+    """
+
+    client_id: str
+    secret: str = attrs.field(repr=False)
+    scope: str
+    is_encoded: bool
+
+    def __call__(self) -> TokenRequest:
+        client_id, secret = self.client_id, self.secret
+        if self.is_encoded:
+            client_id, secret = map(urllib.parse.quote_plus, (client_id, secret))
+        basic = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
+        fields = _with_scope({"grant_type": "client_credentials"}, self.scope)
+        return TokenRequest(fields, f"Basic {basic}", (self.secret, secret, basic))
+
+
+@attrs.frozen
+class ClientAssertionGrant:
+    """Client credentials: the client authenticates with an assertion (RFC 7523, section 2.2; KIP-1258).
+
+    Attributes:
+        client_id: may be empty, because the assertion names the client.
+    """
+
+    client_id: str
+    assertion: Assertion
+    scope: str
+
+    def __call__(self) -> TokenRequest:
+        assertion = self.assertion()
+        fields = {
+            "grant_type": "client_credentials",
+            "client_assertion_type": _CLIENT_ASSERTION,
+            "client_assertion": assertion,
+        }
+        if self.client_id:
+            fields["client_id"] = self.client_id
+        return TokenRequest(_with_scope(fields, self.scope), secrets=(assertion,))
+
+
+@attrs.frozen
+class JwtBearerGrant:
+    """The assertion is the grant (RFC 7523, section 2.1; KIP-1139)."""
+
+    assertion: Assertion
+    scope: str
+
+    def __call__(self) -> TokenRequest:
+        assertion = self.assertion()
+        fields = {"grant_type": _JWT_BEARER, "assertion": assertion}
+        return TokenRequest(_with_scope(fields, self.scope), secrets=(assertion,))
+
+
+def _with_scope(fields: dict[str, str], scope: str) -> dict[str, str]:
+    return {**fields, "scope": scope} if scope else fields
+
+
+class TokenEndpoint:
+    """A token endpoint. Call it to request a token.
+
+    Redirections are not followed, because they would pass on the credentials. Uses the proxies in
+    ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``.
+
+    Args:
+        url: http or https, without user name and password.
+        new_request: what to send.
+        tls_context: returns the context for a connection; ``None``: the endpoint is not encrypted.
+        connect_timeout_ms: for each address.
+        read_timeout_ms: for the beginning of the answer, and again for the rest.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        new_request: Callable[[], TokenRequest],
+        tls_context: Callable[[], ssl.SSLContext] | None,
+        connect_timeout_ms: int,
+        read_timeout_ms: int,
+    ) -> None:
+        self._url = url
+        # A query may contain a key.
+        self._where = f"the token endpoint {shown_text(url.partition('?')[0])}"
+        self._new_request = new_request
+        self._tls_context = tls_context
+        self._connect_timeout_s = connect_timeout_ms / 1000
+        self._read_timeout_s = read_timeout_ms / 1000
+
+    def __call__(self) -> OAuthToken:
+        """Request a token.
+
+        Raises:
+            RetriableTokenError: the endpoint cannot be reached, or answers 408, 429 or 5xx.
+            AuthenticationError: it refuses the request, or its answer has no usable token.
+        """
+        request = self._new_request()
+        status, content_type, body = self._post(request)
+        answer = _json_object(body)
+        if status not in (200, 201):
+            text = f"{self._where} answered with HTTP status {status}: {_refusal(answer, content_type)}"
+            for secret in request.secrets:
+                text = text.replace(secret, "(not shown)")
+            if status >= 500 or status in (_REQUEST_TIMEOUT, _TOO_MANY_REQUESTS):
+                raise RetriableTokenError(text)
+            raise AuthenticationError(f"{text}; check its URL and the credentials")
+        if answer is None:
+            raise AuthenticationError(
+                f"{self._where} answered with {content_type}, {len(body)} bytes, instead of a JSON object;"
+                " check its URL"
+            )
+        for name in ("access_token", "id_token"):
+            token = answer.get(name)
+            if isinstance(token, str) and token.strip():
+                return _token(token.strip(), answer.get("expires_in"), self._where)
+        raise AuthenticationError(f"the answer of {self._where} has no access_token")
+
+    def _post(self, request: TokenRequest) -> tuple[int, str, bytes]:
+        headers = {"Accept": "application/json", "Cache-Control": "no-cache"}
+        message = urllib.request.Request(
+            self._url, urllib.parse.urlencode(request.fields).encode(), headers, method="POST"
+        )
+        if request.authorization:
+            message.add_unredirected_header("Authorization", request.authorization)
+        context = self._tls_context() if self._tls_context is not None else None
+        # This opener neither follows redirections nor raises errors for statuses.
+        opener = urllib.request.OpenerDirector()
+        opener.add_handler(urllib.request.ProxyHandler())
+        opener.add_handler(_Handler(context, self._read_timeout_s))
+        try:
+            with opener.open(message, timeout=self._connect_timeout_s) as response:
+                return response.status, response.headers.get_content_type(), self._read(response)
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
+            cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            text = f"{self._where} cannot be reached: {_in_words(cause)}"
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                raise AuthenticationError(
+                    f"{text}; to trust another authority, set https_ca_location or"
+                    " ssl.truststore.location in sasl_jaas_config"
+                ) from None
+            raise RetriableTokenError(text) from None
+
+    def _read(self, response: http.client.HTTPResponse) -> bytes:
+        """The answer; an endpoint that sends it byte by byte has no longer than any other."""
+        deadline_s = time.monotonic() + self._read_timeout_s
+        body = bytearray()
+        while len(body) < _LONGEST_ANSWER_BYTES and (part := response.read1(_LONGEST_ANSWER_BYTES)):
+            body += part
+            if time.monotonic() > deadline_s:
+                raise TimeoutError
+        if response.length:  # of what Content-Length has announced, this is missing
+            raise http.client.IncompleteRead(b"", response.length)
+        return bytes(body)
+
+
+class _Handler(urllib.request.AbstractHTTPHandler):
+    """Opens http and https, with different timeouts for connecting and reading."""
+
+    def __init__(self, context: ssl.SSLContext | None, read_timeout_s: float) -> None:
+        super().__init__()
+        self._tls = context
+        self._read_timeout_s = read_timeout_s
+
+    def http_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(functools.partial(self._connection, http.client.HTTPConnection), request)
+
+    def https_open(self, request: urllib.request.Request) -> Any:
+        tls = functools.partial(http.client.HTTPSConnection, context=self._tls)
+        return self.do_open(functools.partial(self._connection, tls), request)
+
+    http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
+
+    def _connection(self, kind: Callable[..., Any], host: str, **others: Any) -> Any:
+        connection = kind(host, **others)
+        connect = connection.connect
+
+        def connect_and_set_timeout() -> None:
+            connect()
+            connection.sock.settimeout(self._read_timeout_s)
+
+        connection.connect = connect_and_set_timeout
+        return connection
+
+
+@attrs.frozen
+class TokenFile:
+    """A file with a token, which something else keeps fresh. Call it to read the token."""
+
+    path: str
+
+    def __call__(self) -> OAuthToken:
+        """Read the token. Raises AuthenticationError: the file cannot be read, or has no valid token."""
+        where = f"the file {self.path!r} (sasl_oauthbearer_token_endpoint_url)"
+        return _token(read_token(self.path, where), None, where)
+
+
+def read_token(path: str, where: str) -> str:
+    """The token or assertion in a file. Raises AuthenticationError, which names ``where``."""
+    try:
+        with open(path, encoding="ascii") as file:
+            text = file.read(_LONGEST_ANSWER_BYTES).strip()
+    except OSError as error:
+        raise AuthenticationError(f"{where} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise AuthenticationError(f"{where} has characters that a token cannot contain") from None
+    if not text:
+        raise AuthenticationError(f"{where} is empty")
+    return text
+
+
+def _token(value: str, expires_in: object, where: str) -> OAuthToken:
+    """The token with its expiry: the claim ``exp``, or else what the answer says."""
+    now_s = time.time()
+    expires_at = _as_number(_claims(value).get("exp"))
+    if expires_at is None:
+        if isinstance(expires_in, str) and expires_in.isascii() and expires_in.isdigit():
+            expires_in = int(expires_in)  # some identity providers quote it
+        life_s = _as_number(expires_in)
+        if life_s is None:
+            raise AuthenticationError(f"{where} does not say when its token expires (exp, expires_in)")
+        expires_at = now_s + life_s
+    if expires_at <= now_s:
+        raise AuthenticationError(
+            f"the token of {where} expired {now_s - expires_at:.0f} s ago; if it is new, check the clock"
+        )
+    return OAuthToken(value, expires_at)
+
+
+def _claims(token: str) -> Mapping[str, Any]:
+    """The claims of a JWT, which only the broker verifies; of other tokens none."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        return _json_object(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))) or {}
+    except ValueError:
+        return {}
+
+
+def _as_number(value: object) -> float | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _json_object(body: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _refusal(answer: Mapping[str, Any] | None, content_type: str) -> str:
+    """What the endpoint says about a refused request, by RFC 6749, section 5.2, or as Okta does."""
+    for code, description in (("error", "error_description"), ("errorCode", "errorSummary")):
+        if answer is not None and isinstance(answer.get(code), str):
+            texts = [answer[code], answer.get(description)]
+            return ": ".join(shown_text(text) for text in texts if isinstance(text, str) and text)
+    return f"no reason in its answer ({content_type})"
+
+
+def _in_words(error: object) -> str:
+    if isinstance(error, TimeoutError):
+        return "timeout (sasl_login_connect_timeout_ms, sasl_login_read_timeout_ms)"
+    if isinstance(error, OSError) and error.strerror:
+        return str(error.strerror)
+    return shown_text(str(error)) or type(error).__name__
