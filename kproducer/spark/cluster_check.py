@@ -21,9 +21,10 @@ from typing import Any
 import attrs
 
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import KafkaError
+from kproducer.errors import ConfigError, KafkaError
 from kproducer.protocol.framing import SIZE_PREFIX_BYTES, parse_size_prefix
-from kproducer.spark.errors import SparkWriteError
+from kproducer.spark.errors import SparkOptionError, SparkWriteError
+from kproducer.spark.write_options import with_option_names
 
 _METADATA, _VERSION = 3, 4
 _PAUSE_S = 0.2
@@ -95,6 +96,7 @@ def check_secured_cluster(config: ProducerConfig, topics: Mapping[str, str], tim
     """``check_cluster`` for a cluster with TLS or SASL. Without topics there is no check.
 
     Raises:
+        SparkOptionError: certificates or keys cannot be read.
         SparkWriteError: no broker has responded or accepted the credentials, or a topic cannot be written to.
     """
     if not topics:
@@ -105,7 +107,11 @@ def check_secured_cluster(config: ProducerConfig, topics: Mapping[str, str], tim
     config = attrs.evolve(
         config, transactional_id="", enable_idempotence=False, max_block_ms=round(timeout_s * 1000)
     )
-    with KafkaProducer.from_config(config) as producer:
+    try:
+        producer = KafkaProducer.from_config(config)
+    except ConfigError as error:
+        raise SparkOptionError(with_option_names(str(error))) from None
+    with producer:
         for topic, option in topics.items():
             try:
                 producer.partitions_for(topic)

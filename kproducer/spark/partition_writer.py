@@ -19,9 +19,9 @@ from pyspark import TaskContext
 
 from kproducer.bulk.arrow_columns import ArrowColumns
 from kproducer.bulk.send_arrow import RowRefusedError
-from kproducer.errors import KafkaError, KafkaTimeoutError, Outcome
+from kproducer.errors import ConfigError, KafkaError, KafkaTimeoutError, Outcome
 from kproducer.kafka_producer import KafkaProducer
-from kproducer.spark.errors import SparkWriteError
+from kproducer.spark.errors import SparkOptionError, SparkWriteError
 from kproducer.spark.producer_cache import PRODUCERS, ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions, with_option_names
@@ -80,13 +80,18 @@ def write_partition(
     """Write all rows of a task and wait until each is acknowledged. A task without rows does not connect.
 
     Raises:
+        SparkOptionError: this machine cannot read certificates or keys.
         SparkWriteError: a record could not be written; other records of the task may have been written.
     """
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
         return WriteSummary()
-    with cache.acquire(options.producer_settings, options.producer_idle_timeout_ms) as producer:
+    try:
+        lease = cache.acquire(options.producer_settings, options.producer_idle_timeout_ms)
+    except ConfigError as error:
+        raise SparkOptionError(with_option_names(str(error))) from None
+    with lease as producer:
         rows = TaskRowSender(producer, columns)
         for batch in chain([first], filled):
             rows.send(batch)

@@ -66,7 +66,10 @@ _LONGEST_MS = 10**12 - 1
 _SETTING_NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 
 #: kafka.* settings that only the Java client has; a migrated job may still set them.
-_JVM_ONLY = re.compile(r"metrics?\..*|auto\.include\.jmx\.reporter|enable\.metrics\.push")
+_JVM_ONLY = re.compile(
+    r"metrics?\..*|auto\.include\.jmx\.reporter|enable\.metrics\.push"
+    r"|ssl\.(protocol|provider|(keymanager|trustmanager)\.algorithm|secure\.random\.implementation)"
+)
 
 #: kafka.* settings that Spark's sink refuses as well, or that need Java classes, and what to do instead.
 _REFUSED_SETTINGS = {
@@ -74,6 +77,9 @@ _REFUSED_SETTINGS = {
     "value.serializer": "values are written unchanged; cast the column 'value' to STRING or BINARY instead",
     "interceptor.classes": "Java classes cannot run here; transform the columns before writing instead",
     "interceptors": "objects cannot be options; transform the columns before writing instead",
+    "ssl.engine.factory.class": "Java classes cannot run here; set kafka.ssl.truststore.* and "
+    "kafka.ssl.keystore.* instead",
+    "security.providers": "Java classes cannot run here; OpenSSL is the only provider",
     "transactional.id": "each task needs its own, which the option delivery=exactly-once generates "
     "(they begin with the option transactionalIdPrefix)",
 }

@@ -1,57 +1,333 @@
-"""The sink on a cluster with SASL: the options of Spark's own sink are accepted, and show no secret."""
+"""The sink on a cluster with TLS and SASL: every security option of Spark's own sink works and shows nowhere.
+
+One broker and one job (``secured_job.py``), whose session makes all writes: batch and stream, at least once
+and exactly once, classic and Spark Connect, accepted and refused, with this sink and with Spark's own one.
+"""
 
 from __future__ import annotations
 
-import pytest
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import pyspark
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
+
+from benchmarks.spark_connector import resolve_connector
+from tests.support.certificates import Authority, Certificate
 from tests.support.kafka import sasl
-from tests.support.kafka.fixtures import start_or_skip
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.fixtures import skip_or_fail, start_or_skip
 from tests.support.kafka.reader import read_topic
 from tests.support.kafka.topics import create_topic
 
-pytestmark = pytest.mark.kafka
+#: On an idle machine the job takes a minute.
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
-USER, PASSWORD = "eve", "hunter2-hunter2"
+JOB = Path(__file__).with_name("secured_job.py")
+LISTENERS = {"SECURE": "SASL_SSL", "MTLS": "SSL", "SASL": "SASL_PLAINTEXT"}
+_JOB_TIMEOUT_S = 500
+ROWS = [str(number) for number in range(20)]
+
+#: The user of SCRAM, and texts that must be found nowhere.
+USER, PASSWORD, WRONG_PASSWORD = "eve", "hunter2-of-eve", "hunter3-of-eve"
+KEY_PASSWORD, STORE_PASSWORD, TRUST_PASSWORD = "keypass-7391", "storepass-4628", "trustpass-5517"
+
+_SECURITY = "org.apache.kafka.common.security"
+_SCRAM = f"{_SECURITY}.scram.ScramLoginModule required"
+ONCE = {"delivery": "exactly-once"}
+UNCHECKED = {"checkTimeoutMs": "0"}
 
 
-@pytest.fixture(scope="module")
-def secured():
-    listeners = {"SASL": "SASL_PLAINTEXT"}
-    properties = sasl.broker_properties(tuple(listeners))
-    with start_or_skip("4.4.0", properties=properties, listeners=listeners) as made:
-        sasl.add_scram_user(made.bootstrap_servers, USER, PASSWORD)
-        yield made
+class Options:
+    """The options of writes to a cluster, in every form that Spark's own sink accepts."""
+
+    def __init__(self, cluster: KafkaCluster, authority: Authority, folder: Path) -> None:
+        self.servers = cluster.bootstrap_servers
+        self._cluster = cluster
+        client = authority.issue("client")
+        pem_store = folder / "client.pem"
+        pem_store.write_text(client.key_pem(KEY_PASSWORD) + client.chain_pem)
+        ca = x509.load_pem_x509_certificate(authority.pem.encode())
+        chain = x509.load_pem_x509_certificates(client.chain_pem.encode())
+        key: Any = serialization.load_pem_private_key(client.key_pem().encode(), None)
+        trust_store, key_store = folder / "trust.p12", folder / "client.p12"
+        trust_store.write_bytes(
+            pkcs12.serialize_java_truststore(
+                [pkcs12.PKCS12Certificate(ca, b"ca")],
+                serialization.BestAvailableEncryption(TRUST_PASSWORD.encode()),
+            )
+        )
+        key_store.write_bytes(
+            pkcs12.serialize_key_and_certificates(
+                b"client",
+                key,
+                chain[0],
+                chain[1:],
+                serialization.BestAvailableEncryption(STORE_PASSWORD.encode()),
+            )
+        )
+        self.trust_file = {
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.location": authority.write(folder),
+        }
+        self.trust_text = {
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.certificates": authority.pem,
+        }
+        self.trust_pkcs12 = {
+            "kafka.ssl.truststore.type": "PKCS12",
+            "kafka.ssl.truststore.location": str(trust_store),
+            "kafka.ssl.truststore.password": TRUST_PASSWORD,
+        }
+        self.pem_file = {
+            "kafka.ssl.keystore.type": "PEM",
+            "kafka.ssl.keystore.location": str(pem_store),
+            "kafka.ssl.key.password": KEY_PASSWORD,
+        }
+        self.pem_text = pem_text(client)
+        self.locked_pem_text = pem_text(client, KEY_PASSWORD) | {"kafka.ssl.key.password": KEY_PASSWORD}
+        # The plans of Spark's own sink show the key.
+        self.shown_pem_text = pem_text(authority.issue("another-client"))
+        self.pkcs12 = {
+            "kafka.ssl.keystore.type": "PKCS12",
+            "kafka.ssl.keystore.location": str(key_store),
+            "kafka.ssl.keystore.password": STORE_PASSWORD,
+            "kafka.ssl.key.password": STORE_PASSWORD,
+        }
+
+    def mutual_tls(self, *parts: dict[str, str]) -> dict[str, str]:
+        return self._to("MTLS", "SSL", *parts)
+
+    def scram(self, password: str = PASSWORD, prefix: str = "") -> dict[str, str]:
+        jaas = f'{prefix}{_SCRAM} username="{USER}" password="{password}";'
+        return self._to("SECURE", "SASL_SSL", self.trust_file, sasl_options("SCRAM-SHA-512", jaas))
+
+    def plain(self, password: str = sasl.USERS["alice"]) -> dict[str, str]:
+        jaas = f'{_SECURITY}.plain.PlainLoginModule required username="alice" password="{password}";'
+        return self._to("SECURE", "SASL_SSL", self.trust_text, sasl_options("PLAIN", jaas))
+
+    def without_tls(self) -> dict[str, str]:
+        jaas = f'{_SCRAM} username="{USER}" password="{PASSWORD}";'
+        return self._to("SASL", "SASL_PLAINTEXT", sasl_options("SCRAM-SHA-256", jaas))
+
+    def _to(self, listener: str, protocol: str, *parts: dict[str, str]) -> dict[str, str]:
+        servers = self._cluster.bootstrap(listener)
+        made = {"kafka.bootstrap.servers": servers, "kafka.security.protocol": protocol}
+        for part in parts:
+            made |= part
+        return made
 
 
-def options(cluster, topic, password=PASSWORD, **others):
+def pem_text(client: Certificate, password: str | None = None) -> dict[str, str]:
     return {
-        "kafka.bootstrap.servers": cluster.bootstrap("SASL"),
-        "kafka.security.protocol": "SASL_PLAINTEXT",
-        "kafka.sasl.mechanism": "SCRAM-SHA-512",
-        "kafka.sasl.jaas.config": (
-            "kafkashaded.org.apache.kafka.common.security.scram.ScramLoginModule required"
-            f' username="{USER}" password="{password}";'
-        ),
-        "topic": topic,
-        **others,
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.certificate.chain": client.chain_pem,
+        "kafka.ssl.keystore.key": client.key_pem(password),
     }
 
 
-@pytest.mark.parametrize("others", [{}, {"delivery": "exactly-once", "writeId": "w"}])
-def test_a_frame_is_written(spark, secured, others):
-    topic = f"secured-{len(others)}"
-    create_topic(secured.bootstrap_servers, topic, 2)
-    frame = spark.range(100).selectExpr("CAST(id AS STRING) AS value")
-    frame.write.format("kproducer").mode("append").options(**options(secured, topic, **others)).save()
-    values = sorted(int(each.value) for each in read_topic(secured.bootstrap_servers, topic))
-    assert values == list(range(100))
+def sasl_options(mechanism: str, jaas: str) -> dict[str, str]:
+    return {"kafka.sasl.mechanism": mechanism, "kafka.sasl.jaas.config": jaas}
 
 
-def test_a_wrong_password_ends_the_write_on_the_driver_and_shows_nowhere(spark, secured, capfd):
-    create_topic(secured.bootstrap_servers, "refused", 1)
-    frame = spark.range(3).selectExpr("CAST(id AS STRING) AS value")
-    wrong = options(secured, "refused", "no-" + PASSWORD)
-    writer = frame.write.format("kproducer").mode("append").options(**wrong)
-    with pytest.raises(Exception, match="SASL_AUTHENTICATION_FAILED") as caught:
-        writer.save()
-    assert PASSWORD not in str(caught.value) + "".join(capfd.readouterr())
+def accepted(options: Options) -> dict[str, dict[str, str]]:
+    """Options of writes that succeed. The first word of a name says what kind of write it is."""
+    shaded = options.scram(prefix="kafkashaded.")
+    return {
+        "batch-scram": shaded,
+        "batch-scram-once": {**shaded, **ONCE, "writeId": "w"},
+        "stream-scram": shaded,
+        "stream-scram-once": {**shaded, **ONCE},
+        "connect-batch-plain": options.plain(),
+        "connect-batch-plain-once": {**options.plain(), **ONCE},
+        "connect-stream-plain": options.plain(),
+        "connect-stream-plain-once": {**options.plain(), **ONCE},
+        "batch-scram-unshaded": options.scram(),
+        "batch-sasl-plaintext": options.without_tls(),
+        "batch-pem-text": options.mutual_tls(options.trust_text, options.pem_text),
+        "batch-shown-pem-text": options.mutual_tls(options.trust_text, options.shown_pem_text),
+        "connect-batch-pem-text": options.mutual_tls(options.trust_text, options.pem_text),
+        "batch-locked-pem-text": options.mutual_tls(options.trust_text, options.locked_pem_text),
+        "batch-pem-files": options.mutual_tls(options.trust_file, options.pem_file),
+        "batch-pkcs12": options.mutual_tls(
+            options.trust_pkcs12,
+            options.pkcs12,
+            {
+                "kafka.ssl.endpoint.identification.algorithm": "",
+                "kafka.ssl.enabled.protocols": "TLSv1.2",
+                "kafka.ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+                "kafka.ssl.protocol": "TLSv1.2",
+                "kafka.ssl.provider": "SunJSSE",
+                "kafka.ssl.keymanager.algorithm": "SunX509",
+                "kafka.ssl.trustmanager.algorithm": "PKIX",
+                "kafka.ssl.secure.random.implementation": "SHA1PRNG",
+            },
+        ),
+    }
+
+
+def refused(options: Options) -> dict[str, tuple[dict[str, str], str]]:
+    """Options of writes that fail, and what the error says."""
+    wrong = options.scram(WRONG_PASSWORD)
+    words = "SASL_AUTHENTICATION_FAILED"
+    broken_jaas = options.scram()
+    broken_jaas["kafka.sasl.jaas.config"] = f'{_SCRAM} username="{USER}" password="{PASSWORD}" oops;'
+    wrong_store = options.mutual_tls(options.trust_pkcs12, options.pkcs12)
+    wrong_store["kafka.ssl.keystore.password"] = WRONG_PASSWORD
+    return {
+        "batch-wrong-password": (wrong, words),
+        "batch-wrong-password-in-tasks": ({**wrong, **UNCHECKED}, words),
+        "batch-wrong-password-once": ({**wrong, **ONCE, **UNCHECKED}, words),
+        "stream-wrong-password-in-tasks": ({**wrong, **UNCHECKED}, words),
+        "connect-batch-wrong-password": (options.plain(WRONG_PASSWORD), words),
+        "connect-batch-wrong-password-in-tasks": ({**options.plain(WRONG_PASSWORD), **UNCHECKED}, words),
+        "batch-broken-jaas": (broken_jaas, "kafka.sasl.jaas.config"),
+        "batch-wrong-store-password": (wrong_store, "'kafka.ssl.keystore.password'"),
+        "batch-wrong-store-password-in-tasks": (
+            {**wrong_store, **UNCHECKED},
+            "'kafka.ssl.keystore.password'",
+        ),
+        "batch-wrong-store-password-once": (
+            {**wrong_store, **ONCE, **UNCHECKED},
+            "'kafka.ssl.keystore.password'",
+        ),
+        "batch-no-client-certificate": (
+            {**options.mutual_tls(options.trust_file), **UNCHECKED},
+            "kafka.ssl.keystore.location",
+        ),
+    }
+
+
+def shared(options: Options) -> dict[str, dict[str, str]]:
+    """Options for this sink and for Spark's own one."""
+    return {
+        "batch-scram-unshaded": options.scram(),
+        "batch-shown-pem-text": accepted(options)["batch-shown-pem-text"],
+        "batch-pkcs12": accepted(options)["batch-pkcs12"],
+        "batch-wrong-password": options.scram(WRONG_PASSWORD),
+    }
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Options]:
+    authority = Authority()
+    properties = {
+        **sasl.broker_properties(tuple(LISTENERS)),
+        **authority.broker_properties(),
+        "listener.name.mtls.ssl.client.auth": "required",
+    }
+    with start_or_skip("4.4.0", properties=properties, listeners=LISTENERS) as cluster:
+        sasl.add_scram_user(cluster.bootstrap_servers, USER, PASSWORD)
+        yield Options(cluster, authority, tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("secured-job")
+
+
+def writes_of(options: Options) -> list[dict[str, Any]]:
+    writes = [("kproducer", name, given) for name, given in accepted(options).items()]
+    writes += [("kproducer", name, given) for name, (given, _) in refused(options).items()]
+    writes += [("kafka", f"kafka-{name}", given) for name, given in shared(options).items()]
+    return [
+        {
+            "name": name,
+            "format": sink,
+            "options": {"topic": name, **given},
+            "is_stream": "stream" in name,
+            "is_connect": "connect" in name,
+        }
+        for sink, name, given in writes
+    ]
+
+
+@pytest.fixture(scope="module")
+def answers(secured: Options, folder: Path) -> dict[str, dict[str, str]]:
+    """What became of each write, by its name."""
+    try:
+        jars = ",".join(resolve_connector(pyspark.__version__).jars)
+    except RuntimeError as error:
+        skip_or_fail(str(error))
+    (folder / "shown").mkdir()
+    (folder / "lines").mkdir()
+    (folder / "lines" / "1.txt").write_text("\n".join(ROWS))
+    writes = writes_of(secured)
+    for write in writes:
+        create_topic(secured.servers, write["name"], 1)
+    (folder / "writes.json").write_text(json.dumps({"jars": jars, "writes": writes}))
+    with (folder / "shown" / "log").open("wb") as log:
+        subprocess.run(
+            [sys.executable, str(JOB), str(folder)],
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            timeout=_JOB_TIMEOUT_S,
+            check=True,
+        )
+    listed = json.loads((folder / "answers.json").read_text())
+    return {answer["name"]: answer for answer in listed}
+
+
+def test_every_option_is_accepted(secured: Options, answers: dict[str, dict[str, str]]) -> None:
+    for name in accepted(secured):
+        assert answers[name]["error"] == "", name
+        read = read_topic(secured.servers, name)
+        assert sorted(int(each.value) for each in read) == list(range(20)), name
+
+
+def test_every_refusal_says_why(secured: Options, answers: dict[str, dict[str, str]]) -> None:
+    for name, (_, words) in refused(secured).items():
+        assert words in answers[name]["error"], name
+        assert read_topic(secured.servers, name) == []
+
+
+def test_sparks_own_sink_takes_the_same_options(secured: Options, answers: dict[str, dict[str, str]]) -> None:
+    for name in shared(secured):
+        theirs = answers[f"kafka-{name}"]["error"]
+        assert bool(theirs) == bool(answers[name]["error"]), name
+        if theirs:
+            assert "Authentication" in theirs
+        else:
+            assert len(read_topic(secured.servers, f"kafka-{name}")) == 20
+
+
+def test_no_secret_is_shown(secured: Options, answers: dict[str, dict[str, str]], folder: Path) -> None:
+    secrets = {
+        "password": PASSWORD,
+        "wrong password": WRONG_PASSWORD,
+        "password of PLAIN": sasl.USERS["alice"],
+        "password of the key": KEY_PASSWORD,
+        "password of the key store": STORE_PASSWORD,
+        "password of the trust store": TRUST_PASSWORD,
+        # The line after BEGIN.
+        "key": secured.pem_text["kafka.ssl.keystore.key"].splitlines()[1],
+        "locked key": secured.locked_pem_text["kafka.ssl.keystore.key"].splitlines()[1],
+    }
+    contents = {
+        str(path.relative_to(folder)): path.read_text(errors="replace")
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "writes.json"
+    }
+    found = [
+        (name, path) for name, secret in secrets.items() for path, text in contents.items() if secret in text
+    ]
+    assert found == []
+    # Everything that could show them was searched.
+    searched = ("events/", "checkpoints/", "shown/log", "shown/worker-logs", "shown/web-", "answers.json")
+    for start in searched:
+        assert any(path.startswith(start) for path in contents), start
+    assert "INFO org.apache.spark" in contents["shown/log"]
+    assert "batch-wrong-password-in-tasks" in "".join(
+        text for path, text in contents.items() if path.startswith("shown/web-")
+    )

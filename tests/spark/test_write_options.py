@@ -82,10 +82,11 @@ def test_options_that_spark_adds_and_options_of_the_source_are_no_mistake(caplog
     assert "checkpointLocation" not in caplog.text
 
 
-def test_settings_of_the_jvm_alone_are_ignored_with_a_warning(caplog):
-    options = parse_names({"kafka.metrics.num.samples": "3"})
-    assert "metrics.num.samples" not in dict(options.producer_settings)
-    assert "kafka.metrics.num.samples" in caplog.text
+@pytest.mark.parametrize("name", ["metrics.num.samples", "ssl.provider", "ssl.keymanager.algorithm"])
+def test_settings_of_the_jvm_alone_are_ignored_with_a_warning(name, caplog):
+    options = parse_names({f"kafka.{name}": "3"})
+    assert name not in dict(options.producer_settings)
+    assert f"kafka.{name}" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["internals.DefaultPartitioner", "RoundRobinPartitioner"])
@@ -108,6 +109,7 @@ def test_kafkas_own_partitioner_classes_mean_their_counterparts(name):
         ({"kafka.key.serializer": "x"}, "'kafka.key.serializer'", "cast the column 'key'"),
         ({"kafka.value.serializer": "x"}, "'kafka.value.serializer'", "cast the column 'value'"),
         ({"kafka.interceptor.classes": "x.Y"}, "'kafka.interceptor.classes'", "transform the columns"),
+        ({"kafka.ssl.engine.factory.class": "x.Y"}, "'kafka.ssl.engine.factory.class'", "ssl.truststore"),
         ({"kafka.partitioner.class": "com.acme.P"}, "'kafka.partitioner.class'", "column 'partition'"),
         ({"kafka.transactional.id": "t"}, "'kafka.transactional.id'", "delivery=exactly-once"),
         (

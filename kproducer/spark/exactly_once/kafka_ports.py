@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AuthorizationError,
+    ConfigError,
     FencedError,
     KafkaError,
     KafkaTimeoutError,
@@ -26,11 +27,11 @@ from kproducer.errors.broker_errors import (
     TransactionAbortableError,
 )
 from kproducer.kafka_producer import KafkaProducer
-from kproducer.spark.errors import ExactlyOnceError
+from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
 from kproducer.spark.partition_writer import TaskRowSender
 from kproducer.spark.producer_cache import Lease, ProducerCache
 from kproducer.spark.write_columns import WriteColumns
-from kproducer.spark.write_options import WriteOptions
+from kproducer.spark.write_options import WriteOptions, with_option_names
 from kproducer.spark.write_summary import WriteSummary
 from kproducer.transactions.coordinator_session import CoordinatorSession, unwrap_cause
 from kproducer.transactions.transaction_arguments import (
@@ -95,6 +96,9 @@ class _KafkaPort:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.release(discard=error is not None)
+        if isinstance(error, ConfigError) and not isinstance(error, SparkOptionError):
+            # This machine cannot read certificates or keys.
+            raise SparkOptionError(with_option_names(str(error))) from None
         # The protocols' own errors have their remedies.
         if isinstance(error, KafkaError) and not isinstance(error, ExactlyOnceError):
             _raise_with_remedy(error)
