@@ -137,6 +137,11 @@ class InFlightRequests:
         queue = self._queues.get(node_id)
         return len(queue) if queue else 0
 
+    def oldest_api_key(self, node_id: str) -> int | None:
+        """The API of the node's oldest request; None: there is none."""
+        queue = self._queues.get(node_id)
+        return queue[0].api_key if queue else None
+
     def node_ids(self) -> list[str]:
         """Nodes with requests in flight."""
         return [node_id for node_id, queue in self._queues.items() if queue]

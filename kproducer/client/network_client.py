@@ -42,6 +42,7 @@ from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.proxy import Proxy
 from kproducer.network.selector import Selector
+from kproducer.protocol.framing import TlsListenerError
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.protocol.send_builder import build_request
 from kproducer.runtime.clock import Clock
@@ -99,6 +100,7 @@ class NetworkClient:
         self._clock = clock
         self._client_id = config.client_id
         self._request_timeout_ms = config.request_timeout_ms
+        self._protocol_with_sasl = "SASL_SSL" if config.uses_tls else "SASL_PLAINTEXT"
         self._api_versions_request = ApiVersionsRequest(
             client_software_name="kproducer",
             client_software_version=sanitized_software_text(installed_version()),
@@ -396,6 +398,8 @@ class NetworkClient:
         if body is None:
             return
         self._in_flight.complete_oldest(connection.id)
+        if not connection.was_answered:
+            connection.answered()
         if not pending.is_internal:
             # This comes first: an error below must not lose a request that is no longer in flight.
             self._ended.append(ClientResponse(pending, now_ms, body=body))
@@ -435,9 +439,24 @@ class NetworkClient:
             connection = self.connections.get(node_id)
             if connection is None or connection.is_disconnected:
                 continue
-            if connection.state is ConnectionState.CHECKING_API_VERSIONS and type(error) is DisconnectedError:
-                error = connection.exchange.on_connection_lost(connection.broker) or error
-            self._connection_ended(connection, error, now_ms)
+            self._connection_ended(connection, self._with_advice(connection, error), now_ms)
+
+    def _with_advice(self, connection: NodeConnection, error: KafkaError) -> KafkaError:
+        """Why the broker ended the connection, if its state tells more than the error."""
+        if connection.state is ConnectionState.CHECKING_API_VERSIONS:
+            if isinstance(error, TlsListenerError):
+                return AuthenticationError(str(error))  # the first bytes of the connection: there is no doubt
+            if type(error) is DisconnectedError:
+                return connection.exchange.on_connection_lost(connection.broker) or error
+        elif (
+            connection.state is ConnectionState.READY
+            and type(error) is DisconnectedError
+            and self._authenticator is None
+            and not connection.was_answered
+            and self._in_flight.oldest_api_key(connection.id) == ApiKey.METADATA
+        ):
+            return connection.closed_at_first_request(error, self._protocol_with_sasl)
+        return error
 
     def _handle_connections(self) -> None:
         for node_id in self._selector.connected:

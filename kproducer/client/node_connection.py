@@ -13,13 +13,22 @@ from collections.abc import Sequence
 import attrs
 
 from kproducer.client.api_versions import ApiVersionsExchange, NodeApiVersions
-from kproducer.errors import IllegalStateError, printable
+from kproducer.errors import (
+    AuthenticationError,
+    DisconnectedError,
+    IllegalStateError,
+    KafkaError,
+    printable,
+)
 from kproducer.network.host_resolver import BeginLookup, Lookup, ResolvedAddress
 from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff
 from kproducer.types import Node
 
 #: A lookup that takes longer than this is slow: metadata requests go to other nodes meanwhile.
 SLOW_LOOKUP_MS = 1000
+
+#: So many connections in a row that end at the first request are not the restart of a broker.
+_SURE_AFTER_CONNECTIONS = 3
 
 
 class ConnectionState(enum.Enum):
@@ -65,6 +74,7 @@ class NodeConnection:
         setup_timeout_ms: of the current or next attempt.
         reauthenticate_ms: when to authenticate again (monotonic); set once the connection is ready.
         was_used: a request of the client's users was sent since the connection became ready.
+        was_answered: the broker answered a request other than ApiVersions since the connection came up.
         last_error: how the last connection ended, in words; None since one became ready.
     """
 
@@ -83,9 +93,12 @@ class NodeConnection:
     setup_timeout_ms: int = attrs.field(init=False)
     reauthenticate_ms: int = attrs.field(init=False, default=NEVER_MS)
     was_used: bool = attrs.field(init=False, default=False)
+    was_answered: bool = attrs.field(init=False, default=False)
     _reconnect_backoff_ms: int = attrs.field(init=False, default=0)
     _failed_attempts: int = attrs.field(init=False, default=0)
     _failed_setups: int = attrs.field(init=False, default=0)
+    #: Connections in a row that the broker closed at the first request after ApiVersions.
+    _closed_at_first_request: int = attrs.field(init=False, default=0)
     _throttled_until_ms: int = attrs.field(init=False, default=0)
     _addresses: Sequence[ResolvedAddress] = attrs.field(init=False, default=())
     _address_index: int = attrs.field(init=False, default=0)
@@ -197,7 +210,30 @@ class NodeConnection:
     def checking_api_versions(self) -> None:
         """The connection is up and ApiVersions is being sent."""
         self._move(_S.CHECKING_API_VERSIONS)
+        self.was_answered = False
         self._reset_setup_timeout()
+
+    def answered(self) -> None:
+        """The broker answered a request other than ApiVersions."""
+        self.was_answered = True
+        self._closed_at_first_request = 0
+
+    def closed_at_first_request(self, error: DisconnectedError, protocol: str) -> KafkaError:
+        """The broker answered ApiVersions and closed the connection at the next request.
+
+        Listeners with SASL do that if the client does not authenticate. A broker may also be shutting down,
+        so only several connections in a row are an AuthenticationError. ``protocol`` is the protocol with
+        SASL.
+        """
+        self._closed_at_first_request += 1
+        advice = (
+            f"{error}, at the first request after ApiVersions, as a listener with SASL does if the client"
+            f" does not authenticate; if this is one, set security_protocol to {protocol}, and"
+            " sasl_mechanism with its credentials"
+        )
+        if self._closed_at_first_request < _SURE_AFTER_CONNECTIONS:
+            return DisconnectedError(advice)
+        return AuthenticationError(f"{advice} ({self._closed_at_first_request} connections in a row)")
 
     def authenticating(self, versions: NodeApiVersions) -> None:
         """The version check succeeded, or the session is about to end: the authentication begins."""

@@ -566,6 +566,16 @@ class ProducerConfig:
                 "Set enable_idempotence=False to accept this without this message",
                 causes,
             )
+        unused = [name for name in settings if name.startswith("ssl_") and _is_set(config, name)]
+        if unused and not config.uses_tls:
+            # Not an error: Java's clients ignore such settings, too, and their files must work unchanged.
+            _log.warning(
+                "%s without effect: security_protocol=%s does not encrypt. Set it to %s, or remove these "
+                "settings",
+                ", ".join(unused),
+                config.security_protocol,
+                "SASL_SSL" if config.uses_sasl else "SSL",
+            )
         return config
 
     @classmethod

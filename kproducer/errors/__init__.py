@@ -195,7 +195,10 @@ class NoBrokersAvailableError(NetworkError):
 
 
 class AuthenticationError(KafkaError):
-    """The broker rejected the credentials, or the identity of the peer could not be verified."""
+    """The broker or a proxy rejected the credentials, or a certificate was not accepted.
+
+    Also raised if ``security_protocol`` does not fit the listener.
+    """
 
 
 class SslAuthenticationError(AuthenticationError):

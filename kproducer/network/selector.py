@@ -266,7 +266,7 @@ class Selector:
             text = f"could not connect to {channel.address}: {error}" if doing == "connect to" else str(error)
             self._fail(channel, type(error)(text))
         except RemoteProtocolError as error:
-            self._fail(channel, RemoteProtocolError(f"{channel.address}: {error}"))
+            self._fail(channel, type(error)(f"{channel.address}: {error}"))
         except Exception as error:
             # A bug, or out of memory. Raising it would lose what this poll has read from other connections.
             _log.exception("Unexpected error with the connection to %s", channel.address)

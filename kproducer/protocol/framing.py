@@ -20,6 +20,10 @@ MAX_FRAME_BYTES = 100 * 1024 * 1024
 _TLS_RECORD_TYPES = frozenset({0x14, 0x15, 0x16, 0x17})
 
 
+class TlsListenerError(RemoteProtocolError):
+    """The peer answered in TLS."""
+
+
 def parse_size_prefix(
     buffer: bytes | bytearray | memoryview, position: int = 0, max_frame_bytes: int = MAX_FRAME_BYTES
 ) -> int:
@@ -34,22 +38,23 @@ def parse_size_prefix(
 
     Raises:
         RemoteProtocolError: the size is negative or beyond the limit. The rest of the stream is unreadable.
+        TlsListenerError: and the bytes are those of TLS.
     """
     (size,) = SIZE_PREFIX.unpack_from(buffer, position)
     if 0 <= size <= max_frame_bytes:
         return int(size)
     head = bytes(buffer[position : position + SIZE_PREFIX_BYTES])
     reason = f"the peer announces a frame of {size} bytes; at most {max_frame_bytes} are accepted"
+    if head[0] in _TLS_RECORD_TYPES and head[1] == 0x03:
+        raise TlsListenerError(
+            f"{reason}. Its bytes ({head.hex(' ')}) look like a TLS listener (this connection is not"
+            " encrypted): set security_protocol to SSL or SASL_SSL, or use the port of another listener"
+        )
     raise RemoteProtocolError(f"{reason}. {_what_it_looks_like(head)}")
 
 
 def _what_it_looks_like(head: bytes) -> str:
     """Describe four bytes that are not a valid size. The usual cause is a connection to the wrong port."""
-    if head[0] in _TLS_RECORD_TYPES and head[1] == 0x03:
-        return (
-            f"Its bytes ({head.hex(' ')}) look like a TLS listener (this connection is not encrypted): use"
-            " the port of a PLAINTEXT listener, or set security_protocol to what this one speaks"
-        )
     if head == b"HTTP":
         return "Its bytes ('HTTP') look like an HTTP server, not a Kafka listener"
     if head == b"SSH-":

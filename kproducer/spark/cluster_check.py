@@ -194,5 +194,7 @@ def _skip_text(response: bytes, position: int) -> int:
 def _read(stream: BufferedRWPair[Any, Any], count: int) -> bytes:
     data = stream.read(count)
     if len(data) < count:
-        raise ConnectionError("the broker closed the connection without a response; is this a TLS listener?")
+        raise ConnectionError(
+            "the broker closed the connection without a response; is this a TLS listener, or one with SASL?"
+        )
     return data

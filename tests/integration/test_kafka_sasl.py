@@ -141,6 +141,32 @@ def test_a_mechanism_that_is_not_enabled_is_refused_with_those_that_are(kafka):
         producer.partitions_for("any")
 
 
+@pytest.mark.parametrize(
+    ("protocol", "listener", "remedy"),
+    [
+        ("PLAINTEXT", "SASL", "SASL_PLAINTEXT"),
+        ("PLAINTEXT", "SECURE", "SSL or SASL_SSL"),
+        ("SSL", "SECURE", "SASL_SSL"),
+        ("SASL_PLAINTEXT", "SECURE", "SSL or SASL_SSL"),
+    ],
+)
+def test_a_wrong_security_protocol_is_answered_with_the_right_one(
+    kafka, protocol, listener, remedy, authority, tmp_path
+):
+    chosen = settings(kafka, "PLAIN", listener=listener, security_protocol=protocol)
+    if not protocol.startswith("SASL_"):
+        chosen = {name: value for name, value in chosen.items() if not name.startswith("sasl_")}
+    if protocol == "SSL":
+        chosen["ssl_cafile"] = authority.write(tmp_path)
+    before_s = time.monotonic()
+    with (
+        KafkaProducer(**chosen) as producer,
+        pytest.raises(AuthenticationError, match=f"set security_protocol to {remedy}"),
+    ):
+        producer.send("any", b"value")
+    assert time.monotonic() - before_s < PROMPT_S
+
+
 def test_a_deleted_user_is_refused_at_the_end_of_the_session_and_welcome_again_later(kafka):
     create_topic(kafka.bootstrap_servers, "deleted-user", 1)
     sasl.add_scram_user(kafka.bootstrap_servers, "dora", "first")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 import struct
 
 import pytest
 
-from kproducer import KafkaError, Outcome
+from kproducer import AuthenticationError, KafkaError, Outcome
 from tests.fakebroker import Bytes, Close, FakeCluster, Hold, Reply, RequestContext, Stall, faults, steps
 from tests.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage
@@ -27,16 +28,27 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("api_key", EVERY_API)
-@pytest.mark.parametrize("kind", sorted(GARBAGE))
+@pytest.mark.parametrize(
+    ("kind", "api_key"), sorted({*itertools.product(GARBAGE, EVERY_API)} - {("tls alert", API_VERSIONS)})
+)
 def test_garbage_instead_of_a_response_is_a_lost_connection(
-    stage: Stage, cluster: FakeCluster, api_key: int, kind: str
+    stage: Stage, cluster: FakeCluster, kind: str, api_key: int
 ) -> None:
     # The producer waits for the rest of a plausible frame until the request timeout.
     cluster.control(api_key, lambda context: steps(Bytes(GARBAGE[kind]), Close()))
     producer = stage.producer(cluster, request_timeout_ms=1000)
     assert producer.send().metadata().offset == 0
     assert cluster.accepted_count() >= 2
+
+
+def test_a_tls_alert_as_the_first_response_says_at_once_what_to_set(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    cluster.control(API_VERSIONS, lambda context: steps(Bytes(GARBAGE["tls alert"]), Close()))
+    producer = stage.producer(cluster)
+    with pytest.raises(AuthenticationError, match="set security_protocol to SSL or SASL_SSL"):
+        producer.kafka.partitions_for("t")
+    producer.send_until_it_works()
 
 
 @pytest.mark.parametrize("kind", ["http", "negative size", "huge size"])

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 
 import pytest
+from kproducer_messages import SaslAuthenticateResponse
 
-from kproducer.errors import AuthenticationError, Outcome
-from tests.fakebroker import faults
+from kproducer import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kproducer.errors import AuthenticationError, KafkaError, Outcome
+from tests.fakebroker import Reply, faults
 from tests.fakebroker.actions import Close
 from tests.fakebroker.sasl_listener import SaslListener
 from tests.scenarios.conftest import Stage
 
-PRODUCE, AUTHENTICATE = 0, 36
+PRODUCE, METADATA, AUTHENTICATE = 0, 3, 36
 CREDENTIALS = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_mechanism": "PLAIN",
@@ -116,3 +118,59 @@ def test_connections_that_are_lost_during_the_authentication(stage: Stage) -> No
     cluster.control(AUTHENTICATE, lambda _: Close(reset=True), times=3)
     producer = stage.producer(cluster, **CREDENTIALS)
     producer.send().metadata()
+
+
+def test_a_client_without_sasl_is_told_so_at_once(stage: Stage) -> None:
+    cluster = stage.cluster(1)
+    cluster.sasl = SaslListener(users())
+    cluster.tolerate("request before the authentication")
+    producer = stage.producer(cluster)
+    before_s = time.monotonic()
+    with pytest.raises(AuthenticationError, match="set security_protocol to SASL_PLAINTEXT") as caught:
+        producer.kafka.partitions_for("t")
+    assert "3 connections in a row" in str(caught.value)
+    assert time.monotonic() - before_s < _PROMPT_S
+    cluster.sasl = None
+    producer.send_until_it_works()
+
+
+def test_two_connections_that_end_at_the_first_request_may_be_a_broker_that_shuts_down(stage: Stage) -> None:
+    cluster = stage.cluster(1)
+    cluster.control(METADATA, faults.close_before(), times=2)
+    producer = stage.producer(cluster)
+    producer.send().metadata()
+
+
+@pytest.mark.parametrize("call", ["init_transactions", "send", "send_offsets_to_transaction"])
+def test_only_the_coordinator_refuses_the_credentials(stage: Stage, call: str) -> None:
+    """The error is that of the coordinator, and comes at once; other brokers accept the same credentials."""
+    cluster = stage.cluster(2, {"t": 1})
+    cluster.sasl = SaslListener(users())
+    coordinated = (0, "group") if call == "send_offsets_to_transaction" else (1, "tx")
+    cluster.coordination.moved[coordinated] = 2
+    cluster.move_leader("t", 0, 2 if call == "send" else 1)
+    bootstrap = {"bootstrap_servers": cluster.bootstrap_servers[0]}
+    kafka = stage.producer(cluster, transactional_id="tx", **CREDENTIALS, **bootstrap).kafka
+    if call == "send":
+        cluster.coordination.moved[coordinated] = 1
+    refusal = SaslAuthenticateResponse(error_code=58, error_message="no entry")
+    cluster.control(AUTHENTICATE, lambda _: Reply(refusal), times=None, broker_id=2)
+
+    def transaction() -> None:
+        kafka.init_transactions()
+        kafka.begin_transaction()
+        future = kafka.send("t", b"value")
+        if call == "send":
+            error = future.exception(30)
+            assert isinstance(error, AuthenticationError)
+            assert error.outcome is Outcome.NOT_SENT
+        else:
+            offsets = {TopicPartition("t", 0): OffsetAndMetadata(5)}
+            kafka.send_offsets_to_transaction(offsets, ConsumerGroupMetadata("group"))
+        kafka.commit_transaction()
+
+    before_s = time.monotonic()
+    with pytest.raises(KafkaError, match="no entry"):
+        transaction()
+    assert time.monotonic() - before_s < _PROMPT_S
+    kafka.close(0)

@@ -161,7 +161,7 @@ def test_when_the_asked_node_dies_another_one_is_asked_after_the_backoff() -> No
     first = world.until_asked()
     world.selector.break_connection(first.node_id, DisconnectedError("gone"))
     world.poll()
-    assert str(world.metadata.last_failure) == "gone"
+    assert str(world.metadata.last_failure).startswith("gone")
     second = world.until_asked()
     assert second.node_id != first.node_id
 
