@@ -566,7 +566,7 @@ class ProducerConfig:
                 "Set enable_idempotence=False to accept this without this message",
                 causes,
             )
-        unused = [name for name in settings if name.startswith("ssl_") and _is_set(config, name)]
+        unused = [name for name in settings if name.startswith("ssl_") and config.is_set(name)]
         if unused and not config.uses_tls:
             # Not an error: Java's clients ignore such settings, too, and their files must work unchanged.
             _log.warning(
