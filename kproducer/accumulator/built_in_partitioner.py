@@ -17,6 +17,8 @@ import random as random_module
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from kproducer.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import StickyPartition, TopicSlots
@@ -30,10 +32,14 @@ MAX_DRAWS = 32
 
 #: What a record takes in a batch beside its key and value, roughly; for the count of produced bytes.
 RECORD_OVERHEAD_BYTES: Final = 9
+#: After this many bytes the sticky partitioner switches with the end of the next batch, however small it is:
+#: at low rates one partition would get all records for minutes if only full batches counted.
+STICKY_BYTES: Final = 16384
 
 _NO_NODES: frozenset[int] = frozenset()
 
 
+@attrs.define(eq=False)
 class BuiltInPartitioner:
     """Sticky and adaptive choice for one topic. Methods may be called from any thread.
 
@@ -42,7 +48,6 @@ class BuiltInPartitioner:
         slots: the topic's; the present choice is written to ``slots.sticky``, always a new object, so that
             comparing references shows a change.
         batch_size: bytes of a full batch, which always ends the sticky period.
-        min_sticky_bytes: bytes to produce before the end of a batch ends the sticky period.
         queue_size: number of batches that wait for a partition.
         adaptive: whether queue sizes count; else the choice is even.
         ratio: the topic's compression estimate; 16 KiB of batch may hold 64 KiB of records.
@@ -54,30 +59,15 @@ class BuiltInPartitioner:
         unavailable_nodes: brokers that have accepted nothing for too long. Written by the I/O thread.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        slots: TopicSlots,
-        batch_size: int,
-        queue_size: Callable[[int], int],
-        *,
-        min_sticky_bytes: int | None = None,
-        adaptive: bool = True,
-        ratio: TopicCompressionRatio | None = None,
-        random: random_module.Random | None = None,
-    ) -> None:
-        self._topic = topic
-        self._slots = slots
-        self._batch_size = max(batch_size, 1)
-        self._min_sticky_bytes = (
-            self._batch_size if min_sticky_bytes is None else min(min_sticky_bytes, self._batch_size)
-        )
-        self._queue_size = queue_size
-        self._adaptive = adaptive
-        self._ratio = ratio
-        self._random = random if random is not None else random_module.Random()
-        self.queue_size_range: tuple[int, int] | None = None
-        self.unavailable_nodes = _NO_NODES
+    _topic: str
+    _slots: TopicSlots
+    _batch_size: int
+    _queue_size: Callable[[int], int]
+    _adaptive: bool = attrs.field(default=True, kw_only=True)
+    _ratio: TopicCompressionRatio | None = attrs.field(default=None, kw_only=True)
+    _random: random_module.Random = attrs.field(factory=random_module.Random, kw_only=True)
+    queue_size_range: tuple[int, int] | None = attrs.field(init=False, default=None)
+    unavailable_nodes: frozenset[int] = attrs.field(init=False, default=_NO_NODES)
 
     def peek(self, snapshot: MetadataSnapshot) -> StickyPartition:
         """The present choice, made now if there is none. Two threads may race; both get the winner's."""
@@ -114,7 +104,7 @@ class BuiltInPartitioner:
         produced = sticky.produced_bytes
         if (
             produced >= sticky.force_switch_at_bytes
-            or (is_last_batch_full and produced >= self._in_records(self._min_sticky_bytes))
+            or (is_last_batch_full and produced >= self._in_records(min(STICKY_BYTES, self._batch_size)))
             or not _is_usable(sticky.partition, topic, snapshot)
         ):
             self._slots.sticky = self._choose(snapshot)

@@ -15,7 +15,7 @@ import bisect
 import random as random_module
 from collections import deque
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
@@ -34,10 +34,6 @@ from kproducer.types import Headers, TopicPartition
 if TYPE_CHECKING:
     from kproducer.accumulator.future_record_metadata import DeliveryCallback
     from kproducer.accumulator.ready_queues import NodeQueues
-
-#: After this many bytes the sticky partitioner switches with the end of the next batch, however small it is:
-#: at low rates one partition would get all records for minutes if only full batches counted.
-STICKY_BYTES: Final = 16384
 
 #: Timestamp, key, value, headers and callback, as ``ProducerBatch.try_append`` takes them.
 Record: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None]"
@@ -225,7 +221,7 @@ class TopicQueues:
         topic: str,
         config: ProducerConfig,
         ratio: TopicCompressionRatio | None,
-        random: random_module.Random | None,
+        random: random_module.Random,
     ) -> None:
         self.topic = topic
         self.queues: list[PartitionQueue | None] = []
@@ -234,9 +230,8 @@ class TopicQueues:
         self.partitioner = BuiltInPartitioner(
             topic,
             self.slots,
-            config.batch_size,
+            max(config.batch_size, 1),
             self.queue_size,
-            min_sticky_bytes=STICKY_BYTES,
             adaptive=config.partitioner_adaptive_partitioning_enable,
             ratio=ratio,
             random=random,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _log = GuardedLogger(__name__)
 
 
+@attrs.define(eq=False, slots=False)
 class EngineLifecycle:
     """Starts the engine, stops it, and starts another one in a forked child. Thread-safe.
 
@@ -45,23 +46,16 @@ class EngineLifecycle:
         is_closed: whether ``close`` was called.
     """
 
-    def __init__(
-        self,
-        config: ProducerConfig,
-        clock: Clock,
-        fast_send: FastSend,
-        user_objects: Iterable[Callable[[], Any]],
-    ) -> None:
-        self._clock = clock
-        self._fast_send = fast_send
-        #: Each is taken out before it is called.
-        self._user_objects = list(user_objects)
-        # Guarded by _lock; read without it.
-        self._lock = threading.Lock()
-        self.config = config
-        self.is_closed = False
-        self.engine: ProducerEngine | None = None
-        self.last_engine: ProducerEngine | None = None
+    config: ProducerConfig
+    _clock: Clock
+    _fast_send: FastSend
+    #: Each is taken out before it is called.
+    _user_objects: list[Callable[[], Any]]
+    # Guarded by _lock; read without it.
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    is_closed: bool = attrs.field(init=False, default=False)
+    engine: ProducerEngine | None = attrs.field(init=False, default=None)
+    last_engine: ProducerEngine | None = attrs.field(init=False, default=None)
 
     def start(self) -> None:
         """Start the first engine, and register for forks and interpreter exit.
