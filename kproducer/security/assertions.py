@@ -66,7 +66,8 @@ class SignedAssertion:
 
         Raises ConfigError: the key or the template cannot be read or used. Names the setting.
         """
-        from joserfc import jwt
+        from joserfc import jws, jwt
+        from joserfc.errors import JoseError
 
         header, payload = self._template()
         now_s = int(time.time())
@@ -79,9 +80,14 @@ class SignedAssertion:
         }
         if self.has_id:
             claims["jti"] = str(uuid.uuid4())
-        return jwt.encode(
-            {**header, "alg": self.algorithm, "typ": "JWT"}, claims, self._key(), [self.algorithm]
-        )
+        # Identity providers may want fields in the header that no standard knows.
+        registry = jws.JWSRegistry(algorithms=[self.algorithm], strict_check_header=False)
+        fields = {**header, "alg": self.algorithm, "typ": "JWT"}
+        key = self._key()
+        try:
+            return jwt.encode(fields, claims, key, registry=registry)
+        except (JoseError, ValueError, TypeError) as error:
+            raise ConfigError(f"{_TEMPLATE}: a field is not valid: {error}") from None
 
     def _key(self) -> Any:
         from joserfc.errors import JoseError

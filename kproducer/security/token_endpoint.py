@@ -200,13 +200,15 @@ class TokenEndpoint:
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         """The answer; an endpoint that sends it byte by byte has no longer than any other."""
         deadline_s = time.monotonic() + self._read_timeout_s
+        announced = response.length
+        limit = _LONGEST_ANSWER_BYTES if announced is None else min(announced, _LONGEST_ANSWER_BYTES)
         body = bytearray()
-        while len(body) < _LONGEST_ANSWER_BYTES and (part := response.read1(_LONGEST_ANSWER_BYTES)):
+        while len(body) < limit and (part := response.read1(limit - len(body))):
             body += part
             if time.monotonic() > deadline_s:
                 raise TimeoutError
-        if response.length:  # of what Content-Length has announced, this is missing
-            raise http.client.IncompleteRead(b"", response.length)
+        if announced is not None and len(body) < limit:
+            raise http.client.IncompleteRead(bytes(0), limit - len(body))
         return bytes(body)
 
 

@@ -35,6 +35,11 @@ def json_answer(status: int, **fields: object) -> Answer:
     return status, "application/json", json.dumps(fields).encode()
 
 
+class _QuietServer(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """Clients that give up are a part of the tests."""
+
+
 class IdentityProvider:
     """Use as a context manager.
 
@@ -57,7 +62,7 @@ class IdentityProvider:
         self.issued: list[str] = []
         self._answers: deque[Callable[[BaseHTTPRequestHandler], Answer | None]] = deque()
         self._key = RSAKey.generate_key(2048, {"kid": "1", "use": "sig", "alg": "RS256"})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = _QuietServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         if tls is not None:
             self._server.socket = tls.wrap_socket(

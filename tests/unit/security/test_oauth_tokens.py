@@ -9,7 +9,7 @@ import pytest
 
 from kproducer.errors import AuthenticationError
 from kproducer.security import oauth_tokens
-from kproducer.security.oauth_tokens import TokenSource, as_token
+from kproducer.security.oauth_tokens import RefreshSchedule, RetriableTokenError, TokenSource, as_token
 from tests.support.waiting import wait_until
 
 
@@ -97,6 +97,65 @@ def test_a_provider_that_recovers(quick):
     # Not the text of the provider's error, which may quote a request with its secret.
     assert texts <= {"sasl_oauth_token_provider raised OSError"}
     source.close()
+
+
+def test_a_request_that_may_succeed_is_repeated_before_anything_fails():
+    outcomes = [RetriableTokenError("503")] * 3 + [("t", time.time() + 60)]
+
+    def provider():
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    source, changed = source_of(provider, schedule=RefreshSchedule(retry_ms=1, retry_max_ms=60_000))
+    assert source.current() is None
+    assert changed.wait(10)
+    assert source.current().value == "t"
+    source.close()
+
+
+def test_repeated_requests_end_with_the_last_error():
+    def provider():
+        raise RetriableTokenError("the endpoint answered 503")
+
+    source, changed = source_of(provider, schedule=RefreshSchedule(retry_ms=1, retry_max_ms=20))
+    assert source.current() is None
+    assert changed.wait(10)
+    with pytest.raises(AuthenticationError, match=r"answered 503 \(attempts: \d"):
+        source.current()
+    source.close()
+
+
+def test_close_ends_the_wait_between_repeated_requests():
+    asked = threading.Event()
+
+    def provider():
+        asked.set()
+        raise RetriableTokenError("503")
+
+    source, _ = source_of(provider, schedule=RefreshSchedule(retry_ms=60_000, retry_max_ms=600_000))
+    source.current()
+    assert asked.wait(10)
+    source.close()
+    wait_until(lambda: not source._thread.is_alive())
+
+
+@pytest.mark.parametrize(
+    ("schedule", "lifetime_s", "least_s", "most_s"),
+    [
+        (RefreshSchedule(), 3600, 2880, 3060),
+        (RefreshSchedule(), 600, 300, 300),  # 300 s before the end
+        (RefreshSchedule(), 360, 60, 60),  # not before 60 s
+        (RefreshSchedule(), 359, 287.2, 305.15),  # both cannot be
+        (RefreshSchedule(), 4, 3.2, 3.4),
+        (RefreshSchedule(factor=1.0, jitter=0.25, min_period_s=0, buffer_s=0), 100, 100, 100),
+        (RefreshSchedule(factor=0.5, jitter=0, min_period_s=900, buffer_s=0), 1000, 900, 900),
+    ],
+)
+def test_when_a_token_is_replaced(schedule, lifetime_s, least_s, most_s):
+    for _ in range(50):
+        assert least_s <= schedule.refresh_after_s(lifetime_s) <= most_s
 
 
 def test_an_async_provider():
