@@ -327,7 +327,7 @@ def text_bytes(text: str) -> int:
 
 
 def byte_length(data: Buffer) -> int:
-    """Length of a bytes-like value in bytes, whatever its item size."""
+    """Length of a bytes-like value in bytes, for items of any size."""
     return data.nbytes if type(data) is memoryview else len(data)
 
 

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_wire.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: dbd55826c12b09da8dbfe87b24cc845b04817b3ac84416bab9491d1b56c3fb95
+# sha256 of the source: 91051b75df8c4850cf7b3f5be885dc2824b3bac5085530f0f562985aab2e627d
 """Shared code of generated modules: errors, varints, tagged fields, struct tables.
 
 Copied into every generated package, so that the package depends only on attrs and the standard library.
@@ -329,7 +329,7 @@ def text_bytes(text: str) -> int:
 
 
 def byte_length(data: Buffer) -> int:
-    """Length of a bytes-like value in bytes, whatever its item size."""
+    """Length of a bytes-like value in bytes, for items of any size."""
     return data.nbytes if type(data) is memoryview else len(data)
 
 

@@ -126,7 +126,7 @@ class ProducerBatch:
 
     @property
     def record_count(self) -> int:
-        """Records taken. The writer counts: whatever interrupts an append, this is what is in the batch."""
+        """Records taken. The writer counts them, so that an interrupted append leaves the right number."""
         return self._final_record_count if self.appender is None else self.appender.writer.record_count
 
     def close_for_appends(self) -> None:
@@ -363,8 +363,8 @@ class ProducerBatch:
         for part, deliveries in zip(parts, moved, strict=True):
             part._deliveries = deliveries
             part._leader_epoch = self._leader_epoch
-            # An attempt with the whole may have been written although its answer was lost: whatever becomes
-            # of the parts, that must not be forgotten.
+            # An attempt with the whole batch may have been written although its response was lost: an error
+            # of a part must say so.
             part.send_count = self.send_count
             part.closed_ms = self.closed_ms
             part.last_error = self.last_error

@@ -321,7 +321,7 @@ class RowRefusedError(Exception):
 
 
 class ArrowChecksum:
-    """One number for the records that an ``ArrowSink`` would send, whatever their order and batches.
+    """One number for the records that an ``ArrowSink`` would send, in any order and any batches.
 
     A program that has to send the same rows again compares it; see ``kproducer.kernel.pure.arrow_checksum``.
     For one thread.

@@ -107,8 +107,6 @@ _UNSUPPORTED_VERSION = 35
 _HEAD = struct.Struct(">ih")
 _HEADER_BYTES = 4
 
-#: An element of the response's array: API key, oldest and newest version.
-
 #: The last version before flexible encoding, and the one that every broker supports.
 _STEPS_DOWN = (3, 0)
 

@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512: both sides prove that they know the password, and neither sends it.
 
-Sans I/O: a ``ScramConversation`` turns the broker's messages into ours. Whatever the broker sends, the result
-is a message, success or an AuthenticationError.
+Sans I/O: a ``ScramConversation`` turns the broker's messages into ours. The result of each, also of a
+malformed one, is a message, success or an AuthenticationError.
 
 User name and password are used as they are. RFC 5802 asks for SASLprep, but Kafka's brokers and its tools
 that store passwords do without: a normalized password would be a wrong one.

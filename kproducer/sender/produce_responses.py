@@ -345,7 +345,7 @@ class BatchCompletion:
         self._finish(batch, error, now_ms)
 
     def abandon(self, batch: ProducerBatch, bug: Exception) -> None:
-        """Fail a batch in whatever state an internal error has left it."""
+        """Fail a batch in the state in which an internal error has left it."""
         self._metrics.io_error_total += 1
         self._abandon(batch, bug)
         # An interrupted split leaves parts that are in no queue.

@@ -21,7 +21,7 @@ class ProducerRecord(NamedTuple):
 
     Attributes:
         topic: topic name.
-        value, key: whatever the serializers take.
+        value, key: objects for the serializers.
         headers: as given to ``send``; ``None`` for none.
         partition: the explicit partition, or ``None``.
         timestamp_ms: the explicit time, or ``None`` for now.
@@ -75,12 +75,12 @@ class ProducerInterceptors:
 
         Args:
             metadata: offset -1 if there is an error.
-            error: a KafkaError from delivery, or whatever ``send`` raised; ``None`` on success.
+            error: a KafkaError from delivery, or what ``send`` raised; ``None`` on success.
         """
         _call_all(self._acknowledgement_hooks, "on_acknowledgement", metadata, error)
 
     def close(self) -> None:
-        """Close every interceptor, whatever the others do."""
+        """Close every interceptor, even if another one raises."""
         _call_all(self._close_hooks, "close")
 
 

@@ -95,7 +95,7 @@ def assert_equal_values(ours, theirs, fields, structs, version):
 def test_kafka_python_reads_and_writes_the_same(case):
     spec, version = case.spec, case.version
     peer = kafka_python_classes()[spec.name]
-    # kafka-python reads an ApiVersions response with an error as version 0, whatever version was requested.
+    # kafka-python reads an ApiVersions response with an error as version 0, in every version.
     limits = {"error_code": st.just(0)} if spec.name == "ApiVersionsResponse" else _BIT_FIELDS
     options = {"header": False} if spec.type is MessageType.DATA else {}
 

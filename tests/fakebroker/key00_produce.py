@@ -300,7 +300,7 @@ def _answer(partition: Partition, base_offset: int, log_append_time_ms: int) -> 
 
 
 def _duplicate(partition: Partition, kept: KeptBatch) -> PartitionProduceResponse:
-    # UnifiedLog.append returns the batch's timestamp as log append time, whatever message.timestamp.type is.
+    # UnifiedLog.append returns the batch's timestamp as log append time with every message.timestamp.type.
     return _answer(partition, kept.base_offset, kept.timestamp_ms)
 
 

@@ -50,7 +50,7 @@ def answer(project: Path) -> str:
 
 
 def make_newer(source: Path) -> None:
-    """Make the file newer than everything built from it, whatever the file system's time resolution is."""
+    """Make the file newer than everything built from it, on file systems with any time resolution."""
     later = time.time() + 5
     os.utime(source, (later, later))
 

@@ -1,6 +1,6 @@
 """A watched producer: it records every send, and the standing promises are checked after the test.
 
-The promises hold in every scenario, whatever the broker does:
+The promises hold in every scenario, with every behaviour of the broker:
 each send resolves exactly once; its callback runs exactly once with the same result; the outcomes of a
 partition arrive in send order; an acknowledged record is in the log at the reported offset; a record that
 failed as "not sent" or "rejected" is not in the log; all buffer memory is free again; nothing is in flight;

@@ -1,4 +1,4 @@
-"""``send_many`` from outside: every row is delivered or has its own error, whatever happens."""
+"""``send_many`` from outside: every row is delivered or has its own error."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def refuse_offsets_without(topic, cluster):
     cluster.control(COMMIT_OFFSETS, handler, times=None)
 
 
-# Brokers that make topics make them for whoever asks about them.
+# Brokers that create topics create them for every client that asks for their metadata.
 
 
 def test_a_first_batch_without_rows_is_decided_though_nobody_has_made_the_topic_yet():

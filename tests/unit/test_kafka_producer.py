@@ -672,7 +672,7 @@ def test_interceptors_hear_of_records_that_were_not_accepted(make: MakeProducer)
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs POSIX signals")
 def test_ctrl_c_in_close_loses_nothing(fake_cluster: FakeCluster, request: pytest.FixtureRequest) -> None:
-    # Whoever started us may have had it ignored.
+    # The process that started this one may ignore it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     producer = KafkaProducer(fake_cluster.bootstrap_servers, linger_ms=0)

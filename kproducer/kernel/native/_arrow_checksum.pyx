@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: auto_pickle=False
-"""RowChecksum: one number for the contents of the rows of Arrow chunks, whatever their order.
+"""RowChecksum: one number for the contents of the rows of Arrow data, in any order.
 
 The compiled twin of ``pure/arrow_checksum.py``, which describes the hash. Hashes the rows as ``BlockReader`` reads
 them, as they would be written, without Python objects per row and without the interpreter lock.
@@ -31,7 +31,7 @@ cdef extern from *:
     #endif
     }
 
-    /* Little-endian whatever the machine is; compilers make one load of it. */
+    /* Little-endian on every machine; compilers make one load of it. */
     static inline uint64_t KP_READ_32(const uint8_t *at) {
         return (uint64_t)at[0] | (uint64_t)at[1] << 8 | (uint64_t)at[2] << 16 | (uint64_t)at[3] << 24;
     }

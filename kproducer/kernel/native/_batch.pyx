@@ -264,7 +264,7 @@ cdef uint32_t murmur2_raw(const unsigned char* data, Py_ssize_t size) noexcept n
     cdef uint32_t h = <uint32_t>0x9747B28C ^ <uint32_t>size
     cdef uint32_t k
     while size >= 4:
-        # Little-endian whatever the machine is; compilers make one load of it.
+        # Little-endian on every machine; compilers make one load of it.
         k = data[0] | <uint32_t>data[1] << 8 | <uint32_t>data[2] << 16 | <uint32_t>data[3] << 24
         k *= m
         k ^= k >> 24

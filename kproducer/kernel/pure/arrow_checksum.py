@@ -1,8 +1,7 @@
-"""RowChecksum: one number for the contents of the rows of Arrow chunks, whatever their order and their
-chunks.
+"""RowChecksum: one number for the contents of the rows of Arrow data, in any order and any chunks.
 
-The sum, modulo 2**64, of a hash of each row. Two writes of the same rows have the same sum, whatever the
-types that hold them (string or binary, view, dictionary) and the sizes of the chunks; different rows have
+The sum, modulo 2**64, of a hash of each row. Two writes of the same rows have the same sum, in all
+types that can hold them (string or binary, view, dictionary) and in chunks of all sizes; different rows have
 different sums, except with a probability of 2**-64. Not for secrets: it is easy to construct two sets of rows
 with the same sum.
 

@@ -54,7 +54,7 @@ class DriverPort(Protocol):
     """The driver's calls about its own transactions and those of tasks."""
 
     def current_offset(self, group: str) -> OffsetAndMetadata | None:
-        """The committed offset of a group, whatever open transactions may change. Short timeout."""
+        """The committed offset of a group, without those of open transactions. Short timeout."""
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """Fence producers with these ids. Returns when their open transactions have ended."""

@@ -9,7 +9,7 @@
 
 A protocol is ordinary blocking code. An actor runs it from its beginning with the answers it has got so far,
 and stops at the first call that has none; so an actor is a tuple of answers, states can be copied and
-compared, and no thread is needed. Nothing here knows time: whatever may happen may happen at any moment.
+compared, and no thread is needed. The model has no time: each event may happen at any moment.
 
     make exactly-once-model     the large scenarios, with figures
 """

@@ -162,7 +162,7 @@ def _take(world: World, choice: int) -> tuple[World, Action | None]:
     actions = list(world.actions())
     if choice % 16:
         actions = [each for each in actions if each.kind in ("step", "log", "settle")] or actions
-    # Whoever went on last is the last one here.
+    # The process that went on last is the last one here.
     first = -1 if choice % 4 in (1, 2) else choice // 16
     for turn in range(len(actions)):
         action = actions[(first - turn) % len(actions)]

@@ -23,7 +23,7 @@ class Phase(IntEnum):
 
     EMPTY = 0
     ONGOING = 1
-    #: It will be committed, whatever happens; partitions do not all show it yet.
+    #: It will be committed in any case; partitions do not all show it yet.
     PREPARE_COMMIT = 2
     PREPARE_ABORT = 3
     COMPLETE_COMMIT = 4
@@ -108,7 +108,7 @@ class KafkaModel:
     # -- what a reader sees ----------------------------------------------------------------------------
 
     def committed(self) -> tuple[tuple[str, tuple[Row, ...]], ...]:
-        """What a reader sees now, or will see whatever happens: transactional ids and rows."""
+        """What a reader sees now, or will see in any case: transactional ids and rows."""
         decided = tuple(
             (name, each.rows)
             for name, each in self.transactions.items()

@@ -133,7 +133,7 @@ class World:
         checkpoints: number of batches in the commit log of each.
         budgets: what is left of ``Bounds``.
         verdicts: what ``checks`` remembers; shared by all copies.
-        refusals: runs that ended in an error with this step; whoever looks takes them away.
+        refusals: runs that ended in an error with this step; reading them removes them.
     """
 
     __slots__ = (

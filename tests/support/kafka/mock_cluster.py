@@ -178,7 +178,7 @@ class MockCluster:
         self._do("set_leader", topic, partition, broker_id)
 
     def push_leader_response(self, topic: str, partition: int, leader_id: int, leader_epoch: int) -> None:
-        """Let the next metadata response contain this leader, whatever the real one is."""
+        """Let the next metadata response contain this leader instead of the real one."""
         self._do("push_leader_response", topic, partition, leader_id, leader_epoch)
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:

@@ -1,4 +1,4 @@
-"""Whatever applications do with a future and its error: nothing stays for ever.
+"""Nothing that applications do with a future and its error keeps objects alive for ever.
 
 The garbage collector does not look at compiled futures, so no cycle may lead through one.
 """

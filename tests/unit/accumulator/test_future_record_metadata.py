@@ -404,7 +404,7 @@ def test_callbacks_that_all_raise_are_one_traceback_a_batch(caplog: pytest.LogCa
 
 
 def test_a_future_is_not_pickled() -> None:
-    """The copy would never be completed, and whoever waited for it would wait for ever."""
+    """The copy would never be completed: a thread that waits for it would wait for ever."""
     _, (future,) = make()
     with pytest.raises(TypeError, match=r"Send its result\(\)"):
         pickle.dumps(future)

@@ -191,7 +191,7 @@ def test_a_sticky_stay_lasts_until_its_batch_ends() -> None:
         partitions.add(kit.append(UNKNOWN_PARTITION, bytes(900))._batch_result.topic_partition.partition)
     assert len(partitions) == 1, "moved on in the middle of a batch that had room to grow"
     for _ in range(40):
-        # What has lingered is sent, at whatever size.
+        # A batch that has lingered is sent at any size.
         end(kit)
         for _ in range(20):
             partitions.add(kit.append(UNKNOWN_PARTITION, bytes(900))._batch_result.topic_partition.partition)

@@ -1,4 +1,4 @@
-"""ReadyQueues: whatever happens to the queues, the index says what a walk over all of them would say."""
+"""ReadyQueues: after every change of the queues, the index gives the same answer as a scan of all of them."""
 
 from __future__ import annotations
 

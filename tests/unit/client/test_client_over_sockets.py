@@ -92,7 +92,8 @@ def test_bootstrap_metadata_and_requests_to_every_broker(
     assert all(response.body is not None for response in rig.done)
     used = rig.client.negotiated_versions()
     for number in (1, 2, 3):
-        assert used[number] == {ApiKey.API_VERSIONS: 2, ApiKey.PRODUCE: 9}
+        # The mock cluster refuses version 3 and later in a malformed body, which leads to version 0.
+        assert used[number] == {ApiKey.API_VERSIONS: 0, ApiKey.PRODUCE: 9}
 
 
 @pytest.mark.mock_cluster

@@ -1,4 +1,4 @@
-"""Calls everything that a compiled module shows with whatever comes to hand; it may raise, and no worse.
+"""Calls all public names of a compiled module with arbitrary arguments; they may only raise.
 
 ``python -m tests.unit.kernel.native_misuse MODULE SEED ROUNDS OTHER_MODULES``: objects made without
 ``__init__``, attributes set and deleted, methods called with arguments of every kind and size, released

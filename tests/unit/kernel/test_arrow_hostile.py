@@ -1,4 +1,4 @@
-"""Whatever a producer of capsules gets wrong is an error, never a crash, and all is released once.
+"""Every mistake in a capsule is an error, never a crash, and everything is released once.
 
 The structs are made by hand: no library would write them.
 """

@@ -44,7 +44,7 @@ class NameService:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameService]:
-    """Whatever still hangs is let go, and all threads must end."""
+    """Release the look-ups that still hang; all threads must end."""
     service = NameService()
     monkeypatch.setattr(host_resolver, "resolve_host", service.ask)
     yield service

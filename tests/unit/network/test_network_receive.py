@@ -1,4 +1,4 @@
-"""Frames come out the same whatever way the stream is cut; hostile sizes are refused with words that help."""
+"""Frames are the same however the stream is divided; hostile sizes are refused with helpful errors."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_records_carry_the_exception_that_is_handled(
 
 
 def test_nothing_below_the_facade_logs_without_the_guard() -> None:
-    """Whatever may run on the I/O thread. The others log while a producer is made, or in Spark's threads."""
+    """The modules that may run on the I/O thread. Others log while a producer is made, or in Spark."""
     package = Path(kproducer.__file__).parent
     allowed = {"runtime/guarded_logger.py", "config/producer_config.py", "kernel", "spark"}
     unguarded = [

@@ -157,7 +157,7 @@ def test_which_settings_are_secrets():
 @pytest.mark.parametrize("name", SECRETS)
 def test_no_repr_and_no_error_shows_a_secret(name):
     chosen = config("PLAIN", **credentials())
-    # Not through the constructor: whatever the value, its repr shows nothing of it.
+    # Not through the constructor: the repr must hide even a value that the constructor would refuse.
     object.__setattr__(chosen, name, f"xx{SECRET}xx")
     assert SECRET not in repr(chosen) + str(chosen)
     for value in (SECRET.encode(), [SECRET], {SECRET: SECRET}):

@@ -1,4 +1,4 @@
-"""Every batch of a Produce request gets one fate, whatever the response says."""
+"""Every batch of a Produce request gets one outcome, also from responses that make no sense."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_an_illegal_state_that_a_batch_meets_is_fatal(monkeypatch: pytest.Monkey
 def test_a_failure_with_a_request_to_a_coordinator_ends_the_producer(
     monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """Whoever waits for the commit is told; the request would not come again, or again and again."""
+    """The caller that waits for the commit gets the error; the request is neither lost nor repeated."""
     manager = initialized_manager("tx")
     bench = Bench(transactions=manager)
     bench.send()

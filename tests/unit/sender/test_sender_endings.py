@@ -24,7 +24,7 @@ def run_to_the_end(bench: Bench) -> None:
 
 
 def test_a_batch_that_is_late_when_its_node_comes_back_is_not_sent_any_more() -> None:
-    """Failing and sending it would make a duplicate of whatever the application does about the failure."""
+    """A record that fails and is sent all the same is written twice if the application sends it again."""
     bench = Bench(delivery_timeout_ms=30_000)
     bench.client.ready_nodes = set()
     future = bench.send()
@@ -160,7 +160,7 @@ def test_who_waits_for_metadata_is_told_at_once_that_the_producer_is_being_close
 
 
 def test_futures_are_completed_before_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """A handler may block, for as long as whoever waits for the futures does."""
+    """A handler may block until the futures are done."""
     bench = Bench()
     future = bench.send()
     done_when_logged: dict[str, bool] = {}

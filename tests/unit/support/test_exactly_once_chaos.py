@@ -58,7 +58,7 @@ class FakeDriver:
 
 
 class FakeQuery:
-    """Micro-batches as soon as somebody waits for them; whoever is waited for comes to a step."""
+    """Micro-batches run as soon as a thread waits for them; each thread that is waited for takes a step."""
 
     topic = "rows"
 

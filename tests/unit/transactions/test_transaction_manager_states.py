@@ -244,7 +244,7 @@ class IdempotentMachine(ProducerMachine):
             return
         self.kit.settle()
         assert not self.kit.has_incomplete
-        # Life goes on: whatever happened, the next record of each partition is written.
+        # After all of this, the next record of each partition is written.
         last = [self.kit.append(partition) for partition in range(PARTITIONS)]
         self.kit.settle()
         assert [batch.endings for batch in last] == [[None]] * PARTITIONS
