@@ -99,6 +99,10 @@ class IdentityProvider:
         for answer in answers:
             self._answers.append(answer if callable(answer) else lambda _, answer=answer: answer)
 
+    def answer_as_usual(self) -> None:
+        """Forget the answers that are left."""
+        self._answers.clear()
+
     def new_token(self, **claims: object) -> str:
         """A signed token."""
         now_s = time.time()

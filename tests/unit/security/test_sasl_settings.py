@@ -166,9 +166,20 @@ def test_no_repr_and_no_error_shows_a_secret(name):
         assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
-def test_nothing_that_a_producer_shows_has_a_secret(caplog):
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        config("PLAIN", **credentials()),
+        config(
+            "OAUTHBEARER",
+            sasl_oauthbearer_token_endpoint_url="https://issuer.invalid/token",
+            sasl_jaas_config=f"{OAUTH_JAAS} clientId=c clientSecret={SECRET};",
+        ),
+    ],
+)
+def test_nothing_that_a_producer_shows_has_a_secret(chosen, caplog):
     caplog.set_level("DEBUG")
-    with KafkaProducer(**attrs.asdict(config("PLAIN", **credentials()), filter=_was_given)) as producer:
+    with KafkaProducer(**attrs.asdict(chosen, filter=_was_given)) as producer:
         texts = [repr(producer), str(producer.metrics()), repr(vars(producer))]
         with pytest.raises(TypeError):
             pickle.dumps(producer)

@@ -1,0 +1,91 @@
+"""OAUTHBEARER with a token endpoint that is slow or fails, against brokers that know its tokens."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kproducer.errors import AuthenticationError
+from tests.fakebroker import FakeCluster
+from tests.fakebroker.sasl_listener import SaslListener
+from tests.scenarios.conftest import Stage
+from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, json_answer
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def shared_provider() -> Iterator[IdentityProvider]:
+    with IdentityProvider() as provider:
+        yield provider
+
+
+@pytest.fixture
+def provider(shared_provider: IdentityProvider) -> Iterator[IdentityProvider]:
+    lifetime_s = shared_provider.lifetime_s
+    yield shared_provider
+    shared_provider.lifetime_s = lifetime_s
+    shared_provider.answer_as_usual()
+
+
+def settings(provider: IdentityProvider, **others: object) -> dict[str, object]:
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauthbearer_token_endpoint_url": provider.token_url,
+        "sasl_oauthbearer_client_credentials_client_id": CLIENT_ID,
+        "sasl_oauthbearer_client_credentials_client_secret": CLIENT_SECRET,
+        **others,
+    }
+
+
+def secured(stage: Stage, provider: IdentityProvider, session_lifetime_ms: int = 0) -> FakeCluster:
+    cluster = stage.cluster()
+    cluster.sasl = SaslListener(
+        accepts_token=provider.issued.__contains__, session_lifetime_ms=session_lifetime_ms
+    )
+    return cluster
+
+
+def test_a_slow_endpoint_delays_nothing_while_the_old_token_is_valid(
+    stage: Stage, provider: IdentityProvider
+) -> None:
+    cluster = secured(stage, provider, session_lifetime_ms=300)
+    early = {"sasl_login_refresh_window_factor": 0.5, "sasl_login_refresh_window_jitter": 0.0}
+    producer = stage.producer(cluster, **settings(provider, **early))
+    may_answer = threading.Event()
+
+    def slowly(_: object) -> tuple[int, str, bytes]:
+        may_answer.wait(30)
+        return json_answer(200, access_token=provider.new_token())
+
+    provider.lifetime_s = 3
+    count = len(provider.requests)
+    producer.send().metadata()
+    expires_s = time.time() + provider.lifetime_s
+    provider.lifetime_s = 60
+    provider.answer_next(slowly)
+    wait_until(lambda: len(provider.requests) == count + 2)
+    before = cluster.sasl.authentications
+    while cluster.sasl.authentications < before + 1:  # with the old token
+        producer.send().metadata()
+    time.sleep(max(expires_s - time.time(), 0))
+    # The session cannot be renewed before there is a new token.
+    late = [producer.send() for _ in range(5)]
+    may_answer.set()
+    for each in late:
+        each.metadata()
+    assert len(provider.requests) == count + 2
+
+
+def test_an_endpoint_that_fails_and_recovers(stage: Stage, provider: IdentityProvider) -> None:
+    provider.answer_next(*[json_answer(503, error="busy")] * 100)
+    quick = {"sasl_login_retry_backoff_ms": 1, "sasl_login_retry_backoff_max_ms": 50}
+    producer = stage.producer(secured(stage, provider), **settings(provider, **quick))
+    with pytest.raises(AuthenticationError, match=r"HTTP status 503: busy \(attempts: "):
+        producer.kafka.partitions_for("t")
+    assert isinstance(producer.failing_send(), AuthenticationError)
+    provider.answer_as_usual()
+    producer.send_until_it_works()
