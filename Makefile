@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model demo broker bench performance wheel sanitize clean
+.PHONY: help setup kerberos native generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model demo broker bench performance wheel sanitize clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -21,6 +21,20 @@ $(VENV)/.compiled: $(VENV)/.installed
 	@touch $@
 
 setup: $(VENV)/.compiled ## create the virtual environment (.venv) with all dependencies
+
+# Beside Debian's packages: gssapi is compiled with their headers. Not part of setup, which works without Kerberos.
+KERBEROS_PACKAGES := krb5-kdc krb5-admin-server krb5-user libkrb5-dev
+$(VENV)/.kerberos: $(VENV)/.installed
+	@export PATH="$$PATH:/usr/sbin" DEBIAN_FRONTEND=noninteractive; \
+	for program in krb5kdc kdb5_util kadmin.local kinit krb5-config; do \
+		command -v $$program >/dev/null && continue; \
+		apt-get update --quiet=2 && apt-get install --quiet=2 --yes --no-install-recommends $(KERBEROS_PACKAGES) || exit; \
+		break; \
+	done
+	$(PY) -m pip install --quiet -c constraints.txt 'gssapi>=1.9'
+	@touch $@
+
+kerberos: $(VENV)/.kerberos ## install what the Kerberos tests need: MIT Kerberos (on Debian, as root) and the package gssapi
 
 native: $(VENV)/.installed ## compile the native core in place (only changed files)
 	@$(PY) -W ignore native_build.py

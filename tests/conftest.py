@@ -19,6 +19,7 @@ from tests.support.kafka.fixtures import (
     skip_or_fail_without_kafka,
 )
 from tests.support.kafka.mock_cluster import MockCluster, MockClusterProcess
+from tests.support.kerberos import skip_or_fail_without_kerberos
 
 __all__ = ["each_kafka", "kafka", "kafka_three_nodes", "mock_cluster", "mock_cluster_factory"]
 
@@ -50,6 +51,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     skip_or_fail_without_kafka(item)
+    skip_or_fail_without_kerberos(item)
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:

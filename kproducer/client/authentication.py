@@ -123,14 +123,17 @@ class AuthenticationExchange:
         self.state = SaslState.NEW
         self.session_lifetime_ms = 0
 
-    def begin(self) -> RequestBuilder | None:
+    def begin(self, host: str) -> RequestBuilder | None:
         """The first request; ``None`` while the credentials are not available: call this again.
+
+        Args:
+            host: to which the connection is.
 
         Raises AuthenticationError: there are none.
         """
         self._expect(SaslState.NEW)
         try:
-            self._conversation = self._mechanism.begin()
+            self._conversation = self._mechanism.begin(host)
         except AuthenticationError as error:
             raise self._failed(self._located(error)) from error.__cause__
         if self._conversation is None:
@@ -296,13 +299,13 @@ class Authenticator:
             session = self._sessions[connection.id]
         if session.exchange.state is not SaslState.NEW:
             return
-        request = session.exchange.begin()
+        request = session.exchange.begin(connection.node.host)
         if request is not None:
             self._requests.send(connection.id, request, now_ms, None)
         elif now_ms >= session.deadline_ms:
             raise AuthenticationError(
                 f"no credentials for {self._mechanism.name} within {self._timeout_ms} ms"
-                f" (request_timeout_ms): their provider has not returned [broker {connection.broker}]"
+                f" (request_timeout_ms): what provides them has not answered [broker {connection.broker}]"
             )
 
     def on_response(self, connection: NodeConnection, body: Any, now_ms: int) -> None:

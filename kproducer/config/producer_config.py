@@ -349,6 +349,7 @@ class ProducerConfig:
         "SCRAM-SHA-256",
         "SCRAM-SHA-512",
         "OAUTHBEARER",
+        "GSSAPI",
         "AWS_MSK_IAM",
         source="Kafka SaslConfigs",
         about="How the producer authenticates with SASL_SSL and SASL_PLAINTEXT.",
@@ -516,19 +517,28 @@ class ProducerConfig:
         "the minimum period.",
     )
 
-    sasl_aws_region: str = special(
-        "text",
-        "str | None",
-        parse_text,
-        "",
+    sasl_kerberos_service_name: str = text(
+        "kafka",
+        source="Kafka SaslConfigs, librdkafka",
+        about="For GSSAPI: the first part of the brokers' principals, as in kafka/host@REALM.",
+    )
+    sasl_kerberos_domain_name: str = text(
+        source="kafka-python",
+        about="For GSSAPI: the host in the brokers' principals, if the client connects to another.",
+    )
+    sasl_kerberos_principal: str = text(
+        source="librdkafka",
+        about="For GSSAPI: the client's principal. Empty: the one of the ticket cache or keytab.",
+    )
+    sasl_kerberos_keytab: str = path(
+        source="librdkafka",
+        about="For GSSAPI: file with the client's key. Empty: the ticket cache of kinit is used.",
+    )
+    sasl_aws_region: str = text(
         source="kproducer",
         about="For AWS_MSK_IAM: the region of the cluster, if the brokers' names do not contain it.",
     )
-    sasl_client_callback_handler_class: str = special(
-        "text",
-        "str | None",
-        parse_text,
-        "",
+    sasl_client_callback_handler_class: str = text(
         source="KIP-86",
         about="For AWS_MSK_IAM: the class that Java clients need. Without effect.",
     )

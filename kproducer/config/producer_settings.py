@@ -157,7 +157,16 @@ class ProducerSettings(TypedDict, total=False):
     ssl_cipher_suites: str | list[str] | tuple[str, ...] | None
     """Cipher suites by their Java or OpenSSL names. Empty: OpenSSL's choice. Default: ()."""
     sasl_mechanism: (
-        Literal["none", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | None
+        Literal[
+            "none",
+            "PLAIN",
+            "SCRAM-SHA-256",
+            "SCRAM-SHA-512",
+            "OAUTHBEARER",
+            "GSSAPI",
+            "AWS_MSK_IAM",
+        ]
+        | None
     )
     """How the producer authenticates with SASL_SSL and SASL_PLAINTEXT. Default: 'none'."""
     sasl_plain_username: str | None
@@ -241,6 +250,14 @@ class ProducerSettings(TypedDict, total=False):
     sasl_login_refresh_buffer_seconds: int
     """A token is replaced at least this long before its end, unless it lives shorter than this and the
     minimum period. Default: 300 s."""
+    sasl_kerberos_service_name: str | None
+    """For GSSAPI: the first part of the brokers' principals, as in kafka/host@REALM. Default: 'kafka'."""
+    sasl_kerberos_domain_name: str | None
+    """For GSSAPI: the host in the brokers' principals, if the client connects to another. Default: ''."""
+    sasl_kerberos_principal: str | None
+    """For GSSAPI: the client's principal. Empty: the one of the ticket cache or keytab. Default: ''."""
+    sasl_kerberos_keytab: str | PathLike[str] | None
+    """For GSSAPI: file with the client's key. Empty: the ticket cache of kinit is used. Default: ''."""
     sasl_aws_region: str | None
     """For AWS_MSK_IAM: the region of the cluster, if the brokers' names do not contain it. Default: ''."""
     sasl_client_callback_handler_class: str | None

@@ -45,8 +45,11 @@ class SaslMechanism(Protocol):
     def identity(self) -> str:
         """Who authenticates, in words, for messages."""
 
-    def begin(self) -> SaslConversation | None:
+    def begin(self, host: str) -> SaslConversation | None:
         """Begin a conversation; ``None`` if the credentials are not available yet.
+
+        Args:
+            host: of the broker, as the client connects to it.
 
         Raises AuthenticationError if they could not be had.
         """
@@ -80,7 +83,7 @@ class PlainMechanism:
     def identity(self) -> str:
         return f"user {printable(self.username)!r}"
 
-    def begin(self) -> _PlainConversation:
+    def begin(self, host: str = "") -> _PlainConversation:
         """Begin an authentication."""
         return _PlainConversation(self)
 
@@ -117,7 +120,7 @@ class OAuthBearerMechanism:
     name: str = attrs.field(default="OAUTHBEARER", init=False)
     identity: str = "the OAuth token"
 
-    def begin(self) -> _OAuthBearerConversation | None:
+    def begin(self, host: str = "") -> _OAuthBearerConversation | None:
         """Begin an authentication; ``None`` while the first token is being requested.
 
         Raises AuthenticationError if no valid token could be had.

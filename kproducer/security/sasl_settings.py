@@ -23,13 +23,21 @@ _LOGIN_MODULES = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
     "org.apache.kafka.common.security.scram.ScramLoginModule": SCRAM_MECHANISMS,
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "com.sun.security.auth.module.Krb5LoginModule": ("GSSAPI",),
     "software.amazon.msk.auth.iam.IAMLoginModule": ("AWS_MSK_IAM",),
 }
 #: Java clients need this class for AWS_MSK_IAM.
 _MSK_IAM_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 #: The settings of which each mechanism needs some and refuses the others.
 _FOR_OAUTH_BEARER = ("sasl_jaas_", "sasl_oauth", "sasl_login_callback_handler_class", "https_")
-_CREDENTIALS = (*_FOR_OAUTH_BEARER, "sasl_plain_", "sasl_aws_", "sasl_client_callback_handler_class")
+_FOR_GSSAPI = ("sasl_jaas_", "sasl_kerberos_")
+_CREDENTIALS = (
+    *_FOR_OAUTH_BEARER,
+    *_FOR_GSSAPI,
+    "sasl_plain_",
+    "sasl_aws_",
+    "sasl_client_callback_handler_class",
+)
 
 
 def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
@@ -43,7 +51,7 @@ def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
     if mechanism == "none":
         raise ConfigError(
             f"sasl_mechanism is missing: security_protocol={config.security_protocol} needs one of"
-            f" PLAIN, {', '.join(SCRAM_MECHANISMS)}, OAUTHBEARER, AWS_MSK_IAM"
+            f" PLAIN, {', '.join(SCRAM_MECHANISMS)}, OAUTHBEARER, GSSAPI, AWS_MSK_IAM"
         )
     options = _jaas_options(config) if config.sasl_jaas_config else None
     if mechanism == "OAUTHBEARER":
@@ -52,6 +60,12 @@ def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
         from kproducer.security.oauth_settings import oauth_bearer_mechanism
 
         return oauth_bearer_mechanism(config, options or {})
+    if mechanism == "GSSAPI":
+        _refuse_others([name for name in given if not name.startswith(_FOR_GSSAPI)], (), mechanism)
+        # Imported here, because other mechanisms do not need it.
+        from kproducer.security.kerberos_settings import gssapi_mechanism
+
+        return gssapi_mechanism(config, options)
     if mechanism == "AWS_MSK_IAM":
         wanted = ("sasl_jaas_config", "sasl_aws_region", "sasl_client_callback_handler_class")
         _refuse_others(given, wanted, mechanism)

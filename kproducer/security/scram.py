@@ -69,7 +69,7 @@ class ScramMechanism:
     def identity(self) -> str:
         return f"{'delegation token' if self.is_delegation_token else 'user'} {printable(self.username)!r}"
 
-    def begin(self) -> ScramConversation:
+    def begin(self, host: str = "") -> ScramConversation:
         """Begin an authentication."""
         return ScramConversation(self)
 

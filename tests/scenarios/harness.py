@@ -244,7 +244,7 @@ class Resources:
 
     def check(self) -> None:
         for thread in threading.enumerate():
-            if thread.name in ("kproducer-resolver", "kproducer-oauth"):
+            if thread.name in ("kproducer-resolver", "kproducer-oauth", "kproducer-gssapi"):
                 thread.join(60)  # close() does not wait for them
         threads = [t for t in threading.enumerate() if t not in self._threads and t.is_alive()]
         assert not threads, f"threads left: {threads}"

@@ -40,7 +40,7 @@ class Mechanism:
         self.wakeup: Callable[[], object] | None = None
         self.closed = 0
 
-    def begin(self) -> Conversation | None:
+    def begin(self, host: str) -> Conversation | None:
         if self.error is not None:
             raise self.error
         return Conversation() if self.is_available else None
@@ -65,7 +65,7 @@ class Conversation:
 # -- the state machine -------------------------------------------------------------------------------------
 
 EVENTS: dict[str, Callable[[AuthenticationExchange], object]] = {
-    "begin": lambda e: e.begin(),
+    "begin": lambda e: e.begin("b1"),
     "begin without credentials": lambda e: _without_credentials(e),
     "begin refused": lambda e: _refused(e),
     "handshake ok": lambda e: e.on_handshake(SaslHandshakeResponse(mechanisms=["TEST"])),
@@ -106,12 +106,12 @@ LEGAL: dict[tuple[SaslState, str], tuple[SaslState, object, type[Exception] | No
 
 def _without_credentials(exchange: AuthenticationExchange) -> object:
     exchange._mechanism.is_available = False  # type: ignore[attr-defined]
-    return exchange.begin()
+    return exchange.begin("b1")
 
 
 def _refused(exchange: AuthenticationExchange) -> object:
     exchange._mechanism.error = AuthenticationError("no token")  # type: ignore[attr-defined]
-    return exchange.begin()
+    return exchange.begin("b1")
 
 
 def exchange_in(state: SaslState) -> AuthenticationExchange:

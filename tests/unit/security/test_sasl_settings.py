@@ -129,7 +129,7 @@ def test_the_names_of_other_clients():
             "not 'auth'",
         ),
         ("OAUTHBEARER", {"sasl_oauth_token_provider": SECRET}, "expected a callable"),
-        ("GSSAPI", {}, "expected one of none, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+        ("NTLM", {}, "expected one of none, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
         (
             "PLAIN",
             credentials(security_protocol="PLAINTEXT"),
