@@ -351,6 +351,7 @@ class ProducerConfig:
         "OAUTHBEARER",
         "GSSAPI",
         "AWS_MSK_IAM",
+        aliases=("sasl.mechanisms",),
         source="Kafka SaslConfigs",
         about="How the producer authenticates with SASL_SSL and SASL_PLAINTEXT.",
     )

@@ -316,6 +316,15 @@ def test_two_names_of_one_setting():
         ProducerConfig.from_dotted({**JAVA_CLIENT, "sasl.oauthbearer.client.id": "c"})
 
 
+def test_librdkafkas_names_as_keywords():
+    for name, own in (
+        ("sasl_oauthbearer_client_id", "sasl_oauthbearer_client_credentials_client_id"),
+        ("sasl_oauthbearer_grant_type", "sasl_oauthbearer_jwt_retriever_class"),
+    ):
+        with pytest.raises(ConfigError, match=f"did you mean {own}"):
+            ProducerConfig.from_keywords({"bootstrap_servers": "localhost:1", name: "x"})
+
+
 @pytest.mark.parametrize("name", ["sub.claim.name", "jwks.endpoint.url", "expected.audience"])
 def test_settings_with_which_brokers_verify_tokens(idp, name):
     with pytest.raises(ConfigError, match="brokers verify tokens; remove the setting"):

@@ -70,7 +70,7 @@ def test_the_names_of_other_clients():
     given = {
         "bootstrap.servers": "localhost:1",
         "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.mechanisms": "SCRAM-SHA-256",
         "sasl.username": "alice",
         "sasl.password": SECRET,
     }
