@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.kafka
 SCRAM_USER, SCRAM_PASSWORD = "ca=ro,l", "p\u00e4ss\u00a0wo\ufb01rd"
 #: How soon an authentication failure has to reach every call; ``max_block_ms`` is 60 s.
 PROMPT_S = 5.0
+#: How long the load lasts during which sessions end; 0: as short as is useful.
+SESSION_SECONDS = int(os.environ.get("KPRODUCER_SESSION_SECONDS", "0"))
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +201,10 @@ def test_a_deleted_user_is_refused_at_the_end_of_the_session_and_welcome_again_l
                 time.sleep(0.2)
 
 
-@pytest.mark.parametrize(("mechanism", "seconds"), [("SCRAM-SHA-512", 20), ("OAUTHBEARER", 12)])
+@pytest.mark.parametrize(
+    ("mechanism", "seconds"),
+    [("SCRAM-SHA-512", SESSION_SECONDS or 20), ("OAUTHBEARER", SESSION_SECONDS or 12)],
+)
 def test_sessions_that_end_under_load_lose_repeat_and_reorder_nothing(kafka, mechanism, seconds, caplog):
     topic = f"session-{mechanism}"
     create_topic(kafka.bootstrap_servers, topic, 2)

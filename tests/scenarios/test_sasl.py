@@ -8,11 +8,12 @@ import pytest
 from kproducer_messages import SaslAuthenticateResponse
 
 from kproducer import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from kproducer.errors import AuthenticationError, KafkaError, Outcome
+from kproducer.errors import AuthenticationError, KafkaError, KafkaTimeoutError, Outcome
 from tests.fakebroker import Reply, faults
 from tests.fakebroker.actions import Close
 from tests.fakebroker.sasl_listener import SaslListener
 from tests.scenarios.conftest import Stage
+from tests.scenarios.transactions import committed
 
 PRODUCE, METADATA, AUTHENTICATE = 0, 3, 36
 CREDENTIALS = {
@@ -174,3 +175,49 @@ def test_only_the_coordinator_refuses_the_credentials(stage: Stage, call: str) -
         transaction()
     assert time.monotonic() - before_s < _PROMPT_S
     kafka.close(0)
+
+
+def test_transactions_with_wrong_credentials_and_then_right_ones(stage: Stage) -> None:
+    cluster = stage.cluster(1)
+    cluster.sasl = SaslListener({"alice": "another"})
+    kafka = stage.producer(cluster, transactional_id="tx", **CREDENTIALS).kafka
+    before_s = time.monotonic()
+    for _ in range(2):
+        with pytest.raises(AuthenticationError, match="Invalid username or password"):
+            kafka.init_transactions()
+    assert time.monotonic() - before_s < _PROMPT_S
+    cluster.sasl.users.update(users())
+    deadline_s = time.monotonic() + _PROMPT_S
+    while True:
+        try:
+            kafka.init_transactions()
+            kafka.partitions_for("t")  # reports the last refusal, once
+            break
+        except AuthenticationError:
+            assert time.monotonic() < deadline_s
+    kafka.begin_transaction()
+    kafka.send("t", b"value", partition=0)
+    kafka.commit_transaction()
+    assert committed(cluster) == [b"value"]
+
+
+def test_a_refusal_that_the_broker_delays_is_known_when_it_arrives(stage: Stage) -> None:
+    cluster = stage.cluster(1)
+    cluster.sasl = SaslListener({"alice": "another"})
+    gate = cluster.gate()
+    cluster.control(AUTHENTICATE, faults.hold_before(gate))
+    producer = stage.producer(cluster, **CREDENTIALS, max_block_ms=500)
+    with pytest.raises(KafkaTimeoutError):
+        producer.kafka.partitions_for("t")
+    gate.open()
+    with pytest.raises(AuthenticationError, match="Invalid username or password"):
+        producer.kafka.partitions_for("t")
+
+
+def test_a_broker_that_never_answers_an_authentication_is_given_up_and_tried_again(stage: Stage) -> None:
+    cluster = stage.cluster(1)
+    cluster.sasl = SaslListener(users())
+    cluster.control(AUTHENTICATE, faults.hold_before(cluster.gate()))
+    producer = stage.producer(cluster, **CREDENTIALS, request_timeout_ms=300, delivery_timeout_ms=20_000)
+    producer.send().metadata()
+    assert cluster.accepted_count() >= 2

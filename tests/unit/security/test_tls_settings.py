@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import datetime
 import logging
+import shutil
+import socket
 import ssl
+import subprocess
 import sys
 import traceback
 from functools import cache
@@ -200,6 +203,35 @@ def test_versions_and_cipher_suites(tmp_path: Path) -> None:
 )
 def test_names_of_cipher_suites(java: str, openssl: str) -> None:
     assert tls_settings._openssl_name(java) == openssl
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
+def test_a_renegotiation_of_the_broker_is_refused(tmp_path: Path) -> None:
+    path, key = authority().issue("localhost").write(tmp_path, "server")
+    command = ["openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", path, "-key", key, "-tls1_2"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            while not (line := server.stdout.readline()).startswith("ACCEPT"):
+                assert line
+            with socket.create_connection(("127.0.0.1", int(line.rpartition(":")[2])), 10) as sock:
+                trusting = tls(ssl_truststore_certificates=authority().pem)
+                transport = trusting.new_transport(sock, "localhost")
+                transport.handshake()
+                assert transport.is_ready
+                buffer = memoryview(bytearray(100))
+                server.stdin.write("data\n")
+                server.stdin.flush()
+                assert buffer[: transport.receive_into(buffer)] == b"data\n"
+                server.stdin.write("r\n")
+                server.stdin.flush()
+                with pytest.raises(OSError, match="TLS failed"):
+                    transport.receive_into(buffer)
+        finally:
+            server.kill()
 
 
 def test_contradictions_name_the_setting(tmp_path: Path) -> None:
