@@ -44,12 +44,20 @@ _OTHER_NAMES = {
     "socket_receive_buffer_bytes": "receive_buffer_bytes",
     "socket_send_buffer_bytes": "send_buffer_bytes",
     "socket_timeout_ms": "request_timeout_ms",
+    "socks5_proxy": "proxy_url",
     "ssl_ca_location": "ssl_cafile",
+    "ssl_ca_pem": "ssl_truststore_certificates",
     "ssl_certificate_location": "ssl_certfile",
+    "ssl_certificate_pem": "ssl_keystore_certificate_chain",
+    "ssl_ciphers": "ssl_cipher_suites",
     "ssl_crl_location": "ssl_crlfile",
     "ssl_key_location": "ssl_keyfile",
+    "ssl_key_pem": "ssl_keystore_key",
     "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
 }
+
+_CONTEXT = "pass an ssl.SSLContext as ssl_context"
+_JVM = "it is only for Java; remove the setting"
 
 #: Settings that have no equivalent, and what to do instead.
 _NO_COUNTERPART = {
@@ -63,6 +71,7 @@ _NO_COUNTERPART = {
     "debug": "use the logging module; the logger is 'kproducer'",
     "dr_cb": "pass on_delivery to send()",
     "dr_msg_cb": "pass on_delivery to send()",
+    "enable_ssl_certificate_verification": "pass an ssl.SSLContext that does not verify as ssl_context",
     "error_cb": "the futures of send() and on_delivery report errors",
     "event_cb": "the futures of send() and on_delivery report errors",
     "log_cb": "use the logging module; the logger is 'kproducer'",
@@ -71,9 +80,18 @@ _NO_COUNTERPART = {
     "metric_reporters": "call metrics() and report the values",
     "on_delivery": "pass on_delivery to send()",
     "queue_buffering_max_messages": "the queue is limited in bytes; use buffer_memory",
+    "security_providers": _JVM,
     "socket_keepalive_enable": "TCP keepalive is always on; remove the setting",
     "socket_nagle_disable": "TCP_NODELAY is always set; remove the setting",
     "socket_options": "use send_buffer_bytes and receive_buffer_bytes",
+    "ssl_curves_list": _CONTEXT,
+    "ssl_engine_factory_class": _CONTEXT,
+    "ssl_keymanager_algorithm": _JVM,
+    "ssl_protocol": "use ssl_enabled_protocols",
+    "ssl_provider": _JVM,
+    "ssl_secure_random_implementation": _JVM,
+    "ssl_sigalgs_list": _CONTEXT,
+    "ssl_trustmanager_algorithm": _JVM,
     "statistics_interval_ms": "call metrics() at any time",
     "stats_cb": "call metrics() at any time",
     "sticky_partitioning_linger_ms": "the built-in partitioner switches after batch_size bytes",
