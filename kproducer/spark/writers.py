@@ -51,9 +51,6 @@ class Writer:
 
     # -- hooks of exactly-once writes, for tests -------------------------------------------------------
 
-    def on_step(self, name: str) -> None:
-        """Called before each step of the protocols."""
-
     def wrap_task_port(self, port: TaskPort) -> TaskPort:
         """Wrap the port of a task."""
         return port

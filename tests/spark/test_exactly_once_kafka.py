@@ -30,6 +30,7 @@ from tests.support.kafka.committed_records import read_committed
 from tests.support.kafka.reader import iterate_topic
 from tests.support.kafka.topics import create_topic
 from tests.support.spark.divided_commit import DividedCommit
+from tests.support.spark.stepping_ports import SteppingTaskPort
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -64,7 +65,7 @@ class Write:
     def task(self, task, rows, number=0, run="run-1", on_step=lambda step: None, batches=1):
         batch = pa.RecordBatch.from_arrays([pa.array(rows)], names=["value"])
         with KafkaTaskPort(self.columns, self.options, self.pairs) as port:
-            return TaskProtocol(port, new_checksum(self.columns), on_step).write(
+            return TaskProtocol(SteppingTaskPort(port, on_step), new_checksum(self.columns)).write(
                 WriteTask(WriteRun(self.identity, number, run), task), iter([batch] * batches)
             )
 

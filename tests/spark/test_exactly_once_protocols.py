@@ -34,6 +34,7 @@ from kproducer.spark.exactly_once.write_state import (
 )
 from tests.spark.memory_kafka import MemoryDriver, MemoryKafka, MemoryTask, Rows, SumOfRows
 from tests.support.spark.divided_commit import COMMIT_REST, DividedCommit
+from tests.support.spark.stepping_ports import SteppingDriverPort, SteppingTaskPort
 
 STREAM = WriteIdentity(WriteKind.STREAM, "query", "k")
 NAMED = WriteIdentity(WriteKind.NAMED, "nightly", "k")
@@ -73,8 +74,8 @@ class World:
         self.identity = identity
 
     def task(self, task, rows, number=0, run="run-1", on_step=lambda step: None):
-        port = MemoryTask(self.kafka)
-        protocol = TaskProtocol(port, SumOfRows(), on_step)
+        port = SteppingTaskPort(MemoryTask(self.kafka), on_step)
+        protocol = TaskProtocol(port, SumOfRows())
         return protocol.write(
             WriteTask(WriteRun(self.identity, number, run), task), iter([Rows(), Rows(rows)])
         )
@@ -85,9 +86,10 @@ class World:
     def commit(self, messages, number=None, on_step=None, **options):
         port = MemoryDriver(self.kafka)
         if on_step is not None:
-            options["on_step"] = on_step
-            port = DividedCommit(port, on_step)
+            port = SteppingDriverPort(DividedCommit(port, on_step), on_step)
         DriverProtocol(port, **options).commit(messages, number)
+        if on_step is not None:
+            on_step("committed")
 
     def write(self, partitions, number=0, run="run-1", **options):
         self.commit(self.tasks(partitions, number, run), number, **options)
@@ -118,12 +120,11 @@ def test_rows_are_seen_once_the_driver_has_committed_and_not_before(world):
     assert world.visible == ["a", "b", "c"]
 
 
-def test_all_tasks_are_committed_at_once_whether_somebody_looks_or_not(world):
-    for number, options in enumerate(({}, {"on_step": lambda step: None})):
-        port = MemoryDriver(world.kafka)
-        port.commit = Mock(wraps=port.commit)
-        DriverProtocol(port, **options).commit(world.tasks([["a"], ["b"], ["c"]], number), number)
-        assert [len(call.args[0]) for call in port.commit.call_args_list] == [3]
+def test_all_tasks_are_committed_at_once(world):
+    port = MemoryDriver(world.kafka)
+    port.commit = Mock(wraps=port.commit)
+    DriverProtocol(port).commit(world.tasks([["a"], ["b"], ["c"]]), 0)
+    assert [len(call.args[0]) for call in port.commit.call_args_list] == [3]
 
 
 def test_a_task_without_rows_asks_nobody(world):

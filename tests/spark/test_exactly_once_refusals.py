@@ -11,7 +11,6 @@ from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
 from kproducer.spark.exactly_once.kafka_ports import Connections, KafkaDriverPort, KafkaTaskPort
-from kproducer.spark.exactly_once.ports import no_hook
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
 from kproducer.spark.exactly_once.write_state import EmptyTask, WriteIdentity, WriteKind, WriteRun, WriteTask
 from kproducer.spark.producer_cache import ProducerCache
@@ -21,6 +20,7 @@ from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.types import TopicPartition
 from tests.fakebroker import FakeCluster, faults
 from tests.spark.memory_kafka import SumOfRows
+from tests.support.spark.stepping_ports import SteppingDriverPort, SteppingTaskPort
 
 PRODUCE, OFFSET_FETCH, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 0, 9, 22, 24, 25, 26, 28
 UNKNOWN_TOPIC, TOPIC_REFUSED, GROUP_REFUSED, INVALID_TIMEOUT, ID_REFUSED, UNSTABLE = 3, 29, 30, 50, 53, 88
@@ -50,10 +50,10 @@ class Bench:
         self.pairs = ProducerCache(Connections, exclusive=True)
         self.sessions = ProducerCache(Connections, exclusive=True)
 
-    def task(self, number=0, on_step=no_hook, batches=1):
+    def task(self, number=0, on_step=lambda step: None, batches=1):
         rows = pa.RecordBatch.from_arrays([pa.array(["a"])], names=["value"])
         with KafkaTaskPort(WriteColumns(("value",), "t"), self.options, self.pairs) as port:
-            protocol = TaskProtocol(port, NoSum(), on_step)
+            protocol = TaskProtocol(SteppingTaskPort(port, on_step), NoSum())
             return protocol.write(WriteTask(WriteRun(IDENTITY, number, "run"), 0), iter([rows] * batches))
 
     def commit(self, *messages, number=0):
@@ -175,7 +175,7 @@ def test_a_decision_that_cannot_be_read_back_leaves_no_doubt_that_the_rows_are_c
 
     port = KafkaDriverPort(bench.options, bench.sessions)
     with pytest.raises(CommitFailedError, match="all rows are committed") as caught, port:
-        DriverProtocol(port, on_step=confirm_late).commit([bench.task()], 0)
+        DriverProtocol(SteppingDriverPort(port, confirm_late)).commit([bench.task()], 0)
     assert isinstance(caught.value.__cause__, KafkaTimeoutError)
     assert "nothing" not in str(caught.value)
     assert len(bench.cluster.committed_records("t", 0)) == 1

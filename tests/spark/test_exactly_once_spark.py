@@ -118,9 +118,28 @@ def failing_format(spark, tmp_path) -> str:
             def __getattr__(self, name):
                 return getattr(self.port, name)
 
+        class Watched:
+            def __init__(self, port, on_step):
+                self.port, self.on_step = port, on_step
+
+            def send(self, batch):
+                self.on_step("send")
+                self.port.send(batch)
+
+            def prepare(self):
+                prepared = self.port.prepare()
+                self.on_step("prepared")
+                return prepared
+
+            def __getattr__(self, name):
+                return getattr(self.port, name)
+
         class Fails:
             def wrap_driver_port(self, port):
                 return Halfway(port) if os.path.exists(flag) else port
+
+            def wrap_task_port(self, port):
+                return Watched(port, self.on_step)
 
             def on_step(self, name):
                 if os.path.exists(f"{flag}-task"):

@@ -21,7 +21,7 @@ from kproducer.spark.errors import (
     ReplayMismatchError,
     UncertainReplayError,
 )
-from kproducer.spark.exactly_once.ports import DriverPort, OnStep, no_hook
+from kproducer.spark.exactly_once.ports import DriverPort
 from kproducer.spark.exactly_once.write_state import (
     Decision,
     InitializedTask,
@@ -44,13 +44,11 @@ class DriverProtocol:
     Args:
         port: Kafka.
         write_when_uncertain: commit even if it is unknown what of this number is already committed.
-        on_step: see ``OnStep``.
         new_nonce: see ``Decision``.
     """
 
     _port: DriverPort
     _write_when_uncertain: bool = False
-    _on_step: OnStep = no_hook
     _new_nonce: Callable[[], str] = lambda: uuid.uuid4().hex[:16]
 
     def commit(self, messages: Sequence[object], number: int | None = None) -> None:
@@ -73,7 +71,6 @@ class DriverProtocol:
         if write.identity.is_remembered and self._decide(write, tasks, len(messages)) and prepared:
             # All rows are already committed, in another division into tasks. Without this abort, readers
             # would wait until these transactions time out.
-            self._on_step("drop")
             with contextlib.suppress(KafkaError):
                 self._port.abort(prepared)
             prepared = []
@@ -82,12 +79,10 @@ class DriverProtocol:
         if write.identity.is_remembered:
             # Brokers answer a commit before its offsets are visible. The tasks of the next number read
             # without waiting, and must see this decision.
-            self._on_step("confirm")
             try:
                 self._port.stable_offsets([write.identity.driver])
             except KafkaError as error:
                 raise CommitFailedError.unconfirmed(write, error) from error
-        self._on_step("committed")
 
     def abort(
         self, messages: Sequence[object], identity: WriteIdentity | None = None, number: int = 0
@@ -122,12 +117,9 @@ class DriverProtocol:
         driver, number = write.identity.driver, write.number
         # Before the fence, which could stop the run that took a later decision. The read after the fence
         # finds what this one misses, so a timeout here is not an error.
-        self._on_step("look")
         with contextlib.suppress(KafkaTimeoutError):
             _last_decision(write, tasks, self._port.current_offset(driver))
-        self._on_step("fence_driver")
         self._port.fence([driver])
-        self._on_step("decision")
         last = _last_decision(write, tasks, self._port.stable_offsets([driver])[driver])
         self._refuse_uncertain(write, last)
         is_decided = last is not None and last.number == number
@@ -149,7 +141,6 @@ class DriverProtocol:
                 raise UncertainReplayError.of(write, f"decision {number}, but fewer markers than it records,")
             count, marked = max(count, last.tasks), max(marked, last.marked)
         decision = Decision(number, count, marked, self._new_nonce(), write.run)
-        self._on_step("decide")
         try:
             self._port.decide(driver, driver, decision.to_offset())
         except FencedError as error:
@@ -180,17 +171,14 @@ class DriverProtocol:
         uncovered = {index: write.identity.task(index) for index in range(count) if index not in covered}
         if not uncovered:
             return {}
-        self._on_step("fence_tasks")
         self._port.fence(list(uncovered.values()))
         if not is_repeated:
             return {}
-        self._on_step("markers")
         found = self._port.stable_offsets(list(uncovered.values()))
         markers = {index: Marker.from_offset(group, found[group]) for index, group in uncovered.items()}
         return {index: marker for index, marker in markers.items() if marker is not None}
 
     def _commit(self, write: WriteRun, prepared: Sequence[PreparedTransaction]) -> None:
-        self._on_step("commit")
         failed = [
             (transaction.transactional_id, error)
             for transaction, error in zip(prepared, self._port.commit(prepared), strict=True)

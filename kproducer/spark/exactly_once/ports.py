@@ -5,18 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kproducer.errors import KafkaError
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
-
-#: Called with the name of a step before the step is taken. Used by tests only.
-OnStep = Callable[[str], None]
-
-
-def no_hook(step: str) -> None:
-    """Do nothing: the default ``OnStep``."""
 
 
 class TaskPort(Protocol):

@@ -48,7 +48,7 @@ def write(writer: Writer, spark_task: SparkTask, batches: Iterator[Any]) -> Task
         is_of_micro_batch=all(local_property(name) == "false" for name in _SET_FOR_MICRO_BATCHES),
     )
     with KafkaTaskPort(writer.columns, writer.options) as port:
-        protocol = TaskProtocol(writer.wrap_task_port(port), new_checksum(writer.columns), writer.on_step)
+        protocol = TaskProtocol(writer.wrap_task_port(port), new_checksum(writer.columns))
         message = protocol.write(task, batches)
     message.summary = port.summary
     if isinstance(message, RepeatedTask) and message.has_same_rows:
@@ -82,7 +82,6 @@ def _driver_protocol(writer: Writer, port: KafkaDriverPort) -> DriverProtocol:
     return DriverProtocol(
         writer.wrap_driver_port(port),
         write_when_uncertain=writer.options.on_uncertain_replay == "write",
-        on_step=writer.on_step,
     )
 
 

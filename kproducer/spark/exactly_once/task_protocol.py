@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from kproducer.spark.exactly_once.ports import OnStep, TaskPort, no_hook
+from kproducer.spark.exactly_once.ports import TaskPort
 from kproducer.spark.exactly_once.write_state import (
     Decision,
     EmptyTask,
@@ -40,12 +40,10 @@ class TaskProtocol:
     Args:
         port: Kafka. After an error the caller must not give its producer to another task.
         checksum: of no rows.
-        on_step: see ``OnStep``.
     """
 
     _port: TaskPort
     _checksum: ArrowChecksum
-    _on_step: OnStep = no_hook
 
     def write(self, task: WriteTask, batches: Iterable[Any]) -> TaskMessage:
         """Write the rows, unless rows of the same number are already committed for this task.
@@ -64,19 +62,15 @@ class TaskProtocol:
             return EmptyTask(task)
         rows = chain([first], filled)
         if not task.write.identity.is_remembered:
-            self._on_step("initialize")
             self._port.initialize(task.name)
             return self._write_rows(task, rows, None, None)
         # Read before the fence. The driver compares this decision with the one that it finds: if they are
         # equal, every attempt that earlier decisions may still commit was initialized before this read, and
         # is fenced or ended below.
-        self._on_step("decision")
         driver = task.write.identity.driver
         decision = self._port.current_offset(driver)
         refuse_later(task.write, Decision.from_offset(driver, decision))
-        self._on_step("initialize")
         self._port.initialize(task.name)
-        self._on_step("marker")
         marker = Marker.from_offset(task.name, self._port.stable_offset(task.name))
         refuse_later(task.write, marker)
         if marker is None or marker.number != task.write.number:
@@ -92,7 +86,6 @@ class TaskProtocol:
         decision: OffsetAndMetadata | None,
         marker: Marker | None,
     ) -> PreparedTask:
-        self._on_step("begin")
         self._port.begin()
         count = 0
         try:
@@ -100,17 +93,12 @@ class TaskProtocol:
                 count += batch.num_rows
                 if task.write.identity.is_remembered:
                     self._checksum.update(batch)
-                self._on_step("send")
                 self._port.send(batch)
-            self._on_step("flush")
             self._port.flush()
             if task.write.identity.is_remembered:
-                self._on_step("add_marker")
                 written = Marker(task.write.number, count, self._checksum.value)
                 self._port.add_marker(task.name, written.to_offset())
-            self._on_step("prepare")
             transaction = self._port.prepare()
-            self._on_step("prepared")
             return PreparedTask(task, count, self._checksum.value, decision, marker, transaction)
         except BaseException:
             # BaseException: Spark kills a task with KeyboardInterrupt or SystemExit. Without this abort, the

@@ -14,6 +14,7 @@ from kproducer.spark import KafkaProducerDataSource
 from kproducer.spark.writers import StreamWriter
 from tests.support.spark.divided_commit import COMMIT_REST, DividedCommit
 from tests.support.spark.step_trap import StepTrap
+from tests.support.spark.stepping_ports import SteppingDriverPort, SteppingTaskPort
 
 #: The steps of the protocol that the at-least-once sink also takes.
 AT_LEAST_ONCE_STEPS = ("prepared", "commit", "committed")
@@ -39,14 +40,18 @@ class Trapped(StreamWriter):  # type: ignore[misc]
     """The stream writer with a trap at each step, and broken if requested."""
 
     def wrap_task_port(self, port: Any) -> Any:
-        return _WithoutMarkers(port) if os.environ.get(BREAKAGE) == "markers" else port
+        port = _WithoutMarkers(port) if os.environ.get(BREAKAGE) == "markers" else port
+        return SteppingTaskPort(port, trap().on_step)
 
     def wrap_driver_port(self, port: Any) -> Any:
         # Only for this trap; otherwise all tasks are committed at once, as in the sink.
-        return DividedCommit(port, self.on_step) if trap().is_set_at(COMMIT_REST) else port
+        on_step = trap().on_step
+        divided = DividedCommit(port, on_step) if trap().is_set_at(COMMIT_REST) else port
+        return SteppingDriverPort(divided, on_step)
 
-    def on_step(self, name: str) -> None:
-        trap().on_step(name)
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        super().commit(messages, batchId)
+        trap().on_step("committed")
 
 
 class TrappedAtLeastOnce(StreamWriter):  # type: ignore[misc]

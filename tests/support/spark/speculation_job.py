@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
@@ -23,6 +24,7 @@ from pyspark.sql import functions as f
 
 from kproducer.spark import KafkaProducerDataSource
 from kproducer.spark.writers import BatchWriter
+from tests.support.spark.stepping_ports import SteppingTaskPort
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 ROWS = 40
@@ -56,6 +58,9 @@ FOLDER = Path(sys.argv[1] if __name__ == "__main__" else "")
 
 class WaitingWriter(BatchWriter):  # type: ignore[misc]
     """Attempts of the second task wait for each other at steps of the protocol."""
+
+    def wrap_task_port(self, port: Any) -> Any:
+        return SteppingTaskPort(port, self.on_step)
 
     def on_step(self, name: str) -> None:
         task = TaskContext.get()
