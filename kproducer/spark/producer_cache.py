@@ -87,6 +87,7 @@ class _Entry(Generic[P]):
             self.timer = None
 
 
+@attrs.define(eq=False, slots=False)
 class ProducerCache(Generic[P]):
     """Producers by configuration. Thread-safe and fork-safe.
 
@@ -96,20 +97,13 @@ class ProducerCache(Generic[P]):
         exclusive: whether a producer has one user at a time.
     """
 
-    def __init__(
-        self,
-        make_producer: Callable[[dict[str, str]], P],
-        make_timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
-        *,
-        exclusive: bool = False,
-    ) -> None:
-        self._make_producer = make_producer
-        self._make_timer = make_timer
-        self._exclusive = exclusive
+    _make_producer: Callable[[dict[str, str]], P]
+    _make_timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer
+    _exclusive: bool = attrs.field(default=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
         self._reset()
         if hasattr(os, "register_at_fork"):
-            # In a forked child, a thread of the parent may hold the lock, and the timers do not exist. The
-            # producers are not closed: their sockets and records belong to the parent.
             os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:

@@ -6,7 +6,6 @@ Source: KIP-447; Kafka's ``ListConsumerGroupOffsetsHandler``, ``CoordinatorStrat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kproducer.errors import AuthenticationError, BrokerError, KafkaError
@@ -90,14 +89,14 @@ class CommittedOffset(CoordinatorTask):
             + (f"; the last attempt failed with {self._last_failure}" if self._last_failure else "")
         )
 
-    def next_requests(self, now_ms: int) -> Sequence[AddressedRequest]:
+    def next_request(self, now_ms: int) -> AddressedRequest | None:
         """The question, or first the look-up of the coordinator."""
         if self.has_ended or self._is_in_flight or now_ms < self._attempts.not_before_ms:
-            return ()
+            return None
         self._is_in_flight = True
         node = self._known.get(self._coordinator)
         request = FindCoordinator(self._coordinator) if node is None else self._question
-        return (AddressedRequest(request, node),)
+        return AddressedRequest(request, node)
 
     def delay_ms(self, now_ms: int) -> int:
         """Until the end of the pause after a failure."""

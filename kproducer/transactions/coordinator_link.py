@@ -8,7 +8,6 @@ Source: Kafka's ``Sender.maybeSendAndPollTransactionalRequest``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import attrs
@@ -47,11 +46,11 @@ class CoordinatorTask(Protocol):
     def has_ended(self) -> bool:
         """Whether nothing is left to be requested."""
 
-    def next_requests(self, now_ms: int) -> Sequence[AddressedRequest]:
-        """The requests that are due now and were not returned before."""
+    def next_request(self, now_ms: int) -> AddressedRequest | None:
+        """The request that is due now; ``None``: none is, or the last one has not ended yet."""
 
     def delay_ms(self, now_ms: int) -> int:
-        """When requests that ``next_requests`` held back become due; about ``NEVER_MS`` if there are none."""
+        """When requests that ``next_request`` held back become due; about ``NEVER_MS`` if there are none."""
         return NEVER_MS
 
     def handle(self, request: Any, response: ClientResponse, now_ms: int) -> None:
@@ -93,8 +92,8 @@ class CoordinatorLink:
         self.task = task
         self._client = client
         self._clock = clock
-        #: Requests whose brokers are being connected to, or cannot take another request at present.
-        self._held: list[AddressedRequest] = []
+        #: A request whose broker is being connected to, or cannot take another request at present.
+        self._held: AddressedRequest | None = None
 
     def step(self, now_ms: int) -> int:
         """Send the requests that are due, as far as their brokers can take them.
@@ -103,16 +102,13 @@ class CoordinatorLink:
             Milliseconds until the next step; responses end the poll sooner.
         """
         try:
-            due = self.task.next_requests(now_ms)
-            delay_ms = self.task.delay_ms(now_ms)
-            if self._held:
-                due, self._held = [*self._held, *due], []
-            for addressed in due:
-                delay_ms = min(delay_ms, self._try_to_send(addressed, now_ms))
+            addressed, self._held = self._held or self.task.next_request(now_ms), None
+            if addressed is None:
+                return self.task.delay_ms(now_ms)
+            return self._try_to_send(addressed, now_ms)
         except Exception as bug:
             self._note_bug(bug)
             return 0
-        return delay_ms
 
     def _try_to_send(self, addressed: AddressedRequest, now_ms: int) -> int:
         """Send the request or hold it. Returns the milliseconds until the next step."""
@@ -123,7 +119,7 @@ class CoordinatorLink:
             if refusal is not None:
                 self.task.unreachable(request, now_ms, refusal)
                 return 0
-            self._held.append(addressed)
+            self._held = addressed
             return _NO_NODE_DELAY_MS
         if client.ready(node, now_ms):
             self._send(request, node, now_ms)
@@ -132,7 +128,7 @@ class CoordinatorLink:
             self.task.unreachable(request, now_ms, client.refusals.get(node.id))
             return 0
         # Connecting, or full: the next event of the connection ends the poll.
-        self._held.append(addressed)
+        self._held = addressed
         return max(1, client.poll_delay_ms(node, now_ms))
 
     def _send(self, request: Any, node: Node, now_ms: int) -> None:

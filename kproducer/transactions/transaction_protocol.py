@@ -7,7 +7,7 @@ and its ``TxnRequestHandler`` classes. docs/transactions.md lists the difference
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -116,21 +116,21 @@ class TransactionProtocol:
                 + (f"; the last attempt failed with {self._last_failure}" if self._last_failure else "")
             )
 
-    def next_requests(self, now_ms: int) -> Sequence[AddressedRequest]:
+    def next_request(self, now_ms: int) -> AddressedRequest | None:
         """The request to send now, if any."""
         life = self._life
         if self._in_flight is not None:
-            return ()
+            return None
         if life.transactional_id is None and life.state is _S.READY and not life.sequences.needs_new_id:
             # The usual state of an idempotent producer. Without the lock: only the I/O thread changes any of
             # this.
-            return ()
+            return None
         with life.lock:
             self._held_back_until_ms = NEVER_MS
             # Under the lock: another thread may send a record and commit between the two.
             wanted = self._choose_next_request(life.has_incomplete())
             if wanted is None:
-                return ()
+                return None
             if wanted != self._request:
                 self._forget_request()
                 self._request = wanted
@@ -138,12 +138,12 @@ class TransactionProtocol:
             attempts = self._attempts if request is wanted else self._lookup_attempts
             if now_ms < attempts.not_before_ms:
                 self._held_back_until_ms = attempts.not_before_ms
-                return ()
+                return None
             self._in_flight = request
-            return (AddressedRequest(request, self._node_for(request)),)
+            return AddressedRequest(request, self._node_for(request))
 
     def delay_ms(self, now_ms: int) -> int:
-        """Until the request that ``next_requests`` held back is due. Without the lock: I/O thread only."""
+        """Until the request that ``next_request`` held back is due. Without the lock: I/O thread only."""
         return max(0, self._held_back_until_ms - now_ms)
 
     def handle(self, request: CoordinatorRequest, response: ClientResponse, now_ms: int) -> None:

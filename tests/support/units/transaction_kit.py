@@ -346,8 +346,8 @@ class Kit:
     def ask(self) -> CoordinatorRequest | None:
         """Take the next request if one is due and none is in flight."""
         if self.request is None:
-            for addressed in self.manager.protocol.next_requests(self.now_ms):
-                self.request = addressed.request
+            addressed = self.manager.protocol.next_request(self.now_ms)
+            self.request = None if addressed is None else addressed.request
         return self.request
 
     def reply(

@@ -191,7 +191,8 @@ def test_a_failure_with_a_request_to_a_coordinator_ends_the_producer(
 
 
 def _next_request(bench: Bench, manager: TransactionManager) -> Any:
-    (addressed,) = manager.protocol.next_requests(bench.clock.now_ms)
+    addressed = manager.protocol.next_request(bench.clock.now_ms)
+    assert addressed is not None
     return addressed.request
 
 

@@ -60,8 +60,9 @@ class Groups:
     def ask(self) -> None:
         """Take the requests that are due; no group is asked about twice at a time."""
         for task in self.tasks.values():
-            self.open += task.next_requests(self.now_ms)
-            assert not task.next_requests(self.now_ms)
+            request = task.next_request(self.now_ms)
+            self.open += [] if request is None else [request]
+            assert not task.next_request(self.now_ms)
         groups = [name_of(request) for request, _ in self.open]
         assert len(groups) == len(set(groups))
 

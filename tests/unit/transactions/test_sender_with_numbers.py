@@ -270,7 +270,7 @@ def test_an_abort_does_not_wait_for_numbered_batches_that_were_given_up() -> Non
     answer(bench, bench.step_one(), NOT_ENOUGH_REPLICAS)
     bench.step()
     manager.lifecycle.begin_abort()
-    assert not manager.protocol.next_requests(bench.clock.now_ms)
+    assert not manager.protocol.next_request(bench.clock.now_ms)
     bench.accumulator.abort_undrained_batches(TransactionAbortedError("aborted"), sent_too=True)
     assert error_of(given_up).outcome is Outcome.REJECTED
-    assert manager.protocol.next_requests(bench.clock.now_ms)
+    assert manager.protocol.next_request(bench.clock.now_ms)

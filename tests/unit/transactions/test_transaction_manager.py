@@ -155,7 +155,7 @@ def test_one_request_to_a_coordinator_is_under_way_at_a_time() -> None:
     kit = Stage(begin=False)
     kit.manager.lifecycle.begin_initialize()
     assert kit.ask() is not None
-    assert not kit.manager.protocol.next_requests(kit.now_ms + 60_000)
+    assert not kit.manager.protocol.next_request(kit.now_ms + 60_000)
 
 
 def test_the_response_to_the_request_under_way_comes_before_the_end() -> None:
@@ -164,7 +164,7 @@ def test_the_response_to_the_request_under_way_comes_before_the_end() -> None:
     kit.pump()
     assert kit.ask() is not None
     kit.manager.lifecycle.begin_abort()
-    assert not kit.manager.protocol.next_requests(kit.now_ms)
+    assert not kit.manager.protocol.next_request(kit.now_ms)
     assert kit.manager.lifecycle.state is _S.ABORTING
     kit.reply()
     kit.settle()
@@ -308,7 +308,7 @@ def test_the_end_waits_for_a_record_that_is_sent_just_before_it() -> None:
         return found
 
     kit.manager.lifecycle.has_incomplete = has_incomplete
-    assert not kit.manager.protocol.next_requests(kit.now_ms)
+    assert not kit.manager.protocol.next_request(kit.now_ms)
     threads[0].join()
     kit.settle()
     assert kit.manager.lifecycle.state is _S.READY
