@@ -313,12 +313,12 @@ class ProducerConfig:
         about="Whether the broker's certificate must be valid for the host that the producer connects to.",
     )
     ssl_keystore_location: str = path(
-        source=_SSL, about="PEM or PKCS #12 file with this client's private key and certificates."
+        source=_SSL, about="PEM, PKCS #12 or JKS file with this client's private key and certificates."
     )
     ssl_keystore_type: str = choice(
         "auto", "PEM", "PKCS12", "JKS", source=_SSL, about="auto: the content of the file decides."
     )
-    ssl_keystore_password: str = secret(source=_SSL, about="Password of a PKCS #12 key store.")
+    ssl_keystore_password: str = secret(source=_SSL, about="Password of a PKCS #12 or JKS key store.")
     ssl_keystore_key: str = secret(source=_SSL, about="This client's private key as PEM text.")
     ssl_keystore_certificate_chain: str = document(
         source=_SSL, about="This client's certificate and its chain as PEM text, with ssl_keystore_key."
@@ -327,12 +327,12 @@ class ProducerConfig:
         source=_SSL, about="Password of the private key in ssl_keystore_key or in a PEM key store."
     )
     ssl_truststore_location: str = path(
-        source=_SSL, about="PEM or PKCS #12 file with the certificates to trust."
+        source=_SSL, about="PEM, PKCS #12 or JKS file with the certificates to trust."
     )
     ssl_truststore_type: str = choice(
         "auto", "PEM", "PKCS12", "JKS", source=_SSL, about="auto: the content of the file decides."
     )
-    ssl_truststore_password: str = secret(source=_SSL, about="Password of a PKCS #12 trust store.")
+    ssl_truststore_password: str = secret(source=_SSL, about="Password of a PKCS #12 or JKS trust store.")
     ssl_truststore_certificates: str = document(source=_SSL, about="The certificates to trust as PEM text.")
     ssl_endpoint_identification_algorithm: str = choice(
         "https", "", source="KIP-294", about="Empty: the same as ssl_check_hostname=False."

@@ -131,11 +131,11 @@ class ProducerSettings(TypedDict, total=False):
     """Whether the broker's certificate must be valid for the host that the producer connects to.
     Default: True."""
     ssl_keystore_location: str | PathLike[str] | None
-    """PEM or PKCS #12 file with this client's private key and certificates. Default: ''."""
+    """PEM, PKCS #12 or JKS file with this client's private key and certificates. Default: ''."""
     ssl_keystore_type: Literal["auto", "PEM", "PKCS12", "JKS"]
     """auto: the content of the file decides. Default: 'auto'."""
     ssl_keystore_password: str | None
-    """Password of a PKCS #12 key store. Default: ''."""
+    """Password of a PKCS #12 or JKS key store. Default: ''."""
     ssl_keystore_key: str | None
     """This client's private key as PEM text. Default: ''."""
     ssl_keystore_certificate_chain: str | None
@@ -143,11 +143,11 @@ class ProducerSettings(TypedDict, total=False):
     ssl_key_password: str | None
     """Password of the private key in ssl_keystore_key or in a PEM key store. Default: ''."""
     ssl_truststore_location: str | PathLike[str] | None
-    """PEM or PKCS #12 file with the certificates to trust. Default: ''."""
+    """PEM, PKCS #12 or JKS file with the certificates to trust. Default: ''."""
     ssl_truststore_type: Literal["auto", "PEM", "PKCS12", "JKS"]
     """auto: the content of the file decides. Default: 'auto'."""
     ssl_truststore_password: str | None
-    """Password of a PKCS #12 trust store. Default: ''."""
+    """Password of a PKCS #12 or JKS trust store. Default: ''."""
     ssl_truststore_certificates: str | None
     """The certificates to trust as PEM text. Default: ''."""
     ssl_endpoint_identification_algorithm: Literal["https", ""]

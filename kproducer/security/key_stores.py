@@ -1,4 +1,4 @@
-"""Reads certificates and private keys: PEM texts and files, and PKCS #12 stores.
+"""Reads certificates and private keys: PEM texts and files, and PKCS #12 and JKS stores.
 
 Every error is a ConfigError that names the setting and shows neither a key nor a password. Knows no TLS.
 Source: Kafka class ``DefaultSslEngineFactory``; KIP-651 (PEM).
@@ -6,7 +6,9 @@ Source: Kafka class ``DefaultSslEngineFactory``; KIP-651 (PEM).
 
 from __future__ import annotations
 
+import base64
 import re
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from kproducer.errors import ConfigError
+from kproducer.security import jks
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 _PEM_OBJECT = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _CERTIFICATE_LABELS = ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
 
-_JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_JCEKS_MAGIC = b"\xce\xce\xce\xce"
 
 
 @attrs.frozen
@@ -68,8 +71,14 @@ def trusted_certificates(settings: Mapping[str, Any]) -> str:
     """The certificates of ``ssl_truststore_location``, in PEM."""
     setting, path = "ssl_truststore_location", settings["ssl_truststore_location"]
     content = read_file(setting, path)
-    if _store_type(setting, path, content, settings["ssl_truststore_type"]) == "PEM":
+    store_type = _store_type(setting, path, content, settings["ssl_truststore_type"])
+    if store_type == "PEM":
         return certificates_in(setting, content)
+    if store_type == "JKS":
+        trusted = _open_jks(setting, path, content, "ssl_truststore_password", settings).certificates
+        if not trusted:
+            raise ConfigError(f"{setting}: {path!r} contains no trusted certificate")
+        return "".join(_as_pem("CERTIFICATE", each) for each in trusted)
     store = _open_pkcs12(setting, path, content, "ssl_truststore_password", settings)
     found = [*([store.cert] if store.cert else []), *store.additional_certs]
     if not found:
@@ -96,8 +105,11 @@ def identity_of_store(settings: Mapping[str, Any]) -> Identity:
     """The key and certificates of ``ssl_keystore_location``."""
     setting, path = "ssl_keystore_location", settings["ssl_keystore_location"]
     content = read_file(setting, path)
-    if _store_type(setting, path, content, settings["ssl_keystore_type"]) == "PEM":
+    store_type = _store_type(setting, path, content, settings["ssl_keystore_type"])
+    if store_type == "PEM":
         return _identity(setting, content, setting, content, "ssl_key_password", settings)
+    if store_type == "JKS":
+        return _identity_of_jks(setting, path, content, settings)
     store = _open_pkcs12(setting, path, content, "ssl_keystore_password", settings)
     if store.key is None or store.cert is None:
         missing = "private key" if store.key is None else "certificate of its private key"
@@ -115,6 +127,28 @@ def identity_of_store(settings: Mapping[str, Any]) -> Identity:
         "",
         "ssl_keystore_password",
     )
+
+
+def _identity_of_jks(setting: str, path: str, content: bytes, settings: Mapping[str, Any]) -> Identity:
+    store = _open_jks(setting, path, content, "ssl_keystore_password", settings)
+    if not store.keys:
+        raise ConfigError(f"{setting}: {path!r} contains no private key")
+    entry = store.keys[0]
+    if not entry.chain:
+        raise ConfigError(f"{setting}: {path!r} contains no certificate of its private key")
+    given = "ssl_key_password" if settings["ssl_key_password"] else "ssl_keystore_password"
+    try:
+        key = entry.decrypt(settings[given] or "")
+    except jks.WrongPasswordError:
+        problem = "is wrong" if settings[given] else "is missing"
+        raise ConfigError(
+            f"{given}: cannot decrypt the private key in {path!r} ({setting}): its password {problem}; a key"
+            " with a password of its own needs ssl_key_password"
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"{setting}: cannot read {path!r}: {error}") from None
+    chain = "".join(_as_pem("CERTIFICATE", each) for each in entry.chain)
+    return Identity(setting, chain, _as_pem("PRIVATE KEY", key), "", given)
 
 
 def _identity(
@@ -157,10 +191,10 @@ def _join(objects: list[tuple[str, str]], labels: tuple[str, ...]) -> str:
 
 
 def _detect(content: str | bytes) -> str:
-    """PEM, PKCS12, JKS, or empty if the content looks like none of them."""
+    """PEM, PKCS12, JKS, JCEKS, or empty if the content looks like none of them."""
     data = content.encode("latin-1", "replace") if isinstance(content, str) else content
-    if data[:4] in _JKS_MAGIC:
-        return "JKS"
+    if data[:4] in (jks.MAGIC, _JCEKS_MAGIC):
+        return "JKS" if data[:4] == jks.MAGIC else "JCEKS"
     if b"-----BEGIN " in data:
         return "PEM"
     return "PKCS12" if data[:1] == b"\x30" else ""
@@ -174,20 +208,34 @@ def _no_certificate(setting: str, content: str | bytes) -> ConfigError:
 
 def _store_type(setting: str, path: str, content: bytes, given: str) -> str:
     found = _detect(content)
-    if found == "JKS":
+    if found == "JCEKS":
         target = f"{Path(path).stem}.p12"
         raise ConfigError(
-            f"{setting}: {path!r} is a Java key store (JKS), which kproducer cannot read; convert it to"
-            f" PKCS #12: keytool -importkeystore -srckeystore {Path(path).name} -destkeystore {target}"
+            f"{setting}: {path!r} is a Java key store of type JCEKS, which kproducer cannot read; convert it"
+            f" to PKCS #12: keytool -importkeystore -srckeystore {Path(path).name} -destkeystore {target}"
             " -deststoretype PKCS12"
         )
     if not found:
-        raise ConfigError(f"{setting}: {path!r} is neither PEM nor PKCS #12")
+        raise ConfigError(f"{setting}: {path!r} is neither PEM nor PKCS #12 nor JKS")
     type_setting = setting.replace("location", "type")
-    # Java, too, reads PKCS #12 stores that are configured as JKS.
+    # Java, too, reads either of PKCS #12 and JKS if the other one is configured.
     if given != "auto" and (given == "PEM") != (found == "PEM"):
         raise ConfigError(f"{type_setting}: expected {found}, which {path!r} contains, got {given}")
     return found
+
+
+def _open_jks(
+    setting: str, path: str, content: bytes, password_setting: str, settings: Mapping[str, Any]
+) -> jks.JavaKeyStore:
+    try:
+        return jks.read_store(content, settings[password_setting] or "")
+    except jks.WrongPasswordError:
+        raise ConfigError(
+            f"{password_setting}: cannot open {path!r} ({setting}): the password is wrong, or the file"
+            " was changed"
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"{setting}: {path!r} is not a valid Java key store: {error}") from None
 
 
 def _open_pkcs12(
@@ -208,6 +256,11 @@ def _open_pkcs12(
             f"{password_setting}: cannot open {path!r} ({setting}): the password"
             f" {'is wrong' if password else 'is missing'}, or the file is not a valid PKCS #12 store"
         ) from None
+
+
+def _as_pem(label: str, der: bytes) -> str:
+    text = textwrap.fill(base64.b64encode(der).decode(), 64)
+    return f"-----BEGIN {label}-----\n{text}\n-----END {label}-----\n"
 
 
 def _to_pem(certificate: Any) -> str:

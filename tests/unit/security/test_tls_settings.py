@@ -240,8 +240,9 @@ def test_contradictions_name_the_setting(tmp_path: Path) -> None:
     certificate, key = client().write(tmp_path, "client")
     _, other_key = authority().issue("other").write(tmp_path, "other")
     _, locked = client().write(tmp_path, "locked", PASSWORD)
-    jks = tmp_path / "old.jks"
-    jks.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
+    jks, jceks = tmp_path / "broken.jks", tmp_path / "old.jks"
+    jks.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02" + bytes(20))
+    jceks.write_bytes(b"\xce\xce\xce\xce\x00\x00\x00\x02")
     for settings, *words in (
         ({**trust, "ssl_truststore_location": ca}, "ssl_truststore_location", "ssl_cafile"),
         ({**trust, "ssl_keyfile": key}, "ssl_keyfile", "ssl_certfile"),
@@ -258,7 +259,8 @@ def test_contradictions_name_the_setting(tmp_path: Path) -> None:
         ({"ssl_cafile": key}, "ssl_cafile", "private key"),
         ({"ssl_cafile": str(tmp_path / "missing")}, "ssl_cafile", "No such file"),
         ({"ssl_cafile": store(tmp_path)}, "ssl_cafile", "binary"),
-        ({"ssl_truststore_location": str(jks)}, "JKS", "keytool -importkeystore", "old.p12"),
+        ({"ssl_truststore_location": str(jceks)}, "JCEKS", "keytool -importkeystore", "old.p12"),
+        ({"ssl_truststore_location": str(jks)}, "not a valid Java key store", "truncated"),
         ({"ssl_truststore_location": ca, "ssl_truststore_type": "PKCS12"}, "ssl_truststore_type", "PEM"),
         (
             {**trust, "ssl_keystore_location": store(tmp_path), "ssl_keystore_password": "x" + PASSWORD},
