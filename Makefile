@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kerberos native generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model demo broker bench performance wheel sanitize clean
+.PHONY: help setup kerberos native generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model demo broker bench bench-secured performance wheel sanitize clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -108,6 +108,9 @@ bench: setup ## measure every client on every workload, with the embedded cluste
 	@$(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS)
 	@$(PY) -m benchmarks.codecs
 	@$(PY) -m benchmarks.idempotence
+
+bench-secured: setup ## measure kproducer and confluent-kafka on Apache Kafka with and without SASL_SSL (4 minutes; SECURED_ARGS=)
+	@$(PY) -m benchmarks.secured $(SECURED_ARGS)
 
 performance: ## make bench, and write its tables and plots into docs/performance.md and README.md
 	@$(MAKE) bench BENCH_ARGS="--document $(BENCH_ARGS)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 import confluent_kafka
 
@@ -58,14 +58,18 @@ class MockBench:
 
 
 class KafkaBench:
-    """One node of Apache Kafka, with all of the JVM's optimizations."""
+    """One node of Apache Kafka, with all of the JVM's optimizations.
+
+    Args:
+        settings: further ones of ``KafkaCluster``.
+    """
 
     name = "kafka"
     is_mock = False
 
-    def __init__(self, version: str, lifetime_seconds: float) -> None:
+    def __init__(self, version: str, lifetime_seconds: float, **settings: Any) -> None:
         self._cluster = KafkaCluster(
-            version, heap_mb=1024, java_options=(), lifetime_seconds=int(lifetime_seconds)
+            version, heap_mb=1024, java_options=(), lifetime_seconds=int(lifetime_seconds), **settings
         )
         self._numbers = count()
         self.description = f"Apache Kafka {version}, 1 node"
@@ -76,6 +80,10 @@ class KafkaBench:
         pid = self._cluster.nodes[1].pid
         assert pid is not None
         return pid
+
+    def bootstrap(self, listener: str) -> str:
+        """The addresses of a listener that ``settings`` name."""
+        return self._cluster.bootstrap(listener)
 
     @contextmanager
     def topic(self) -> Iterator[tuple[str, str]]:

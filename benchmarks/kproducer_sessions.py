@@ -13,7 +13,7 @@ class KeptFutureSession:
     """``send()``: each future is kept until ``flush`` returns, and read after the measurement."""
 
     def __init__(self, target: Target) -> None:
-        settings: dict[str, Any] = {}
+        settings: dict[str, Any] = dict(target.security)
         family = target.workload.settings
         if family.batch_bytes is not None:
             settings["batch_size"] = family.batch_bytes

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.peer_sessions import librdkafka_security
 from benchmarks.process_costs import own_cpu_seconds
 
 RATES_PER_SECOND = (100, 1000)
@@ -68,7 +69,11 @@ def _kproducer(task: dict[str, Any], times: Times, rate: int) -> None:
     from kproducer import KafkaProducer
 
     producer = KafkaProducer(
-        bootstrap_servers=task["bootstrap"], acks="all", linger_ms=0, enable_idempotence=False
+        bootstrap_servers=task["bootstrap"],
+        acks="all",
+        linger_ms=0,
+        enable_idempotence=False,
+        **task.get("security", {}),
     )
 
     def send(number: int) -> None:
@@ -86,8 +91,9 @@ def _kproducer(task: dict[str, Any], times: Times, rate: int) -> None:
 def _confluent(task: dict[str, Any], times: Times, rate: int) -> None:
     from confluent_kafka import Producer
 
+    security = librdkafka_security(task.get("security", {}))
     producer = Producer(
-        {"bootstrap.servers": task["bootstrap"], "acks": "all", "linger.ms": 0, "log_level": 0}
+        {"bootstrap.servers": task["bootstrap"], "acks": "all", "linger.ms": 0, "log_level": 0, **security}
     )
 
     def send(number: int) -> None:

@@ -18,6 +18,21 @@ _POLL_EVERY = 100
 _FULL_QUEUE_WAIT_SECONDS = 0.01
 
 
+#: kproducer's names of security settings, and librdkafka's.
+_SECURITY_NAMES = {
+    "security_protocol": "security.protocol",
+    "ssl_cafile": "ssl.ca.location",
+    "sasl_mechanism": "sasl.mechanism",
+    "sasl_plain_username": "sasl.username",
+    "sasl_plain_password": "sasl.password",
+}
+
+
+def librdkafka_security(settings: dict[str, str]) -> dict[str, str]:
+    """Security settings with librdkafka's names."""
+    return {_SECURITY_NAMES[name]: value for name, value in settings.items()}
+
+
 class ConfluentSession:
     """``produce()`` without a callback: no results of single records; the log end offsets give the count."""
 
@@ -25,7 +40,7 @@ class ConfluentSession:
         from confluent_kafka import Producer
 
         family = target.workload.settings
-        settings: dict[str, Any] = {}
+        settings: dict[str, Any] = librdkafka_security(target.security)
         if family.batch_bytes is not None:
             settings["batch.size"] = family.batch_bytes
         if family.buffer_bytes is not None:

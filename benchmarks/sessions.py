@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from benchmarks.workload import Record, Workload
@@ -15,12 +15,17 @@ CHUNK_RECORDS = 10_000
 
 @dataclass(frozen=True)
 class Target:
-    """The cluster, the topic and the settings."""
+    """The cluster, the topic and the settings.
+
+    Attributes:
+        security: the settings for a secured listener, with kproducer's names.
+    """
 
     bootstrap_servers: str
     topic: str
     workload: Workload
     is_mock: bool
+    security: dict[str, str] = field(default_factory=dict)
 
 
 class Session(Protocol):

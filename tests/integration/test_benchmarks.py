@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import cpu_samples, import_time, java_client, low_rate, report
+from benchmarks import cpu_samples, import_time, java_client, low_rate, report, secured
 from benchmarks.clients import CLIENTS, MAIN, REFERENCE, available_clients
 from benchmarks.clusters import MockBench, record_count
 from benchmarks.figures import CPU, SPEED, Spread, percentile, rows_of
@@ -330,3 +330,40 @@ def test_plots_are_written(tmp_path):
     written = report.write_plots(tmp_path, some_results())
     assert [path.name for path in written] == ["performance-embedded.svg", "performance-latency.svg"]
     assert all(path.stat().st_size > 1000 for path in written)
+
+
+def test_the_cost_of_tls_is_the_median_of_the_differences_of_rounds() -> None:
+    def case(client: str, speeds: tuple[float, float], costs: list[tuple[float, float]]) -> dict[str, Any]:
+        rounds = [[(speeds[side], each[side]) for each in costs] for side in (0, 1)]
+        return {"client": client, "row": "100 B", "bytes": 100, "rounds": rounds}
+
+    results = {
+        "machine": "x86_64, 2 cores",
+        "load_average": 0.1,
+        "versions": {"kproducer": "0.1.0"},
+        "rounds": 3,
+        "throughput": [
+            case(MAIN, (2e6, 1e6), [(0.4, 0.43), (9.0, 9.04), (0.5, 0.55)]),
+            case(REFERENCE, (1e6, 4e5), [(1.3, 1.5)] * 3),
+        ],
+        "low_rate": [
+            {"client": "kproducer", "connect_ms": [[3.0], [9.0]], "latency_ms": [[0.5, 2.0], [0.6, 2.5]]}
+        ],
+    }
+    table = secured.as_markdown(results)
+    assert f"| 100 B | {MAIN} | 2,000,000 | 1,000,000 | 0.50 | 0.55 | +0.040 | 0.05 | 2.00 | 2.50 |" in table
+    assert "| kproducer | 3.0 | 9.0 | 0.50 | 0.60 | 2.00 | 2.50 |" in table
+
+
+def test_a_secured_comparison_counts_acknowledged_records(cluster: MockBench) -> None:
+    with cluster.topic() as (bootstrap, topic):
+        task = {
+            "client": MAIN,
+            "topic": topic,
+            "rounds": 2,
+            "workload": Workload(OWN_DEFAULTS, 100).as_dict(),
+        }
+        task["listeners"] = [(bootstrap, {}), (bootstrap, {"security_protocol": "PLAINTEXT"})]
+        found = secured.compare(task)
+    assert [len(side) for side in found["rounds"]] == [2, 2]
+    assert found["count"] >= 5000
