@@ -5,9 +5,12 @@ The brokers verify signature, issuer, audience and expiry of each token with the
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import ssl
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError as ConfluentError
@@ -25,6 +28,8 @@ from tests.support.identity_provider import (
     IdentityProvider,
 )
 from tests.support.kafka.fixtures import start_or_skip
+from tests.support.kafka.java_process import run_java
+from tests.support.kafka.properties import as_text
 from tests.support.kafka.reader import read_topic
 from tests.support.kafka.sasl import quoted
 from tests.support.kafka.topics import create_topic
@@ -139,6 +144,43 @@ def test_a_token_from_a_file(kafka, provider, tmp_path):
     url = {"sasl.oauthbearer.token.endpoint.url": (tmp_path / "token").as_uri()}
     with KafkaProducer.from_config(settings(kafka, provider, **url)) as producer:
         producer.send("oauth", b"file").result(30)
+
+
+def test_javas_producer_sends_the_same_with_the_same_properties(kafka, provider, tmp_path):
+    # Java's client of 3.9 has client credentials only.
+    ways = [way for way in WAYS if kafka.version != "3.9.2" or "JAAS" in way]
+    files = []
+    for number, way in enumerate(ways):
+        chosen = {"sasl.jaas.config": f"{PACKAGE}.OAuthBearerLoginModule required;"}
+        chosen.update(settings(kafka, provider, **WAYS[way](provider, tmp_path)))
+        files.append(tmp_path / f"{number}.properties")
+        files[-1].write_text(as_text(chosen))
+    keys = ",".join(str(path) for path in tmp_path.glob("*.pem"))
+    options = [
+        f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={provider.token_url}",
+        f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={keys}",
+    ]
+    count = len(provider.requests)
+    source = str(Path(__file__).with_name("SendOneRecord.java"))
+    run_java(kafka.version, source, ["oauth", *map(str, files)], options=options)
+    by_java = provider.requests[count:]
+    for path in files:
+        with KafkaProducer.from_config(path) as producer:
+            producer.send("oauth", path.name.encode()).result(30)
+    assert list(map(without_assertions, provider.requests[count:])) == 2 * list(
+        map(without_assertions, by_java)
+    )
+    assert len(by_java) == len(ways)
+
+
+def without_assertions(form):
+    """A form, of each assertion in it only the header and the names of the claims."""
+    return {name: _outline(value) if value.count(".") == 2 else value for name, value in form.items()}
+
+
+def _outline(assertion):
+    header, payload = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in assertion.split(".")[:2])
+    return header, sorted(payload)
 
 
 def test_a_java_properties_file_and_a_token_endpoint_with_tls(kafka, provider, authority, tmp_path):

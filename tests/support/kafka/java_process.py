@@ -127,14 +127,20 @@ def java_arguments(
     ]
 
 
-def run_java(version: str, main_class: str, arguments: Sequence[str], timeout_seconds: float = 120) -> str:
+def run_java(
+    version: str,
+    main_class: str,
+    arguments: Sequence[str],
+    timeout_seconds: float = 120,
+    options: Sequence[str] = (),
+) -> str:
     """Run a main class to its end and return its standard output.
 
     Raises:
         RuntimeError: it failed; the message has its output.
     """
     finished = subprocess.run(
-        java_arguments(version, main_class, arguments, 256, ["-XX:TieredStopAtLevel=1"]),
+        java_arguments(version, main_class, arguments, 256, ["-XX:TieredStopAtLevel=1", *options]),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=timeout_seconds,
