@@ -165,7 +165,8 @@ class RecordAccumulator:
             if future is not None:
                 if sticky is not None:
                     # Without the lock: an addition may be lost, and the switch comes a record later.
-                    sticky.produced_bytes += RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+                    size = (len(key) if key else 0) + (len(value) if value else 0)
+                    sticky.produced_bytes += RECORD_OVERHEAD_BYTES + size
                 return future, False
         record = (timestamp_ms, key, value, headers, on_delivery)
         return self._append_or_begin_batch(topic_queues, partition, record, max_block_ms, now_ms, snapshot)
