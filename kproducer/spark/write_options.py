@@ -69,6 +69,7 @@ _SETTING_NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 _JVM_ONLY = re.compile(
     r"metrics?\..*|auto\.include\.jmx\.reporter|enable\.metrics\.push"
     r"|ssl\.(protocol|provider|(keymanager|trustmanager)\.algorithm|secure\.random\.implementation)"
+    r"|sasl\.kerberos\.(kinit\.cmd|min\.time\.before\.relogin|ticket\.renew\..*)"
 )
 
 #: kafka.* settings that Spark's sink refuses as well, or that need Java classes, and what to do instead.

@@ -82,11 +82,47 @@ def test_options_that_spark_adds_and_options_of_the_source_are_no_mistake(caplog
     assert "checkpointLocation" not in caplog.text
 
 
-@pytest.mark.parametrize("name", ["metrics.num.samples", "ssl.provider", "ssl.keymanager.algorithm"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "metrics.num.samples",
+        "ssl.provider",
+        "ssl.keymanager.algorithm",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.ticket.renew.jitter",
+    ],
+)
 def test_settings_of_the_jvm_alone_are_ignored_with_a_warning(name, caplog):
     options = parse_names({f"kafka.{name}": "3"})
     assert name not in dict(options.producer_settings)
     assert f"kafka.{name}" in caplog.text
+
+
+@pytest.mark.kerberos
+def test_kerberos_and_msk_options_are_those_of_sparks_own_sink(tmp_path):
+    keytab = tmp_path / "job.keytab"
+    keytab.write_bytes(b"\x05\x02")
+    secured = {"kafka.security.protocol": "SASL_SSL"}
+    parse_names(
+        {
+            **secured,
+            "kafka.sasl.mechanism": "GSSAPI",
+            "kafka.sasl.kerberos.service.name": "kafka",
+            "kafka.sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+            f'storeKey=true keyTab="{keytab}" principal="job@EXAMPLE.COM";',
+        }
+    )
+    parse_names(
+        {
+            **secured,
+            "kafka.bootstrap.servers": "b-1.x.y.c2.kafka.eu-central-1.amazonaws.com:9098",
+            "kafka.sasl.mechanism": "AWS_MSK_IAM",
+            "kafka.sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+            "kafka.sasl.client.callback.handler.class": (
+                "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+            ),
+        }
+    )
 
 
 @pytest.mark.parametrize("name", ["internals.DefaultPartitioner", "RoundRobinPartitioner"])
