@@ -341,7 +341,10 @@ class PartitionQueues:
         return [queue for topic in topics for queue in list(topic.queues) if queue is not None]
 
     def holds_lock(self) -> bool:
-        """Whether the calling thread holds a queue's lock, ours or the pool's: it was interrupted there."""
+        """Whether the calling thread holds a queue's lock, ours or the pool's: it was interrupted there.
+
+        Looks at every queue, for calls that wait anyway.
+        """
         if self._lock.is_mine or self._pool.lock.is_mine:
             return True
         return any(queue.lock.is_mine for queue in self.all_queues())

@@ -25,7 +25,7 @@ from kproducer_messages import (
 )
 
 from kproducer.client.api_versions import NodeApiVersions
-from kproducer.client.client_request import ClientRequest, RequestBuilder
+from kproducer.client.client_request import ClientRequest, MessageBuilder, RequestBuilder
 from kproducer.client.in_flight_requests import InFlightRequests
 from kproducer.client.node_connection import ConnectionState, NodeConnection
 from kproducer.config.producer_config import ProducerConfig
@@ -80,23 +80,6 @@ class SaslState(enum.Enum):
     FAILED = "failed"
 
 
-@attrs.frozen
-class _SaslRequest:
-    """The ``RequestBuilder`` of a message that no repr shows."""
-
-    message: Any = attrs.field(repr=False)
-    oldest_version: int
-    latest_version: int
-
-    @property
-    def api_key(self) -> int:
-        key: int = self.message.API_KEY
-        return key
-
-    def build(self, version: int) -> Any:
-        return self.message
-
-
 class AuthenticationExchange:
     """One authentication of one connection. I/O thread only.
 
@@ -140,7 +123,7 @@ class AuthenticationExchange:
             return None
         self.state = SaslState.HANDSHAKE
         # After version 0 the tokens would follow as bare frames. Brokers since 1.0 support version 1.
-        return _SaslRequest(SaslHandshakeRequest(mechanism=self._mechanism.name), 1, 1)
+        return MessageBuilder(SaslHandshakeRequest(mechanism=self._mechanism.name), 1, 1)
 
     def on_handshake(self, response: SaslHandshakeResponse) -> RequestBuilder:
         """The broker answered the handshake: returns the first message of the mechanism.
@@ -222,7 +205,7 @@ class AuthenticationExchange:
 
 def _authenticate(message: bytes) -> RequestBuilder:
     request = SaslAuthenticateRequest(auth_bytes=message)
-    return _SaslRequest(request, *supported_versions(ApiKey.SASL_AUTHENTICATE))
+    return MessageBuilder(request, *supported_versions(ApiKey.SASL_AUTHENTICATE))
 
 
 def _listed(mechanisms: list[str]) -> str:

@@ -37,9 +37,12 @@ class RequestBuilder(Protocol):
 
 @attrs.frozen
 class MessageBuilder:
-    """The ``RequestBuilder`` of a message that is the same in all of the given versions."""
+    """The ``RequestBuilder`` of a message that is the same in all of the given versions.
 
-    message: Any
+    Its repr does not show the message, which may contain credentials.
+    """
+
+    message: Any = attrs.field(repr=False)
     oldest_version: int
     latest_version: int
 
