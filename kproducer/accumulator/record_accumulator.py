@@ -157,6 +157,7 @@ class RecordAccumulator:
             future = None
             queue.lock.take()
             try:
+                # That of the open batch, unless there is none, or it has to make room first.
                 appender = queue.slot.appender
                 if appender is not None:
                     future = appender.append(timestamp_ms, key, value, headers, on_delivery)

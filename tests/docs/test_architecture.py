@@ -13,8 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kproducer"
 TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-JOURNEY = re.search(r"<!-- journey -->\n(.*?)<!-- end of journey -->", TEXT, re.DOTALL)
-STEPS = re.findall(r"^\| \d+\. .*\| `([^`]+)` \| `([^`]+)` \|$", JOURNEY[1], re.MULTILINE) if JOURNEY else []
+PATHS = dict(re.findall(r"<!-- (\S+) -->\n(.*?)<!-- end of \1 -->", TEXT, re.DOTALL))
+STEP = re.compile(r"^\| \d+\. .*\| `([^`]+)` \| `([^`]+)` \|$", re.MULTILINE)
+STEPS = [step for table in PATHS.values() for step in STEP.findall(table)]
 
 
 @cache
@@ -48,11 +49,12 @@ def all_names() -> frozenset[str]:
     return frozenset().union(*(names_defined_in(path) for path in paths))
 
 
-def test_the_journey_has_all_its_steps() -> None:
-    assert JOURNEY
-    numbers = re.findall(r"^\| (\d+)\. ", JOURNEY[1], re.MULTILINE)
-    assert numbers == [str(number) for number in range(1, len(STEPS) + 1)]
-    assert len(STEPS) > 15
+def test_each_path_has_all_its_steps() -> None:
+    assert list(PATHS) == ["journey", "retry", "commit", "micro-batch"]
+    for table in PATHS.values():
+        numbers = re.findall(r"^\| (\d+)\. ", table, re.MULTILINE)
+        assert numbers == [str(number) for number in range(1, len(STEP.findall(table)) + 1)]
+        assert len(numbers) > 6
 
 
 @pytest.mark.parametrize(("file", "function"), STEPS)
