@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.support.spark import stepping_ports
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/exactly-once.md").read_text()
-SOURCES = ROOT / "kproducer/spark/exactly_once"
 
 
 def test_every_step_is_in_the_diagram_and_in_the_table_of_crashes() -> None:
-    code = "".join((SOURCES / name).read_text() for name in ("task_protocol.py", "driver_protocol.py"))
-    steps = set(re.findall(r'_(?:on_)?step\("(\w+)"\)', code)) - {"prepared", "committed"}
+    steps = {*stepping_ports.TASK_STEPS.values(), *stepping_ports.DRIVER_STEPS}
     assert len(steps) > 12
     diagram = PAGE.partition("```mermaid")[2].partition("```")[0]
     table = PAGE.partition("| crash before |")[2].partition("\n\n")[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-_TASK_STEPS = {
+TASK_STEPS = {
     "current_offset": "decision",
     "initialize": "initialize",
     "stable_offset": "marker",
@@ -19,6 +19,17 @@ _TASK_STEPS = {
     "add_marker": "add_marker",
     "prepare": "prepare",
 }
+DRIVER_STEPS = (
+    "look",
+    "fence_driver",
+    "decision",
+    "fence_tasks",
+    "markers",
+    "decide",
+    "drop",
+    "commit",
+    "confirm",
+)
 
 
 class SteppingTaskPort:
@@ -30,11 +41,11 @@ class SteppingTaskPort:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._port, name)
-        if name not in _TASK_STEPS:
+        if name not in TASK_STEPS:
             return method
 
         def step(*arguments: Any) -> Any:
-            self._on_step(_TASK_STEPS[name])
+            self._on_step(TASK_STEPS[name])
             result = method(*arguments)
             if name == "prepare":
                 self._on_step("prepared")
