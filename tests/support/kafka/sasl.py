@@ -64,7 +64,7 @@ def delete_scram_user(bootstrap_servers: str, user: str) -> None:
 
 
 def _alter(bootstrap_servers: str, changes: list) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     for change in changes:
         # One at a time: librdkafka sends a request with two changes of one user, which brokers refuse.
         for future in admin.alter_user_scram_credentials([change]).values():
