@@ -52,6 +52,9 @@ _log = logging.getLogger(__name__)
 
 _SSL = "Kafka SslConfigs"
 _LIBRDKAFKA = "librdkafka"
+_CHECKED_BY_BROKERS = (
+    "Accepted because Java clients check tokens with it; without effect, because brokers do."
+)
 _SERIALIZER = "Serializer | type[BuiltInSerializer] | str | None"
 
 
@@ -465,6 +468,11 @@ class ProducerConfig:
     )
     sasl_oauthbearer_assertion_claim_jti_include: bool = boolean(
         False, source="KIP-1139", about="Whether each assertion has an id of its own."
+    )
+    sasl_oauthbearer_sub_claim_name: str = text("sub", source="KIP-768", about=_CHECKED_BY_BROKERS)
+    sasl_oauthbearer_scope_claim_name: str = text("scope", source="KIP-768", about=_CHECKED_BY_BROKERS)
+    sasl_oauthbearer_jwt_validator_class: str = java_class(
+        "DefaultJwtValidator", "ClientJwtValidator", source="KIP-1139", about=_CHECKED_BY_BROKERS
     )
     https_ca_location: str = path(
         source=_LIBRDKAFKA,

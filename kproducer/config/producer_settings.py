@@ -225,6 +225,15 @@ class ProducerSettings(TypedDict, total=False):
     """How long before its creation the assertion is already valid. Default: 60 s."""
     sasl_oauthbearer_assertion_claim_jti_include: bool
     """Whether each assertion has an id of its own. Default: False."""
+    sasl_oauthbearer_sub_claim_name: str | None
+    """Accepted because Java clients check tokens with it; without effect, because brokers do. Default:
+    'sub'."""
+    sasl_oauthbearer_scope_claim_name: str | None
+    """Accepted because Java clients check tokens with it; without effect, because brokers do. Default:
+    'scope'."""
+    sasl_oauthbearer_jwt_validator_class: str | None
+    """Accepted because Java clients check tokens with it; without effect, because brokers do. Default:
+    'DefaultJwtValidator'."""
     https_ca_location: str | PathLike[str] | None
     """PEM file with the certificates to trust at the token endpoint. Empty or 'probe': the system's, or
     else those of the package certifi. Default: ''."""

@@ -97,15 +97,12 @@ _NO_COUNTERPART = {
     "sticky_partitioning_linger_ms": "the built-in partitioner switches after batch_size bytes",
 }
 
-#: Settings of OAUTHBEARER with which only brokers, or Java's clients as well, verify tokens.
+#: Settings of OAUTHBEARER with which brokers verify tokens.
 _FOR_BROKERS = (
     "sasl_oauthbearer_allow_",
     "sasl_oauthbearer_clock_",
     "sasl_oauthbearer_expected_",
     "sasl_oauthbearer_jwks_",
-    "sasl_oauthbearer_jwt_validator_",
-    "sasl_oauthbearer_scope_claim_",
-    "sasl_oauthbearer_sub_claim_",
 )
 
 

@@ -40,7 +40,13 @@ _KEY_FILE = "sasl_oauthbearer_assertion_private_key_file"
 _KEY_TEXT = "sasl_oauthbearer_assertion_private_key_pem"
 _ASSERTION_FILE = "sasl_oauthbearer_assertion_file"
 #: Without effect, or also for tokens of ``sasl_oauth_token_provider``.
-_FOR_ANY_TOKEN = (_EXTENSIONS, "sasl_login_callback_handler_class")
+_FOR_ANY_TOKEN = (
+    _EXTENSIONS,
+    "sasl_login_callback_handler_class",
+    "sasl_oauthbearer_sub_claim_name",
+    "sasl_oauthbearer_scope_claim_name",
+    "sasl_oauthbearer_jwt_validator_class",
+)
 _CLAIMS = ("iss", "sub", "aud")
 #: The options of ``OAuthBearerLoginModule`` that are settings as well.
 _SETTING_OF_OPTION = {"clientId": _CLIENT_ID, "clientSecret": _SECRET, "scope": _SCOPE}

@@ -174,6 +174,17 @@ def test_an_assertion_has_preference_over_a_secret_as_in_java(idp, files):
     assert idp.requests[-1]["client_assertion_type"] == CLIENT_ASSERTION
 
 
+def test_settings_with_which_javas_clients_check_tokens_have_no_effect(idp, files):
+    checks = {
+        "sasl_oauthbearer_sub_claim_name": "azp",
+        "sasl_oauthbearer_scope_claim_name": "scp",
+        "sasl_oauthbearer_jwt_validator_class": f"{PACKAGE}.ClientJwtValidator",
+    }
+    assert token_of(from_dotted(idp, **CLIENT, **checks)).value == idp.issued[-1]
+    token_of(config(sasl_oauthbearer_token_endpoint_url=f"file://{files['token']}", **checks))
+    sasl_mechanism_of(config(sasl_oauth_token_provider=print, **checks))
+
+
 def test_a_token_from_a_file(files, idp):
     for url in (f"file://{files['token']}", f"file:{files['token']}"):
         token = token_of(config(sasl_oauthbearer_token_endpoint_url=url))
@@ -325,7 +336,7 @@ def test_librdkafkas_names_as_keywords():
             ProducerConfig.from_keywords({"bootstrap_servers": "localhost:1", name: "x"})
 
 
-@pytest.mark.parametrize("name", ["sub.claim.name", "jwks.endpoint.url", "expected.audience"])
+@pytest.mark.parametrize("name", ["allow.unverified.issuer", "jwks.endpoint.url", "expected.audience"])
 def test_settings_with_which_brokers_verify_tokens(idp, name):
     with pytest.raises(ConfigError, match="brokers verify tokens; remove the setting"):
         from_dotted(idp, **{f"sasl.oauthbearer.{name}": "x"})
