@@ -8,6 +8,8 @@ import threading
 import time
 
 import pytest
+from confluent_kafka import KafkaError as PeerError
+from confluent_kafka import Producer as PeerProducer
 
 from kproducer import KafkaProducer
 from kproducer.errors import AuthenticationError, KafkaError, Outcome
@@ -170,8 +172,37 @@ def test_a_wrong_security_protocol_is_answered_with_the_right_one(
     assert time.monotonic() - before_s < PROMPT_S
 
 
+PEER_NAMES = {
+    "bootstrap_servers": "bootstrap.servers",
+    "security_protocol": "security.protocol",
+    "sasl_mechanism": "sasl.mechanism",
+    "sasl_plain_username": "sasl.username",
+    "sasl_plain_password": "sasl.password",
+}
+
+
+class Peer:
+    """confluent-kafka with the same settings; ``errors`` has the codes of its errors."""
+
+    def __init__(self, chosen):
+        self.errors = []
+        self.failures = []
+        same = {PEER_NAMES[name]: value for name, value in chosen.items() if name in PEER_NAMES}
+        on_error = {"error_cb": lambda error: self.errors.append(error.code()), "log_level": 0}
+        self.producer = PeerProducer({**same, **on_error, "enable.idempotence": True})
+
+    def send(self, topic, value):
+        self.producer.produce(topic, value, partition=0, on_delivery=self._delivered)
+        self.producer.poll(0)
+
+    def _delivered(self, error, message):
+        if error is not None:
+            self.failures.append(error)
+
+
 def test_a_deleted_user_is_refused_at_the_end_of_the_session_and_welcome_again_later(kafka):
     create_topic(kafka.bootstrap_servers, "deleted-user", 1)
+    create_topic(kafka.bootstrap_servers, "peer-deleted-user", 1)
     sasl.add_scram_user(kafka.bootstrap_servers, "dora", "first")
     chosen = settings(
         kafka, "SCRAM-SHA-256", listener="SHORT", sasl_plain_username="dora", sasl_plain_password="first"
@@ -179,6 +210,9 @@ def test_a_deleted_user_is_refused_at_the_end_of_the_session_and_welcome_again_l
     written = []
     with KafkaProducer(**chosen, linger_ms=0) as producer:
         written.append(producer.send("deleted-user", b"before").result(30))
+        peer = Peer(chosen)
+        peer.send("peer-deleted-user", b"before")
+        peer.producer.flush(30)
         sasl.delete_scram_user(kafka.bootstrap_servers, "dora")
         error = None
         deadline_s = time.monotonic() + sasl.SESSION_MS / 1000 + PROMPT_S
@@ -190,6 +224,10 @@ def test_a_deleted_user_is_refused_at_the_end_of_the_session_and_welcome_again_l
                 error = refusal.with_outcome(Outcome.NOT_SENT)
         assert isinstance(error, AuthenticationError)
         assert error.outcome is Outcome.NOT_SENT
+        while PeerError._AUTHENTICATION not in peer.errors:
+            assert time.monotonic() < deadline_s + PROMPT_S
+            peer.send("peer-deleted-user", b"during")
+            peer.producer.poll(0.1)
         sasl.add_scram_user(kafka.bootstrap_servers, "dora", "first")
         deadline_s = time.monotonic() + 30
         while True:
@@ -208,6 +246,7 @@ def test_a_deleted_user_is_refused_at_the_end_of_the_session_and_welcome_again_l
 def test_sessions_that_end_under_load_lose_repeat_and_reorder_nothing(kafka, mechanism, seconds, caplog):
     topic = f"session-{mechanism}"
     create_topic(kafka.bootstrap_servers, topic, 2)
+    create_topic(kafka.bootstrap_servers, f"peer-{topic}", 1)
     caplog.set_level(logging.DEBUG, "kproducer.client")
     sent = [0, 0]
     failures: list[KafkaError] = []
@@ -227,14 +266,32 @@ def test_sessions_that_end_under_load_lose_repeat_and_reorder_nothing(kafka, mec
                 )
             time.sleep(0.005)
 
+    is_compared = mechanism != "OAUTHBEARER"
+    peer, peer_sent = Peer(chosen) if is_compared else None, 0
+
+    def load_of_peer():
+        nonlocal peer_sent
+        end_s = time.monotonic() + seconds
+        while is_compared and time.monotonic() < end_s:
+            peer.send(f"peer-{topic}", b"%d" % peer_sent)
+            peer_sent += 1
+            time.sleep(0.005)
+
     with KafkaProducer(**chosen) as producer:
         threads = [threading.Thread(target=load, args=(producer, partition)) for partition in (0, 1)]
+        threads.append(threading.Thread(target=load_of_peer))
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         producer.flush(30)
         assert failures == []
+    if is_compared:
+        assert peer.producer.flush(30) == 0
+        assert peer.failures == []
+        assert PeerError._AUTHENTICATION not in peer.errors
+        theirs = [int(each.value) for each in read_topic(kafka.bootstrap_servers, f"peer-{topic}")]
+        assert theirs == list(range(peer_sent))
     read = read_topic(kafka.bootstrap_servers, topic)
     for partition in (0, 1):
         values = [int(each.value) for each in read if each.partition == partition]
