@@ -185,6 +185,27 @@ def test_a_realm_without_kdc_and_a_kdc_that_does_not_answer(kdc, monkeypatch, tm
         kdc.start()
 
 
+@pytest.mark.parametrize(
+    ("offset", "advice"),
+    [
+        (14, "no encryption type in common"),
+        (37, "the clocks of this machine and of the KDC or broker differ"),
+        (181, "the keytab does not have a key of the principal"),
+        (224, "krb5.conf has no default_realm"),
+    ],
+)
+def test_errors_that_this_realm_cannot_cause_are_explained_by_their_code(monkeypatch, offset, advice):
+    import gssapi
+
+    user = login()
+
+    def fail():
+        raise gssapi.exceptions.GSSError(13 << 16, (-1765328384 + offset) % 2**32)
+
+    monkeypatch.setattr(user, "_credentials", fail)
+    assert advice in refused(user)
+
+
 def test_begin_never_waits_for_the_kdc(kdc, monkeypatch, tmp_path, broker_keytab):
     from kproducer.security.kerberos import GssapiMechanism
 
