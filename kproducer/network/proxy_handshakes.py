@@ -189,7 +189,7 @@ def _command(host: str, port: int) -> SOCKS5CommandRequest:
         name = host.encode("ascii") if host.isascii() else host.encode("idna")
     except UnicodeError:
         name = b""
-    if not 0 < len(name) <= _LONGEST_NAME_BYTES:
+    if not 0 < len(name) <= _LONGEST_NAME_BYTES or not all(0x21 <= byte <= 0x7E for byte in name):
         raise NetworkError(f"a SOCKS5 proxy cannot be asked to connect to {printable(host)}")
     return SOCKS5CommandRequest(SOCKS5Command.CONNECT, SOCKS5AType.DOMAIN_NAME, name, port)
 

@@ -22,6 +22,7 @@ from kproducer.errors import (
     KafkaError,
     NetworkError,
     RemoteProtocolError,
+    printable,
 )
 from kproducer.network.channel_io import (
     READ,
@@ -131,7 +132,8 @@ class Selector:
             raise IllegalStateError(f"a connection with id {connection_id} already exists")
         text = describe_address(address)
         if target is not None:
-            text = f"{describe_address(target)} through the proxy {self._proxy}"
+            # The host may be a name in a broker's metadata.
+            text = f"{printable(describe_address(target))} through the proxy {self._proxy}"
         try:
             sock = open_socket(family, self._config.send_buffer_bytes, self._config.receive_buffer_bytes)
         except OSError as error:
