@@ -150,6 +150,10 @@ class Kdc:
         """Add a principal; without a password it has a random key."""
         self._admin(f"addprinc {'-randkey' if password is None else f'-pw {password}'} {name}")
 
+    def limit_tickets(self, name: str, seconds: int) -> None:
+        """Let tickets of a principal expire after that time."""
+        self._admin(f'modprinc -maxlife "{seconds} seconds" {name}')
+
     def delete_principal(self, name: str) -> None:
         self._admin(f"delprinc -force {name}")
 
