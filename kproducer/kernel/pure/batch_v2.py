@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import attrs
+
 from kproducer.kernel.layout import (
     ATTRIBUTES_OFFSET,
     CRC,
@@ -36,6 +38,7 @@ _MAX_SIZE_BYTES: Final = 2**40
 NO_HEADERS: Final = b"\0"
 
 
+@attrs.define(eq=False)
 class BatchWriter:
     """Encodes the records of one batch into ``buffer``, after the space for the header. Not thread-safe.
 
@@ -52,30 +55,21 @@ class BatchWriter:
         max_timestamp_ms: largest timestamp; -1 before the first record.
     """
 
-    __slots__ = (
-        "_ratio",
-        "_view",
-        "_wire_limit",
-        "base_timestamp_ms",
-        "buffer",
-        "limit",
-        "max_timestamp_ms",
-        "position",
-        "record_count",
-    )
+    buffer: bytearray
+    # Assigning bytes to a slice of a bytearray makes a temporary copy first; a memoryview does not.
+    _view: memoryview = attrs.field(init=False)
+    limit: int = attrs.field(init=False)
+    _ratio: float = attrs.field(init=False, default=0.0)
+    _wire_limit: int = attrs.field(init=False, default=0)
+    position: int = attrs.field(init=False, default=RECORD_BATCH_OVERHEAD)
+    record_count: int = attrs.field(init=False, default=0)
+    base_timestamp_ms: int = attrs.field(init=False, default=-1)
+    max_timestamp_ms: int = attrs.field(init=False, default=-1)
 
-    def __init__(self, buffer: bytearray) -> None:
-        _check_buffer(buffer, RECORD_BATCH_OVERHEAD)
-        self.buffer = buffer
-        # Assigning bytes to a slice of a bytearray makes a temporary copy first; a memoryview does not.
-        self._view = memoryview(buffer)
-        self.limit = len(buffer)
-        self._ratio = 0.0
-        self._wire_limit = 0
-        self.position = RECORD_BATCH_OVERHEAD
-        self.record_count = 0
-        self.base_timestamp_ms = -1
-        self.max_timestamp_ms = -1
+    def __attrs_post_init__(self) -> None:
+        _check_buffer(self.buffer, RECORD_BATCH_OVERHEAD)
+        self._view = memoryview(self.buffer)
+        self.limit = len(self.buffer)
 
     def append(
         self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers | None

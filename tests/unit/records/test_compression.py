@@ -111,28 +111,15 @@ def test_lz4_level_nine_is_the_fast_compressor_as_in_java() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "default", "allowed", "refused"),
-    [
-        ("gzip", -1, [-1, 1, 9], [0, -2, 10]),
-        ("lz4", 9, [1, 17], [0, 18, -1]),
-        ("zstd", 3, [-131072, 22], [-131073, 23]),
-    ],
+    ("name", "default", "allowed"),
+    [("gzip", -1, [-1, 1, 9]), ("lz4", 9, [1, 17]), ("zstd", 3, [-131072, 22])],
 )
-def test_levels(name: str, default: int, allowed: list[int], refused: list[int]) -> None:
+def test_levels(name: str, default: int, allowed: list[int]) -> None:
     assert Compression.of(name) == Compression.of(name, default)
     for level in allowed:
         compression = Compression.of(name, level)
         assert compression.level == level
         assert compression.decompress(compression.compress(b"abc")) == b"abc"
-    for level in refused:
-        with pytest.raises(ConfigError, match=f"compression_{name}_level={level} must be"):
-            Compression.of(name, level)
-
-
-@pytest.mark.parametrize("name", ["lz5", "", "gzip ", 4])
-def test_an_unknown_codec_is_refused_by_name(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"compression_type=.*none, gzip, snappy, lz4, zstd"):
-        Compression.of(name)
 
 
 @pytest.mark.parametrize(("name", "package"), [("snappy", "cramjam"), ("lz4", "lz4"), ("zstd", "zstandard")])
