@@ -44,7 +44,7 @@ class ProxyUrl:
 
 def parse_proxy_url(text: str) -> ProxyUrl:
     """Split a proxy's URL. Raises ConfigError, which does not show the URL."""
-    # Imported here: a tenth of the time that importing kproducer takes, and most producers use no proxy.
+    # Imported here: most producers use no proxy.
     from urllib.parse import unquote, urlsplit
 
     def bad(found: str, advice: str) -> ConfigError:
