@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+import attrs
+
 from kproducer.accumulator.built_in_partitioner import PartitionLoad
 from kproducer.accumulator.partition_queue import PartitionQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 _log = GuardedLogger(__name__)
 
 
+@attrs.define(eq=False, slots=False)
 class ReadyBatches:
     """Finds and drains what can be sent. I/O thread only.
 
@@ -45,31 +48,27 @@ class ReadyBatches:
         release: returns the memory of a batch that could not be closed.
     """
 
-    def __init__(
-        self,
-        config: ProducerConfig,
-        clock: Clock,
-        queues: PartitionQueues,
-        transaction_manager: TransactionManager | None,
-        sends_everything: Callable[[], bool],
-        release: Callable[[ProducerBatch], None],
-    ) -> None:
-        self._clock = clock
-        self._queues = queues
-        self._transaction_manager = transaction_manager
-        self._sends_everything = sends_everything
-        self._release = release
-        self._counted_snapshot: MetadataSnapshot | None = None
-        self._counted_topics = 0
+    _config: ProducerConfig
+    _clock: Clock
+    _queues: PartitionQueues
+    _transaction_manager: TransactionManager | None
+    _sends_everything: Callable[[], bool]
+    _release: Callable[[ProducerBatch], None]
+    _counted_snapshot: MetadataSnapshot | None = attrs.field(init=False, default=None)
+    _counted_topics: int = attrs.field(init=False, default=0)
+    _load: PartitionLoad = attrs.field(init=False)
+    _ready: ReadyQueues = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        config, manager = self._config, self._transaction_manager
         self._load = PartitionLoad(
             config.partitioner_adaptive_partitioning_enable, config.partitioner_availability_timeout_ms
         )
         self._ready = ReadyQueues(
-            queues,
+            self._queues,
             config.linger_ms,
-            None if transaction_manager is None else transaction_manager.may_drain,
-            asks_early=transaction_manager is not None
-            and transaction_manager.lifecycle.transactional_id is not None,
+            None if manager is None else manager.may_drain,
+            asks_early=manager is not None and manager.lifecycle.transactional_id is not None,
         )
         #: After an unexpected error: have the next look begin with all queues.
         self.start_over = self._ready.start_over
