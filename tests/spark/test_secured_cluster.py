@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 import pytest
 from cryptography import x509
@@ -21,7 +24,19 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from benchmarks.spark_connector import resolve_connector
+from kproducer import KafkaProducer
+from kproducer.spark.partition_writer import write_partition
+from kproducer.spark.producer_cache import ProducerCache
+from kproducer.spark.write_columns import WriteColumns
+from kproducer.spark.write_options import WriteOptions
 from tests.support.certificates import Authority, Certificate
+from tests.support.identity_provider import (
+    AUDIENCE,
+    CLIENT_ID,
+    CLIENT_SECRET,
+    ISSUER,
+    IdentityProvider,
+)
 from tests.support.kafka import sasl
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.fixtures import skip_or_fail, start_or_skip
@@ -32,7 +47,12 @@ from tests.support.kafka.topics import create_topic
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 JOB = Path(__file__).with_name("secured_job.py")
-LISTENERS = {"SECURE": "SASL_SSL", "MTLS": "SSL", "SASL": "SASL_PLAINTEXT"}
+LISTENERS = {
+    "SECURE": "SASL_SSL",
+    "MTLS": "SSL",
+    "SASL": "SASL_PLAINTEXT",
+    "OAUTH": "SASL_PLAINTEXT",
+}
 _JOB_TIMEOUT_S = 500
 ROWS = [str(number) for number in range(20)]
 
@@ -41,6 +61,7 @@ USER, PASSWORD, WRONG_PASSWORD = "eve", "hunter2-of-eve", "hunter3-of-eve"
 KEY_PASSWORD, STORE_PASSWORD, TRUST_PASSWORD = "keypass-7391", "storepass-4628", "trustpass-5517"
 
 _SECURITY = "org.apache.kafka.common.security"
+_OAUTH = f"{_SECURITY}.oauthbearer"
 _SCRAM = f"{_SECURITY}.scram.ScramLoginModule required"
 ONCE = {"delivery": "exactly-once"}
 UNCHECKED = {"checkTimeoutMs": "0"}
@@ -49,7 +70,10 @@ UNCHECKED = {"checkTimeoutMs": "0"}
 class Options:
     """The options of writes to a cluster, in every form that Spark's own sink accepts."""
 
-    def __init__(self, cluster: KafkaCluster, authority: Authority, folder: Path) -> None:
+    def __init__(
+        self, cluster: KafkaCluster, authority: Authority, provider: IdentityProvider, folder: Path
+    ) -> None:
+        self.provider = provider
         self.servers = cluster.bootstrap_servers
         self._cluster = cluster
         client = authority.issue("client")
@@ -118,6 +142,25 @@ class Options:
         jaas = f'{_SCRAM} username="{USER}" password="{PASSWORD}";'
         return self._to("SASL", "SASL_PLAINTEXT", sasl_options("SCRAM-SHA-256", jaas))
 
+    def oauth(self, secret: str = CLIENT_SECRET) -> dict[str, str]:
+        """With client credentials, as hosted Spark writes them."""
+        shaded = f"kafkashaded.{_OAUTH}"
+        client = f"clientId={sasl.quoted(CLIENT_ID)} clientSecret={sasl.quoted(secret)}"
+        jaas = f"{shaded}.OAuthBearerLoginModule required {client};"
+        endpoint = {
+            "kafka.sasl.login.callback.handler.class": f"{shaded}.secured.OAuthBearerLoginCallbackHandler",
+            "kafka.sasl.oauthbearer.token.endpoint.url": self.provider.token_url,
+        }
+        return self._to("OAUTH", "SASL_PLAINTEXT", endpoint, sasl_options("OAUTHBEARER", jaas))
+
+    def oauth_file(self, path: Path) -> dict[str, str]:
+        """With a token in a file."""
+        options = {
+            "kafka.sasl.mechanism": "OAUTHBEARER",
+            "kafka.sasl.oauthbearer.token.endpoint.url": path.as_uri(),
+        }
+        return self._to("OAUTH", "SASL_PLAINTEXT", options)
+
     def _to(self, listener: str, protocol: str, *parts: dict[str, str]) -> dict[str, str]:
         servers = self._cluster.bootstrap(listener)
         made = {"kafka.bootstrap.servers": servers, "kafka.security.protocol": protocol}
@@ -151,6 +194,7 @@ def accepted(options: Options) -> dict[str, dict[str, str]]:
         "connect-stream-plain": options.plain(),
         "connect-stream-plain-once": {**options.plain(), **ONCE},
         "batch-scram-unshaded": options.scram(),
+        "batch-oauth": options.oauth(),
         "batch-sasl-plaintext": options.without_tls(),
         "batch-pem-text": options.mutual_tls(options.trust_text, options.pem_text),
         "batch-shown-pem-text": options.mutual_tls(options.trust_text, options.shown_pem_text),
@@ -189,6 +233,7 @@ def refused(options: Options) -> dict[str, tuple[dict[str, str], str]]:
         "stream-wrong-password-in-tasks": ({**wrong, **UNCHECKED}, words),
         "connect-batch-wrong-password": (options.plain(WRONG_PASSWORD), words),
         "connect-batch-wrong-password-in-tasks": ({**options.plain(WRONG_PASSWORD), **UNCHECKED}, words),
+        "batch-wrong-client-secret": (options.oauth(WRONG_PASSWORD), "Unknown client or secret"),
         "batch-broken-jaas": (broken_jaas, "kafka.sasl.jaas.config"),
         "batch-wrong-store-password": (wrong_store, "'kafka.ssl.keystore.password'"),
         "batch-wrong-store-password-in-tasks": (
@@ -217,16 +262,69 @@ def shared(options: Options) -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Options]:
+def provider() -> Iterator[IdentityProvider]:
+    with IdentityProvider() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def secured(provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Options]:
     authority = Authority()
+    oauth = "listener.name.oauth.oauthbearer"
     properties = {
         **sasl.broker_properties(tuple(LISTENERS)),
         **authority.broker_properties(),
         "listener.name.mtls.ssl.client.auth": "required",
+        # Tokens of the identity provider; a session lives as long as its token.
+        f"{oauth}.sasl.jaas.config": f"{_OAUTH}.OAuthBearerLoginModule required;",
+        f"{oauth}.sasl.server.callback.handler.class": f"{_OAUTH}.OAuthBearerValidatorCallbackHandler",
+        f"{oauth}.connections.max.reauth.ms": "3600000",
+        "sasl.oauthbearer.jwks.endpoint.url": provider.jwks_url,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "sasl.oauthbearer.expected.issuer": ISSUER,
     }
-    with start_or_skip("4.4.0", properties=properties, listeners=LISTENERS) as cluster:
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={provider.jwks_url}"
+    with start_or_skip(
+        "4.4.0", properties=properties, listeners=LISTENERS, java_options=[allowed]
+    ) as cluster:
         sasl.add_scram_user(cluster.bootstrap_servers, USER, PASSWORD)
-        yield Options(cluster, authority, tmp_path_factory.mktemp("certificates"))
+        yield Options(cluster, authority, provider, tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_tokens_are_renewed_in_a_worker_that_keeps_its_producer(
+    secured: Options, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, from_file: bool
+) -> None:
+    """Tasks follow each other for longer than two tokens live, as the micro-batches of a query do."""
+    provider, topic = secured.provider, f"renewed-{from_file}"
+    create_topic(secured.servers, topic, 1)
+    monkeypatch.setattr(provider, "lifetime_s", 3.0)
+    path = tmp_path / "token"
+    path.write_text(provider.new_token())
+    given = secured.oauth_file(path) if from_file else secured.oauth()
+    options = WriteOptions.parse({**given, "topic": topic})
+    made: list[KafkaProducer] = []
+
+    def make(settings: dict[str, str]) -> KafkaProducer:
+        made.append(KafkaProducer.from_config(settings))
+        return made[-1]
+
+    cache = ProducerCache(make)
+    rows = 0
+    end_s = time.monotonic() + 2.5 * provider.lifetime_s
+    while time.monotonic() < end_s:
+        if from_file:
+            path.with_suffix(".new").write_text(provider.new_token())
+            path.with_suffix(".new").rename(path)
+        batch = pa.RecordBatch.from_arrays([pa.array([str(rows)])], names=["value"])
+        message = write_partition(iter([batch]), WriteColumns(("value",), topic), options, cache)
+        # Spark sends it to the driver.
+        assert CLIENT_SECRET[:6].encode() not in pickle.dumps(message)
+        rows += 1
+        time.sleep(0.1)
+    cache.close_idle()
+    assert len(made) == 1
+    assert [int(each.value) for each in read_topic(secured.servers, topic)] == list(range(rows))
 
 
 @pytest.fixture(scope="module")
@@ -307,6 +405,9 @@ def test_no_secret_is_shown(secured: Options, answers: dict[str, dict[str, str]]
         "password": PASSWORD,
         "wrong password": WRONG_PASSWORD,
         "password of PLAIN": sasl.USERS["alice"],
+        # Not its last characters, which are escaped in different ways.
+        "client secret": CLIENT_SECRET[:6],
+        "token": secured.provider.issued[0],
         "password of the key": KEY_PASSWORD,
         "password of the key store": STORE_PASSWORD,
         "password of the trust store": TRUST_PASSWORD,
