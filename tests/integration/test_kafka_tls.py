@@ -74,6 +74,19 @@ def test_records_arrive_in_order(secured: Secured, listener: str, acks: Any) -> 
     assert [int(record.value[:6]) for record in found] == list(range(3000))
 
 
+def test_records_arrive_in_order_without_native_encryption(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KPRODUCER_NATIVE_TLS", "0")
+    topic = "in-order-portable"
+    create_topic(secured.cluster.bootstrap_servers, topic, partitions=1)
+    with secured.producer("SSL", send_buffer_bytes=8192) as producer:
+        values = [b"%06d" % i + b"z" * 3000 for i in range(1000)]
+        producer.send_many(topic, values).result(TIMEOUT_S)
+    found = read_topic(secured.cluster.bootstrap_servers, topic)
+    assert [record.value for record in found] == values
+
+
 def test_java_properties_with_a_large_record(secured: Secured, tmp_path: Path) -> None:
     client = secured.authority.issue("client")
     settings = {
