@@ -15,7 +15,6 @@ from typing import Any
 
 import attrs
 
-from kproducer.config.proxy_url import parse_proxy_url
 from kproducer.config.setting import (
     METADATA_KEY,
     SECURITY_PROTOCOLS,
@@ -707,6 +706,9 @@ def _check_proxy(config: ProducerConfig) -> None:
     if not config.proxy_url:
         return
     canonical = "resolve_canonical_bootstrap_servers_only"
+    # Imported here, because most producers have no proxy.
+    from kproducer.config.proxy_url import parse_proxy_url
+
     if parse_proxy_url(config.proxy_url).resolves_names and config.client_dns_lookup == canonical:
         wanted = "use_all_dns_ips with a proxy that looks up names"
         raise refused("client_dns_lookup", wanted, canonical, "or use a proxy_url with socks5://")
