@@ -49,9 +49,10 @@ class IdentityProvider:
         client_keys: verify assertions, by algorithm.
         requests: the forms that arrived, each with the header ``Authorization``.
         issued: the tokens, in order.
+        signing_key: of the tokens; brokers that know one provider accept another with the same key.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, signing_key: RSAKey | None = None) -> None:
         self.claims: dict[str, Any] = {"iss": ISSUER, "aud": AUDIENCE, "sub": "alice"}
         self.lifetime_s = 3600.0
         self.client_keys: dict[str, RSAKey | ECKey] = {
@@ -61,7 +62,9 @@ class IdentityProvider:
         self.requests: list[dict[str, str]] = []
         self.issued: list[str] = []
         self._answers: deque[Callable[[BaseHTTPRequestHandler], Answer | None]] = deque()
-        self._key = RSAKey.generate_key(2048, {"kid": "1", "use": "sig", "alg": "RS256"})
+        self.signing_key = signing_key or RSAKey.generate_key(
+            2048, {"kid": "1", "use": "sig", "alg": "RS256"}
+        )
         self._server = _QuietServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         if tls is not None:
@@ -107,7 +110,7 @@ class IdentityProvider:
         """A signed token."""
         now_s = time.time()
         payload = {"iat": int(now_s), "exp": int(now_s + self.lifetime_s), **self.claims, **claims}
-        token = jwt.encode({"alg": "RS256", "kid": "1"}, payload, self._key)
+        token = jwt.encode({"alg": "RS256", "kid": "1"}, payload, self.signing_key)
         self.issued.append(token)
         return token
 
@@ -154,7 +157,7 @@ class IdentityProvider:
             timeout = 30
 
             def do_GET(self) -> None:
-                keys = {"keys": [provider._key.as_dict(private=False)]}
+                keys = {"keys": [provider.signing_key.as_dict(private=False)]}
                 self._write(*json_answer(200, **keys))
 
             def do_POST(self) -> None:
