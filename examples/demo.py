@@ -28,7 +28,6 @@ from examples import spark_demo
 from examples.demo_journey import Journey
 from examples.demo_source import FileLines, JsonEvents, Source, portions
 from kproducer import KafkaError, KafkaProducer
-from tests.support.certificates import Authority
 from tests.support.kafka import sasl
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError
@@ -84,6 +83,8 @@ def broker(arguments: argparse.Namespace, topic: str, console: Console) -> Itera
 @contextmanager
 def secured_kafka(version: str, topic: str, console: Console) -> Iterator[Target]:
     """Apache Kafka with a SASL_SSL listener, a new certificate and a SCRAM user with a new password."""
+    from tests.support.certificates import Authority  # trustme: not needed by the other demos
+
     user, password, authority = "demo", secrets.token_urlsafe(), Authority()
     properties = {**authority.broker_properties(), **sasl.broker_properties(("SECURE",))}
     with console.status(f"starting Apache Kafka {version} with SASL_SSL"):
