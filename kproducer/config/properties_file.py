@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 
 from kproducer.errors import ConfigError
 
@@ -15,31 +16,56 @@ _BLANKS = " \t\f"
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+#: What a name of a setting looks like. Anything else may be a part of a value, so errors do not show it.
+_NAME = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*")
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The properties in a file, by name; the last one of a name counts.
+    """The settings in a file, by name; the last one of a name counts.
 
     Raises:
-        ConfigError: the file cannot be read, or has a malformed Unicode escape.
+        ConfigError: the file cannot be read, has a malformed Unicode escape, or a line without a setting.
     """
+    where = os.fspath(path)
     try:
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:
-        where = os.fspath(path)
+        if "\n" in where or "=" in where:
+            raise ConfigError(
+                "from_config: expected the path of a properties file, got a text (not shown because it may"
+                " contain a secret); pass its settings as a dictionary"
+            ) from None
         raise ConfigError(f"the properties file {where!r} cannot be read: {error.strerror}") from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("iso-8859-1")
-    return parse_properties(text, os.fspath(path))
+    properties: dict[str, str] = {}
+    for number, name, value in _properties(text, where):
+        if _NAME.fullmatch(name) is None or not (value or "." in name):
+            raise ConfigError(
+                f"{where}, line {number}: expected 'name=value' with the name of a setting, got another text"
+                " (not shown because it may be a part of a value); if it continues the line before, end that"
+                " line with a backslash"
+            )
+        if name == "sasl.jaas.config" and value and not value.rstrip().endswith(";"):
+            raise ConfigError(
+                f"{where}, line {number}: sasl.jaas.config does not end with ';'; end each of its lines but"
+                " the last with a backslash"
+            )
+        properties[name] = value
+    return properties
 
 
 def parse_properties(text: str, where: str) -> dict[str, str]:
     """The properties in a text. Errors name ``where`` and the line, and show no value."""
-    properties: dict[str, str] = {}
+    return {name: value for _, name, value in _properties(text, where)}
+
+
+def _properties(text: str, where: str) -> Iterator[tuple[int, str, str]]:
+    """Line number, name and value of each property."""
     logical, begin = "", 0
     for number, line in enumerate([*_LINE_END.split(text), ""], start=1):
         part = line.lstrip(_BLANKS)
@@ -56,9 +82,8 @@ def parse_properties(text: str, where: str) -> dict[str, str]:
             match = _KEY.match(logical)
             assert match is not None
             place = f"{where}, line {begin}"
-            properties[_unescaped(match[1], place)] = _unescaped(logical[match.end() :], place)
+            yield begin, _unescaped(match[1], place), _unescaped(logical[match.end() :], place)
         logical = ""
-    return properties
 
 
 def _is_continued(line: str) -> bool:

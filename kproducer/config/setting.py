@@ -278,6 +278,14 @@ def _parse_document(setting: Setting, name: str, value: Any) -> str:
 
 def _parse_path(setting: Setting, name: str, value: Any) -> str:
     given = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if isinstance(given, str) and ("\n" in given or "-----BEGIN" in given):
+        raise refused(
+            name,
+            "the path of a file",
+            "a text of several lines (not shown because it may be a secret)",
+            "write it to a file; ssl_truststore_certificates, ssl_keystore_certificate_chain and"
+            " ssl_keystore_key take PEM texts",
+        )
     if given is None or isinstance(given, str):
         return given or ""
     raise refused(name, "the path of a file", shown(value))

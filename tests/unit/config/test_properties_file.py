@@ -67,3 +67,32 @@ def test_an_unknown_setting_in_a_file(tmp_path):
     path.write_text("bootstrap.servers=localhost:1\nliner.ms=5")
     with pytest.raises(ConfigError, match=r"did you mean linger\.ms"):
         KafkaProducer.from_config(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("-----BEGIN PRIVATE KEY-----\nSecret/+x\nSecret==\n-----END", "line 1: expected 'name=value'"),
+        ("acks=all\nSecret==", "line 2: expected 'name=value'"),
+        ("sasl.password=\nsecret", "line 2: .*end that line with a backslash"),
+        ('sasl.password=\n"secret";', "line 2: expected 'name=value'"),
+        (
+            'sasl.jaas.config=PlainLoginModule required\n  username="a" password="secret";',
+            r"line 1: sasl\.jaas\.config does not end with ';'; end each of its lines",
+        ),
+        ('{"sasl.password": "secret"}', "line 1: expected 'name=value'"),
+    ],
+)
+def test_a_line_without_a_setting_is_not_shown(tmp_path, text, message):
+    path = tmp_path / "client.properties"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message) as caught:
+        KafkaProducer.from_config(path)
+    assert "secret" not in str(caught.value).lower()
+
+
+@pytest.mark.parametrize("text", ["sasl.password=hunter2", "acks=all\nsasl.password=hunter2"])
+def test_a_text_in_place_of_the_path_is_not_shown(text):
+    with pytest.raises(ConfigError, match="expected the path of a properties file") as caught:
+        KafkaProducer.from_config(text)
+    assert "hunter2" not in str(caught.value)

@@ -98,3 +98,14 @@ def test_certificates_without_encryption_are_warned_about(
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == bool(expected)
     assert expected in "".join(warnings)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["ssl_cafile", "ssl_keyfile", "ssl_keystore_location", "sasl_oauthbearer_assertion_private_key_file"],
+)
+def test_a_pem_text_in_place_of_a_path_is_not_shown(setting: str) -> None:
+    text = f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n"
+    with pytest.raises(ConfigError, match=f"{setting}: expected the path of a file") as caught:
+        KafkaProducer("localhost:1", **{"security_protocol": "SSL", setting: text})
+    assert SECRET not in str(caught.value)
