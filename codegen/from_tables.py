@@ -18,6 +18,7 @@ from pathlib import Path
 from kproducer.config.producer_config import SETTINGS
 from kproducer.config.setting import Setting
 from kproducer.errors.broker_errors import ERROR_TABLE, ERRORS_BY_CODE
+from kproducer.types import INT32_MAX, INT64_MAX
 
 ROOT = Path(__file__).parents[1]
 _LINE_LENGTH = 110
@@ -138,9 +139,18 @@ def configuration_table() -> str:
     lines = ["| Setting | Default | Allowed values | Meaning | Source |", "|---|---|---|---|---|"]
     for name, setting in SETTINGS.items():
         default = "required" if name == "bootstrap_servers" else f"`{_default(setting)}`"
-        allowed = setting.range_text or setting.kind
+        allowed = _allowed(setting)
         lines.append(f"| `{name}` | {default} | {allowed} | {setting.about} | {setting.source} |")
     return "\n".join(lines) + "\n"
+
+
+def _allowed(setting: Setting) -> str:
+    if setting.choices:
+        return ", ".join(setting.choices)
+    if setting.kind not in ("integer", "number"):
+        return setting.kind
+    is_bounded = setting.maximum not in (INT32_MAX, INT64_MAX)
+    return f"{setting.minimum} to {setting.maximum}" if is_bounded else f"{setting.minimum} or more"
 
 
 def _default(setting: Setting) -> str:

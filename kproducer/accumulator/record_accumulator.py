@@ -370,10 +370,6 @@ class RecordAccumulator:
             self.queues.queue_of(part.topic_partition).put_back(part)
         return len(parts)
 
-    def take_out(self, batch: ProducerBatch) -> None:
-        """Remove a batch from its queue; the caller fails and deallocates it."""
-        self.queues.queue_of(batch.topic_partition).remove(batch)
-
     def stray_batches(self, in_flight: Container[ProducerBatch]) -> list[ProducerBatch]:
         """After an unexpected error: open batches that neither wait in a queue nor are in flight.
 
@@ -420,11 +416,6 @@ class RecordAccumulator:
             self.deallocate(batch)
 
     # -- flush, abort, close ---------------------------------------------------------------------------
-
-    @property
-    def has_unresolved(self) -> bool:
-        """Whether any record is neither delivered nor failed."""
-        return self.incomplete_record_count > 0
 
     @property
     def incomplete_count(self) -> int:

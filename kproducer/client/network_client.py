@@ -577,8 +577,16 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
         ConfigError: the security settings contradict each other, a file that they name cannot be used, or a
             package that they need is not installed.
     """
-    sasl = _new_sasl_mechanism(config)
-    tls = _tls_settings(config, clock)
+    sasl: SaslMechanism | None = None
+    if config.uses_sasl:
+        from kproducer.security.sasl_settings import sasl_mechanism_of
+
+        sasl = sasl_mechanism_of(config)
+    tls: TlsSettings | None = None
+    if config.uses_tls:
+        from kproducer.security.tls_settings import TlsSettings
+
+        tls = TlsSettings(config, clock)
     proxy = Proxy(parse_proxy_url(config.proxy_url)) if config.proxy_url else None
     metadata.bootstrap(_bootstrap_addresses(config))
     if tls is None:
@@ -594,22 +602,6 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
     except BaseException:
         selector.close()
         raise
-
-
-def _new_sasl_mechanism(config: ProducerConfig) -> SaslMechanism | None:
-    if not config.uses_sasl:
-        return None
-    from kproducer.security.sasl_settings import sasl_mechanism_of
-
-    return sasl_mechanism_of(config)
-
-
-def _tls_settings(config: ProducerConfig, clock: Clock) -> TlsSettings | None:
-    if not config.uses_tls:
-        return None
-    from kproducer.security.tls_settings import TlsSettings
-
-    return TlsSettings(config, clock)
 
 
 def _bootstrap_addresses(config: ProducerConfig) -> list[tuple[str, int]]:

@@ -228,13 +228,6 @@ class SnapshotMerger:
         return tuple([found.get(number) or _missing_partition(number) for number in range(count)])
 
 
-def available_partitions(
-    partitions: Iterable[PartitionMetadata], node_ids: Collection[int]
-) -> tuple[int, ...]:
-    """Numbers of the partitions whose leader is one of ``node_ids``."""
-    return tuple([p.partition for p in partitions if p.leader_id in node_ids])
-
-
 def _missing_partition(number: int) -> PartitionMetadata:
     """A partition without leader, in place of one that a response left out."""
     return PartitionMetadata(number, UNKNOWN_LEADER, error_code=LEADER_NOT_AVAILABLE_CODE)
@@ -242,6 +235,6 @@ def _missing_partition(number: int) -> PartitionMetadata:
 
 def _set_available(topics: dict[str, TopicMetadata], nodes: Collection[int]) -> None:
     for name, topic in topics.items():
-        available = available_partitions(topic.partitions, nodes)
+        available = tuple([p.partition for p in topic.partitions if p.leader_id in nodes])
         if available != topic.available:
             topics[name] = attrs.evolve(topic, available=available)

@@ -74,16 +74,6 @@ class Setting:
     about: str = ""
     is_secret: bool = False
 
-    @property
-    def range_text(self) -> str:
-        """The allowed values in words, for the documentation."""
-        if self.choices:
-            return ", ".join(self.choices)
-        if self.kind not in ("integer", "number"):
-            return ""
-        is_bounded = self.maximum not in (INT32_MAX, INT64_MAX)
-        return f"{self.minimum} to {self.maximum}" if is_bounded else f"{self.minimum} or more"
-
 
 def shown(value: object) -> str:
     """A value as an error message shows it: its repr, shortened, and its type."""
@@ -109,14 +99,9 @@ def from_text(setting: Setting, name: str, value: Any) -> Any:
     """Convert a text from a configuration file into the setting's Python type; other values are returned."""
     if not isinstance(value, str):
         return value
-    if setting.kind == "integer":
+    if setting.kind in ("integer", "number"):
         try:
-            return int(value)
-        except ValueError:
-            raise refused(name, _whole_number_text(setting), shown(value)) from None
-    if setting.kind == "number":
-        try:
-            return float(value)
+            return int(value) if setting.kind == "integer" else float(value)
         except ValueError:
             raise refused(name, _number_text(setting), shown(value)) from None
     if setting.kind == "boolean":
@@ -216,13 +201,10 @@ def names(default: tuple[str, ...], **facts: Any) -> Any:
     )
 
 
-def _whole_number_text(setting: Setting) -> str:
-    unit = f" of {setting.unit}" if setting.unit else ""
-    return f"a whole number{unit} from {setting.minimum} to {setting.maximum}"
-
-
 def _number_text(setting: Setting) -> str:
-    return f"a number from {setting.minimum} to {setting.maximum}"
+    kind = "whole number" if setting.kind == "integer" else "number"
+    unit = f" of {setting.unit}" if setting.unit else ""
+    return f"a {kind}{unit} from {setting.minimum} to {setting.maximum}"
 
 
 def _parse_number(setting: Setting, name: str, value: Any) -> float:
@@ -235,7 +217,7 @@ def _parse_number(setting: Setting, name: str, value: Any) -> float:
 def _parse_integer(setting: Setting, name: str, value: Any) -> int:
     whole = whole_number(value, int(setting.minimum), int(setting.maximum))
     if whole is None:
-        raise refused(name, _whole_number_text(setting), shown(value))
+        raise refused(name, _number_text(setting), shown(value))
     return min(whole, LONGEST_MS) if setting.unit == "ms" else whole
 
 

@@ -341,7 +341,7 @@ class BatchCompletion:
             f"{batch.record_count} records for {batch.topic_partition} are not retried: the partition's"
             f" sequence numbers restart with a new epoch, and {reason}; last error: {cause}"
         ).with_outcome(batch.outcome, cause)
-        self._accumulator.take_out(batch)
+        self._accumulator.queues.queue_of(batch.topic_partition).remove(batch)
         self._finish(batch, error, now_ms)
 
     def abandon(self, batch: ProducerBatch, bug: Exception) -> None:

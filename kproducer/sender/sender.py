@@ -151,7 +151,7 @@ class Sender:
             self._begin_close_of_transaction()
             # Expired batches in flight are resolved, though incomplete: they only wait for their memory.
             while not self.is_forced_to_close and (
-                self._accumulator.has_unresolved or self._is_ending_transaction()
+                self._accumulator.incomplete_record_count or self._is_ending_transaction()
             ):
                 self._run_guarded()
         except BaseException as error:
@@ -191,7 +191,7 @@ class Sender:
 
         The expiry of the last batch does not end a poll, which would block until the next metadata update.
         """
-        if self._accumulator.has_unresolved:
+        if self._accumulator.incomplete_record_count:
             return _LONGEST_POLL_MS
         if self._is_ending_transaction():
             return max(0, self._transaction_end_ms - self._clock.monotonic_ms())

@@ -22,9 +22,6 @@ from libc.string cimport memmove
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
-# Larger than any batch, and small enough that sums of such sizes do not overflow 64 bits.
-cdef long long MAX_SIZE_BYTES = (<long long>1) << 40
-
 
 # -- records ---------------------------------------------------------------------------------------------------
 
@@ -115,15 +112,8 @@ cdef class BatchWriter:
 
         Args:
             ratio: expected bytes on the wire per byte of records, 0 (there is no estimate) to 1.
-            wire_limit: bytes, 0 to 2**40.
-
-        Raises:
-            ValueError, OverflowError: an argument is out of range.
+            wire_limit: bytes, 0 to 2**40; larger than any batch.
         """
-        if not 0 <= ratio <= 1:
-            raise ValueError(f"ratio is {ratio}; it must be 0 to 1")
-        if not 0 <= wire_limit <= MAX_SIZE_BYTES:
-            raise ValueError(f"wire_limit is {wire_limit}; it must be 0 to 2**40")
         self._wire_limit = wire_limit
         self._ratio = ratio
 

@@ -32,8 +32,6 @@ from kproducer.kernel.pure.crc32c import crc32c
 from kproducer.kernel.pure.varint import NULL_LENGTH, TABLE, TABLE_SIZE, encode_varint, encode_varlong
 from kproducer.types import INT32_MAX, INT64_MAX, Headers
 
-#: Larger than any batch, and small enough that sums of such sizes do not overflow 64 bits.
-_MAX_SIZE_BYTES: Final = 2**40
 #: The end of a record without headers: their count.
 NO_HEADERS: Final = b"\0"
 
@@ -173,15 +171,8 @@ class BatchWriter:
 
         Args:
             ratio: expected bytes on the wire per byte of records, 0 (there is no estimate) to 1.
-            wire_limit: bytes, 0 to 2**40.
-
-        Raises:
-            ValueError, OverflowError: an argument is out of range.
+            wire_limit: bytes, 0 to 2**40; larger than any batch.
         """
-        if not 0 <= ratio <= 1:
-            raise ValueError(f"ratio is {ratio}; it must be 0 to 1")
-        if not 0 <= wire_limit <= _MAX_SIZE_BYTES:
-            raise ValueError(f"wire_limit is {wire_limit}; it must be 0 to 2**40")
         self._ratio = ratio
         self._wire_limit = wire_limit
 

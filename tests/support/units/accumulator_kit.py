@@ -15,7 +15,6 @@ from kproducer.client.metadata_snapshot import (
     PartitionMetadata,
     TopicMetadata,
 )
-from kproducer.client.snapshot_merger import available_partitions
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.types import Node, TopicPartition
 from tests.support.manual_clock import ManualClock
@@ -30,7 +29,8 @@ def make_snapshot(leaders: list[int], *, nodes: int = 2, epochs: list[int] | Non
     partitions = tuple(
         PartitionMetadata(i, leader, epochs[i] if epochs else 1) for i, leader in enumerate(leaders)
     )
-    topic = TopicMetadata(TOPIC, ZERO_TOPIC_ID, partitions, available_partitions(partitions, members))
+    available = tuple([p.partition for p in partitions if p.leader_id in members])
+    topic = TopicMetadata(TOPIC, ZERO_TOPIC_ID, partitions, available)
     return MetadataSnapshot(cluster_id="c", nodes=members, topics={TOPIC: topic})
 
 

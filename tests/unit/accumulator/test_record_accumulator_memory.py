@@ -149,7 +149,7 @@ def test_ctrl_c_while_a_batch_is_put_in_leaves_nothing_that_never_ends(
     kit.append(0)
     for batch in kit.drain(1, 2):
         kit.finish(batch, partition_of(batch))
-    assert not kit.accumulator.has_unresolved
+    assert not kit.accumulator.incomplete_record_count
     kit.assert_all_memory_is_back()
 
 

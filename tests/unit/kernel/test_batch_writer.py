@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import ModuleType
 from typing import Any
 
@@ -144,15 +143,6 @@ def test_behind_the_limit_a_record_is_taken_while_the_batch_is_light_enough(
             and writer.position + record_bytes <= 2000
         )
         assert writer.append(TS, None, bytes(size), None) == fits
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [(-0.1, 100), (1.1, 100), (math.nan, 100), (0.5, -1), (0.5, 2**50)],
-)
-def test_estimates_out_of_range_are_refused(kernel: ModuleType, arguments: tuple[float, int]) -> None:
-    with pytest.raises(ValueError, match="must be 0 to"):
-        kernel.BatchWriter(bytearray(500)).set_compression_estimate(*arguments)
 
 
 def test_the_buffer_is_never_resized(kernel: ModuleType) -> None:

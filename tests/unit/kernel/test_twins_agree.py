@@ -171,17 +171,13 @@ class Writers(RuleBasedStateMachine):
             writer.limit = len(writer.buffer)
 
     @rule(
-        weight=st.floats(0, 1) | st.floats(),
-        wire_limit=st.integers(0, 2000) | st.integers(),
+        weight=st.floats(0, 1),
+        wire_limit=st.integers(0, 2000) | st.integers(0, 2**40),
         limit=st.integers(0, 2),
     )
     def weigh(self, weight: float, wire_limit: int, limit: int) -> None:
-        one, other = [
-            taken_or_refused(lambda writer=writer: writer.set_compression_estimate(weight, wire_limit))
-            for writer in self.writers
-        ]
-        assert one == other
         for writer in self.writers:
+            writer.set_compression_estimate(weight, wire_limit)
             writer.limit = limit
 
     @rule(count=st.sampled_from([63, 64, 8191, 8192, INT32_MAX - 1, INT32_MAX]))
