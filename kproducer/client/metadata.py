@@ -22,7 +22,14 @@ from kproducer.client.snapshot_merger import (
     SnapshotMerger,
 )
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import BrokerError, KafkaError, MetadataTimeoutError, ProducerClosedError, printable
+from kproducer.errors import (
+    AuthenticationError,
+    BrokerError,
+    KafkaError,
+    MetadataTimeoutError,
+    ProducerClosedError,
+    printable,
+)
 from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import Node, TopicPartition
@@ -132,7 +139,7 @@ class Metadata:
                 raise error.with_traceback(None)
 
     def maybe_throw_fatal_error(self) -> None:
-        """Raise the pending fatal error, once. A successful update clears it too."""
+        """Raise the pending fatal error, once. A successful update and ``forget_refusal`` clear it too."""
         with self._lock:
             error, self._fatal_error = self._fatal_error, None
             if error is not None:
@@ -312,6 +319,14 @@ class Metadata:
             self._fatal_count += 1
             self._fatal_error = self._last_fatal_error = self.last_failure = error
             self._lock.notify_all()
+
+    def forget_refusal(self) -> None:
+        """A broker has accepted this client: an AuthenticationError from before is not raised any more."""
+        with self._lock:
+            if isinstance(self._fatal_error, AuthenticationError):
+                self._fatal_error = None
+            if isinstance(self.last_failure, AuthenticationError):
+                self.last_failure = None
 
     def update_partition_leadership(
         self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Iterable[Node]

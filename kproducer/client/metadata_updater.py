@@ -140,6 +140,10 @@ class MetadataUpdater:
             self._metadata.failed_update(now_ms, error)
         self._metadata.request_update(f"the connection to node {node_id} ended")
 
+    def handle_acceptance(self) -> None:
+        """A broker has answered the first request of a connection, after an authentication if there is one."""
+        self._metadata.forget_refusal()
+
     def handle_failed_request(self, now_ms: int, error: KafkaError | None) -> None:
         """The update in progress failed. A fatal error is raised to the threads that wait for metadata."""
         self._in_progress = None

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 _log = GuardedLogger(__name__)
 
 _CORRELATION_ID_LIMIT = 2**31
+_SASL_APIS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
 class NetworkClient:
@@ -398,13 +399,14 @@ class NetworkClient:
         if body is None:
             return
         self._in_flight.complete_oldest(connection.id)
-        if not connection.was_answered:
+        if not connection.was_answered and api_key not in _SASL_APIS:
             connection.answered()
+            self._updater.handle_acceptance()
         if not pending.is_internal:
             # This comes first: an error below must not lose a request that is no longer in flight.
             self._ended.append(ClientResponse(pending, now_ms, body=body))
         self.connections.throttle(connection, api_key, version, body, now_ms)
-        if api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+        if api_key in _SASL_APIS:
             assert self._authenticator is not None
             self._authenticator.on_response(connection, body, now_ms)
         elif pending.is_internal:

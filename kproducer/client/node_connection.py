@@ -74,7 +74,8 @@ class NodeConnection:
         setup_timeout_ms: of the current or next attempt.
         reauthenticate_ms: when to authenticate again (monotonic); set once the connection is ready.
         was_used: a request of the client's users was sent since the connection became ready.
-        was_answered: the broker answered a request other than ApiVersions since the connection came up.
+        was_answered: the broker answered a request since the connection came up, other than ApiVersions
+            and those of SASL.
         last_error: how the last connection ended, in words; None since one became ready.
     """
 
@@ -214,7 +215,7 @@ class NodeConnection:
         self._reset_setup_timeout()
 
     def answered(self) -> None:
-        """The broker answered a request other than ApiVersions."""
+        """The broker answered a request other than ApiVersions and those of SASL."""
         self.was_answered = True
         self._closed_at_first_request = 0
 

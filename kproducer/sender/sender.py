@@ -169,6 +169,8 @@ class Sender:
         """One round: send the ready batches, then poll. Blocks while there is nothing to do."""
         # Kafka polls after each round of requests. Here a poll may have to wait for the interpreter lock, so
         # several rounds are sent before it.
+        # Refusals first: the next attempt to connect removes them, and a coordinator request may begin one.
+        self._fail_refused(self._metadata.snapshot)
         coordinator_delay_ms = self._advance_transactions(now_ms)
         accumulator = self._accumulator
         accumulator.next_look_ms = NEVER_MS
@@ -284,7 +286,6 @@ class Sender:
             self._transaction_manager.sequences.note_topic_ids(snapshot.topic_ids)
         # Before the drain, unlike Kafka: an expired batch must not be sent after its futures have failed.
         self._expire(now_ms, snapshot)
-        self._fail_refused(snapshot)
         result = accumulator.ready_batches.ready(snapshot, now_ms)
         if result.unknown_leader_topics:
             self._ask_for_leaders(result.unknown_leader_topics, now_ms)

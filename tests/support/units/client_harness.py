@@ -35,6 +35,7 @@ class NoteTakingUpdater:
         self.disconnects: list[tuple[str, KafkaError]] = []
         self.failures: list[KafkaError | None] = []
         self.successes: list[Any] = []
+        self.acceptances = 0
 
     def attach(self, client: NetworkClient) -> None:
         self.client = client
@@ -50,6 +51,9 @@ class NoteTakingUpdater:
 
     def handle_server_disconnect(self, now_ms: int, node_id: str, error: KafkaError) -> None:
         self.disconnects.append((node_id, error))
+
+    def handle_acceptance(self) -> None:
+        self.acceptances += 1
 
     def handle_failed_request(self, now_ms: int, error: KafkaError | None) -> None:
         self.failures.append(error)

@@ -245,6 +245,16 @@ def test_a_refusal_ends_the_connection_and_counts_as_one() -> None:
     assert harness.client.refusals == {}
 
 
+def test_a_broker_has_accepted_the_client_when_it_answers_a_request() -> None:
+    harness = SaslHarness()
+    harness.make_authenticated()
+    assert harness.updater.acceptances == 0  # a broker without authorization may close the connection now
+    for _ in range(2):
+        harness.selector.respond(_last(harness, harness.request()), ProduceResponse())
+        harness.poll()
+    assert harness.updater.acceptances == 1
+
+
 def test_a_refusal_is_final_once_no_other_broker_can_be_reached() -> None:
     other = NODES[1]
     harness = SaslHarness(nodes=[NODE, other])

@@ -13,7 +13,11 @@ from kproducer.client.metadata import Metadata
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError
-from kproducer.errors.broker_errors import InvalidTopicError, TopicAuthorizationFailedError
+from kproducer.errors.broker_errors import (
+    InvalidTopicError,
+    TopicAuthorizationFailedError,
+    UnsupportedVersionError,
+)
 from kproducer.types import Node, TopicPartition
 from tests.support.units.metadata_messages import partition, response, topic, topic_id
 
@@ -329,6 +333,18 @@ def test_fatal_error_is_raised_once_and_cleared_by_success() -> None:
     metadata.fatal_error(AuthenticationError("bad password"))
     feed(metadata, response({"t": [(1, 1)]}))
     metadata.maybe_throw_fatal_error()
+
+
+def test_a_refusal_is_forgotten_once_a_broker_accepts_this_client() -> None:
+    metadata = make()
+    metadata.fatal_error(AuthenticationError("bad password"))
+    metadata.forget_refusal()
+    metadata.maybe_throw_fatal_error()
+    assert metadata.last_failure is None
+    metadata.fatal_error(UnsupportedVersionError("too old"))
+    metadata.forget_refusal()
+    with pytest.raises(UnsupportedVersionError):
+        metadata.maybe_throw_fatal_error()
 
 
 def test_nothing_changes_after_close() -> None:

@@ -383,3 +383,20 @@ def test_without_a_leader_batches_fail_once_no_broker_can_be_reached() -> None:
     bench.client.refusals = {0: AuthenticationError("wrong certificate")}
     bench.step()
     assert type(error_of(future)) is AuthenticationError
+
+
+def test_a_refusal_counts_although_the_coordinators_requests_connect_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(transactions=initialized_manager("tx"))
+    bench.client.ready_nodes = set()
+    futures = [bench.send(partition) for partition in range(4)]
+
+    def connect_again(_: int) -> int:
+        bench.client.refusals.clear()
+        return 1000
+
+    monkeypatch.setattr(bench.sender, "_advance_transactions", connect_again)
+    bench.client.refusals = {node_id: AuthenticationError("wrong password") for node_id in (0, 1)}
+    bench.step()
+    assert all(type(error_of(future)) is AuthenticationError for future in futures)
