@@ -108,6 +108,9 @@ class TlsTransport(TransportLayer):
                     is_done = True
                 except ssl.SSLWantReadError:
                     pass
+                except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                    # The alert close_notify: the peer is being stopped, and refuses nobody.
+                    raise NetworkError(self._describe_ended_handshake("")) from None
                 except ssl.SSLError as error:
                     with contextlib.suppress(OSError):
                         self._flush()  # the alert

@@ -257,10 +257,11 @@ def _load_trusted(context: ssl.SSLContext, settings: dict[str, Any]) -> str:
         text = key_stores.certificates_in(setting, settings[setting])
     else:
         return _load_system_store(context)
+    _check_ascii(setting, text)
     try:
         context.load_verify_locations(cadata=text)
     except ssl.SSLError as error:
-        raise ConfigError(f"{setting}: a certificate is not valid: {error.reason or error}") from error
+        raise ConfigError(f"{setting}: a certificate is not valid: {_reason(error)}") from error
     return where
 
 
@@ -294,8 +295,8 @@ def _load_revoked(context: ssl.SSLContext, path: str) -> None:
         raise ConfigError(f"ssl_crlfile: found no revocation list ('-----BEGIN X509 CRL-----') in {path!r}")
     try:
         context.load_verify_locations(path)
-    except ssl.SSLError as error:
-        raise ConfigError(f"ssl_crlfile: {path!r} is not valid: {error.reason or error}") from error
+    except OSError as error:  # also SSLError
+        raise ConfigError(f"ssl_crlfile: {path!r} is not valid: {_reason(error)}") from error
     context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
 
 
@@ -316,11 +317,23 @@ def _load_identity(context: ssl.SSLContext, identity: Identity) -> None:
             raise ConfigError(f"{identity.password_setting}: the private key is encrypted; set its password")
         return identity.password
 
-    with _temporary_file(identity.chain + identity.key) as path:
+    text = identity.chain + identity.key
+    _check_ascii(identity.source, text)
+    with _temporary_file(text) as path:
         try:
             context.load_cert_chain(path, password=password)
         except ssl.SSLError as error:
             raise ConfigError(_describe_identity_error(identity, error)) from error
+
+
+def _check_ascii(source: str, text: str) -> None:
+    if not text.isascii():
+        raise ConfigError(f"{source}: a certificate or private key has characters other than ASCII")
+
+
+def _reason(error: Exception) -> str:
+    """OpenSSL's reason, or the error's own text."""
+    return getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
 
 
 def _describe_identity_error(identity: Identity, error: ssl.SSLError) -> str:

@@ -346,3 +346,12 @@ def test_key_updates_of_the_peer(tmp_path: Path) -> None:
                         assert line
         finally:
             server.kill()
+
+
+def test_a_peer_that_says_goodbye_in_the_middle_of_the_handshake() -> None:
+    """A broker that is being stopped. The client is not refused: it connects again."""
+    transport, peer = pair()
+    transport.handshake()
+    peer.sock.to_client += b"\x15\x03\x03\x00\x02\x01\x00"  # the alert close_notify
+    with pytest.raises(NetworkError, match=r"closed the connection during the TLS handshake$"):
+        transport.handshake()

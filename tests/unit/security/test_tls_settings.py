@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from kproducer import ConfigError, ProducerConfig
-from kproducer.security import tls_settings
+from kproducer.security import key_stores, tls_settings
 from kproducer.security.tls_settings import TlsSettings
 from tests.support.certificates import Authority, Certificate
 from tests.support.manual_clock import ManualClock
@@ -354,3 +354,39 @@ def test_a_revoked_certificate(tmp_path: Path) -> None:
                 ours.do_handshake()
         else:
             ours.do_handshake()
+
+
+_NOT_ASCII = "-----BEGIN {0}-----\nM\xe9I=\n-----END {0}-----\n"
+
+
+@pytest.mark.parametrize("setting", ["ssl_cafile", "ssl_certfile", "ssl_keyfile"])
+def test_a_broken_file_with_other_characters_than_ascii(
+    setting: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate, key = client().write(tmp_path, "client")
+    files = {"ssl_cafile": authority().write(tmp_path), "ssl_certfile": certificate, "ssl_keyfile": key}
+    found = tls(**files)
+    context = found.context()
+    kind = "PRIVATE KEY" if setting == "ssl_keyfile" else "CERTIFICATE"
+    Path(files[setting]).write_text(_NOT_ASCII.format(kind), encoding="latin-1")
+    assert found.context() is context
+    assert setting in caplog.text
+    assert setting in refusal(**files)
+
+
+def test_a_revocation_list_that_disappears_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "list.pem"
+    path.write_text("-----BEGIN X509 CRL-----")
+    read_file = key_stores.read_file
+
+    def read_and_remove(setting: str, path: str) -> bytes:
+        content = read_file(setting, path)
+        Path(path).unlink()
+        return content
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    monkeypatch.setattr(key_stores, "read_file", read_and_remove)
+    with pytest.raises(ConfigError, match="ssl_crlfile"):
+        tls_settings._load_revoked(context, str(path))
