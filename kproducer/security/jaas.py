@@ -138,4 +138,4 @@ def _tokens(name: str, text: str) -> Iterator[_Token]:
 
 def _unescaped(match: re.Match[str]) -> str:
     code = match[1]
-    return chr(int(code, 8)) if code.isdigit() and int(code[0]) < 8 else _ESCAPED.get(code, code)
+    return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPED.get(code, code)

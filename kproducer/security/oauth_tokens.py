@@ -118,6 +118,8 @@ class TokenSource:
                 self._thread.start()
             if self._token is not None and self._wall_s() < self._token.expires_at:
                 return self._token
+            # Waits do not go on while a machine is suspended: the thread may not know that it is late.
+            self._changed.notify_all()
             if self._failure is not None:
                 # The callers get an instance of their own: each adds where it happened.
                 error = AuthenticationError(str(self._failure))
@@ -164,7 +166,7 @@ class TokenSource:
                 if self._wall_s() + wait_s > end_s:
                     return AuthenticationError(f"{error} (attempts: {attempts})")
                 _log.debug("The request for an OAuth token is repeated in %.3f s: %s", wait_s, error)
-            except Exception as error:
+            except BaseException as error:  # asyncio.CancelledError, too: only ``close`` ends this thread
                 # The text of the application's error may quote a request with its secret; it is the cause.
                 text = f"sasl_oauth_token_provider raised {type(error).__name__}"
                 failure = AuthenticationError(str(error) if isinstance(error, KafkaError) else text)

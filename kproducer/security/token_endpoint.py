@@ -155,9 +155,8 @@ class TokenEndpoint:
         status, content_type, body = self._post(request)
         answer = _json_object(body)
         if status not in (200, 201):
-            text = f"{self._where} answered with HTTP status {status}: {_refusal(answer, content_type)}"
-            for secret in request.secrets:
-                text = text.replace(secret, "(not shown)")
+            refusal = _refusal(answer, content_type, request.secrets)
+            text = f"{self._where} answered with HTTP status {status}: {refusal}"
             if status >= 500 or status in (_REQUEST_TIMEOUT, _TOO_MANY_REQUESTS):
                 raise RetriableTokenError(text)
             raise AuthenticationError(f"{text}; check its URL and the credentials")
@@ -314,12 +313,18 @@ def _json_object(body: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _refusal(answer: Mapping[str, Any] | None, content_type: str) -> str:
+def _refusal(answer: Mapping[str, Any] | None, content_type: str, secrets: tuple[str, ...]) -> str:
     """What the endpoint says about a refused request, by RFC 6749, section 5.2, or as Okta does."""
+
+    def shown(text: str) -> str:
+        for secret in secrets:  # before the text is shortened, which could leave a part of one
+            text = text.replace(secret, "(not shown)")
+        return shown_text(text)
+
     for code, description in (("error", "error_description"), ("errorCode", "errorSummary")):
         if answer is not None and isinstance(answer.get(code), str):
             texts = [answer[code], answer.get(description)]
-            return ": ".join(shown_text(text) for text in texts if isinstance(text, str) and text)
+            return ": ".join(shown(text) for text in texts if isinstance(text, str) and text)
     return f"no reason in its answer ({content_type})"
 
 

@@ -91,3 +91,8 @@ def test_quoted_values_come_back(expected):
 def test_any_text_is_read_or_refused(pieces):
     with contextlib.suppress(ConfigError):
         options(" ".join(pieces))
+
+
+def test_a_backslash_before_a_digit_of_another_script() -> None:
+    text = 'org.apache.Plain required password="a\\\u00b2\\\u0663";'
+    assert parse_jaas_config("sasl_jaas_config", text).options == {"password": "a\u00b2\u0663"}

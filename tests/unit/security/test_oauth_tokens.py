@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 
@@ -208,3 +209,39 @@ def test_a_result_of_the_wrong_form_is_refused_and_not_shown(result):
     with pytest.raises(AuthenticationError, match="must return") as caught:
         as_token(result)
     assert "secret" not in str(caught.value)
+
+
+def test_a_provider_that_is_cancelled_is_called_again(quick):
+    results = [asyncio.CancelledError(), ("t", time.time() + 60)]
+
+    async def provider():
+        result = results.pop(0)
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    source, _ = source_of(provider)
+
+    def has_token():
+        try:
+            return source.current() is not None
+        except AuthenticationError:
+            return False
+
+    wait_until(has_token)
+    source.close()
+
+
+def test_a_token_that_expired_while_the_machine_was_suspended_is_replaced_at_once():
+    now = [1000.0]
+    tokens = iter("ab")
+    source, changed = source_of(lambda: (next(tokens), now[0] + 600), wall_s=lambda: now[0])
+    assert source.current() is None
+    assert changed.wait(10)
+    assert source.current().value == "a"
+    changed.clear()
+    now[0] += 5000  # the clock that waits use stood still
+    assert source.current() is None
+    assert changed.wait(10)
+    assert source.current().value == "b"
+    source.close()

@@ -297,3 +297,10 @@ def test_a_file_is_read_again_for_each_token(idp, tmp_path):
     ):
         path.write_bytes(content)
         assert complaint in failure(source)
+
+
+@pytest.mark.parametrize("secret", ["long" * 200 + "end", 'back\\slash"\u00e9'])
+def test_no_part_of_a_secret_that_the_endpoint_repeats_is_shown(idp, secret):
+    idp.answer_next(json_answer(400, error="bad", error_description=f"rejected {secret}, sorry"))
+    text = failure(endpoint(idp.token_url, secret=secret))
+    assert "bad: rejected (not shown), sorry" in text
