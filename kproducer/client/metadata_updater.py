@@ -141,7 +141,7 @@ class MetadataUpdater:
         self._metadata.request_update(f"the connection to node {node_id} ended")
 
     def handle_acceptance(self) -> None:
-        """A broker has answered the first request of a connection, after an authentication if there is one."""
+        """A broker has answered the first request of a connection, authenticated if it had to be."""
         self._metadata.forget_refusal()
 
     def handle_failed_request(self, now_ms: int, error: KafkaError | None) -> None:
