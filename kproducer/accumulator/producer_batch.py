@@ -280,21 +280,20 @@ class ProducerBatch:
         """Whether its outcome is decided, or left to the parts it was split into."""
         return self.result.is_settled
 
-    def complete(self, base_offset: int = NO_OFFSET, log_append_time_ms: int = NO_TIMESTAMP) -> bool:
-        """The broker has it (or, with acks=0, it was written to the socket). See ``complete_exceptionally``.
-
-        Raises:
-            IllegalStateError: it succeeded before.
-        """
-        return self._complete(base_offset, log_append_time_ms, None, None)
-
-    def complete_exceptionally(
-        self, error: KafkaError, record_errors: Callable[[int], KafkaError] | None = None
+    def complete(
+        self,
+        base_offset: int = NO_OFFSET,
+        log_append_time_ms: int = NO_TIMESTAMP,
+        error: KafkaError | None = None,
+        record_errors: Callable[[int], KafkaError] | None = None,
     ) -> bool:
-        """It failed, or was given up.
+        """Decide its outcome, and tell the futures and callbacks.
 
         Args:
-            error: for the batch as a whole.
+            base_offset: of its first record, if it was written.
+            log_append_time_ms: if the topic uses the broker's time.
+            error: it failed, or was given up; ``None``: the broker has it (or, with acks=0, it was written to
+                the socket).
             record_errors: returns the error of the record with an index, where they differ.
 
         Returns:
@@ -304,15 +303,6 @@ class ProducerBatch:
         Raises:
             IllegalStateError: it succeeded before.
         """
-        return self._complete(NO_OFFSET, NO_TIMESTAMP, error, record_errors)
-
-    def _complete(
-        self,
-        base_offset: int,
-        log_append_time_ms: int,
-        error: KafkaError | None,
-        record_errors: Callable[[int], KafkaError] | None,
-    ) -> bool:
         result = self.result
         if result.settle(base_offset, log_append_time_ms, error, record_errors):
             result.release(self._deliveries)

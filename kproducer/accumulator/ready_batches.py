@@ -168,6 +168,6 @@ class ReadyBatches:
             error = error.with_outcome(batch.outcome, exception)
             if self._transaction_manager is not None:
                 self._transaction_manager.failed(batch, error, batch.outcome)
-            batch.complete_exceptionally(error)
+            batch.complete(error=error)
             self._release(batch)
             return 0

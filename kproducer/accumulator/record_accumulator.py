@@ -500,7 +500,7 @@ class RecordAccumulator:
                     its_error.outcome = batch.outcome
                     if self._transaction_manager is not None:
                         self._transaction_manager.failed(batch, its_error, its_error.outcome)
-                    batch.complete_exceptionally(its_error)
+                    batch.complete(error=its_error)
                 self.deallocate(batch)
             except Exception:
                 # The other batches have to fail all the same.

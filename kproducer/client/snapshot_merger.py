@@ -160,18 +160,16 @@ class SnapshotMerger:
     ) -> tuple[PartitionMetadata, ...]:
         """The topic's partitions, each from the response, or from the old snapshot if that is newer."""
         topic_id = response_topic.topic_id
-        if topic_id == ZERO_TOPIC_ID:
-            recreated = False
-        else:
+        recreated = False
+        if topic_id != ZERO_TOPIC_ID:
             # A topic id tells a broker that is behind from a topic that was deleted and created again, whose
             # epochs start again. The id is remembered across responses without the topic.
             recreated = self._topic_ids.get(name, topic_id) != topic_id
             self._topic_ids[name] = topic_id
             if recreated:
                 _log.info("Topic %s was deleted and created again: its id is %s now", name, topic_id)
+                self._epochs.pop(name, None)
         epochs = self._epochs.setdefault(name, {})
-        if recreated:
-            epochs.clear()
         old_topic = snapshot.topics.get(name)
         old_partitions = () if old_topic is None or recreated else old_topic.partitions
         old_count = len(old_partitions)

@@ -368,7 +368,7 @@ class BatchCompletion:
         error = KafkaError(f"internal error while sending to {batch.topic_partition}: {bug!r}")
         error = error.with_outcome(outcome, bug)
         try:
-            if not batch.is_done and batch.complete_exceptionally(error):
+            if not batch.is_done and batch.complete(error=error):
                 self._metrics.record_error_total += batch.record_count
             self._request_completed(batch)
             self._sequence_failed(batch, error, Outcome.UNKNOWN)
@@ -454,7 +454,7 @@ class BatchCompletion:
         now_ms: int,
         record_errors: Callable[[int], KafkaError] | None = None,
     ) -> None:
-        if batch.complete_exceptionally(error, record_errors):
+        if batch.complete(error=error, record_errors=record_errors):
             self._metrics.record_error_total += batch.record_count
             # An outage fails thousands of batches with the same error. Futures and callbacks get all of them.
             suffix = self._repeats.suffix(type(error).__name__, now_ms)

@@ -76,11 +76,11 @@ def test_null_key_and_value_have_size_minus_one() -> None:
 def test_late_success_after_failure_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     batch = make_batch()
     (future,) = fill(batch, 1)
-    assert batch.complete_exceptionally(KafkaError("closed"))
+    assert batch.complete(error=KafkaError("closed"))
     with caplog.at_level(logging.INFO):
         assert not batch.complete(5)
     assert "acknowledged after it failed: closed" in caplog.text
-    assert not batch.complete_exceptionally(KafkaError("other"))
+    assert not batch.complete(error=KafkaError("other"))
     assert str(future.exception(0)) == "closed"
 
 
@@ -88,7 +88,7 @@ def test_nothing_may_follow_success() -> None:
     batch = make_batch()
     fill(batch, 1)
     batch.complete(5)
-    for again in (lambda: batch.complete(6), lambda: batch.complete_exceptionally(KafkaError("x"))):
+    for again in (lambda: batch.complete(6), lambda: batch.complete(error=KafkaError("x"))):
         with pytest.raises(IllegalStateError):
             again()
 
@@ -97,8 +97,9 @@ def test_culprits_and_innocents_get_their_own_errors() -> None:
     batch = make_batch()
     futures = fill(batch, 3)
     errors = {1: KafkaError("bad key")}
-    batch.complete_exceptionally(
-        KafkaError("batch refused"), lambda i: errors.get(i, KafkaError("refused because of others"))
+    batch.complete(
+        error=KafkaError("batch refused"),
+        record_errors=lambda i: errors.get(i, KafkaError("refused because of others")),
     )
     assert [str(f.exception(0)) for f in futures] == [
         "refused because of others",
@@ -231,7 +232,7 @@ def test_batch_that_ended_is_not_split() -> None:
     batch = make_batch()
     (future,) = fill(batch, 1)
     batch.records()
-    batch.complete_exceptionally(KafkaError("expired"))
+    batch.complete(error=KafkaError("expired"))
     assert batch.split(10, new_builder) == []
     assert str(future.exception(0)) == "expired"
 

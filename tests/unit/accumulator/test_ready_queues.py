@@ -163,7 +163,7 @@ class ReadyMachine(RuleBasedStateMachine):
     @rule()
     def expire(self) -> None:
         for batch in self.kit.accumulator.queues.take_expired(self.kit.now_ms):
-            batch.complete_exceptionally(batch.delivery_timeout_error(DELIVERY_TIMEOUT_MS, self.kit.now_ms))
+            batch.complete(error=batch.delivery_timeout_error(DELIVERY_TIMEOUT_MS, self.kit.now_ms))
             self.kit.accumulator.deallocate(batch)
 
     @invariant()

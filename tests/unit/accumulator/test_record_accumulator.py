@@ -155,7 +155,7 @@ def test_queued_batches_expire_in_order_exactly_when_due() -> None:
     assert expired == sorted(expired, key=lambda b: b.order)
     assert kit.accumulator.queues.next_expiry_ms == kit.now_ms + 100
     for batch in expired:
-        batch.complete_exceptionally(batch.delivery_timeout_error(1000, kit.now_ms))
+        batch.complete(error=batch.delivery_timeout_error(1000, kit.now_ms))
         kit.accumulator.deallocate(batch)
     error = first.exception(0)
     assert isinstance(error, DeliveryTimeoutError)
@@ -184,7 +184,7 @@ def test_no_record_fails_before_its_own_time_and_none_much_later(linger_ms: int,
             sent.append((kit.now_ms, kit.append(0, b"x" * rng.choice([1, 50, 900]))))
         kit.clock.advance(rng.randint(1, step_ms))
         for batch in kit.accumulator.queues.take_expired(kit.now_ms):
-            batch.complete_exceptionally(batch.delivery_timeout_error(timeout_ms, kit.now_ms))
+            batch.complete(error=batch.delivery_timeout_error(timeout_ms, kit.now_ms))
             kit.accumulator.deallocate(batch)
         while failed < len(sent) and sent[failed][1].done():
             assert timeout_ms <= kit.now_ms - sent[failed][0] <= timeout_ms + longest_late_ms + 2 * step_ms
@@ -253,7 +253,7 @@ def test_batch_that_expires_in_flight_keeps_its_buffer_until_the_request_is_over
     (batch,) = kit.drain()
     on_the_wire = batch.records()
     before = bytes(on_the_wire)
-    batch.complete_exceptionally(batch.delivery_timeout_error(1000, kit.now_ms))
+    batch.complete(error=batch.delivery_timeout_error(1000, kit.now_ms))
     kit.accumulator.deallocate(batch)
     # The future fails at once, but nobody else's record may enter the half-sent buffer.
     assert isinstance(future.exception(0), DeliveryTimeoutError)
@@ -306,7 +306,7 @@ def test_splitting_comes_to_an_end_when_the_broker_takes_one_record_at_a_time() 
         if batch.record_count > 1:
             assert kit.accumulator.split_and_reenqueue(batch) > 1
         else:
-            batch.complete_exceptionally(MessageTooLargeError())
+            batch.complete(error=MessageTooLargeError())
         kit.accumulator.deallocate(batch)
         assert rounds < 100
     assert all(isinstance(f.exception(0), MessageTooLargeError) for f in futures)
@@ -318,7 +318,7 @@ def test_expired_batch_is_neither_split_nor_sent_again() -> None:
     kit.append(0)
     kit.append(0)
     (batch,) = kit.drain()
-    batch.complete_exceptionally(batch.delivery_timeout_error(1000, kit.now_ms))
+    batch.complete(error=batch.delivery_timeout_error(1000, kit.now_ms))
     kit.accumulator.deallocate(batch)
     kit.accumulator.request_done(batch)
     assert kit.accumulator.split_and_reenqueue(batch) == 0

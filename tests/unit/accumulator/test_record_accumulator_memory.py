@@ -163,7 +163,7 @@ def test_a_batch_that_cannot_be_compressed_expires_all_the_same(monkeypatch: pyt
     monkeypatch.setattr(RecordBatchBuilder, "_finish_records", no_memory)
     kit.clock.advance(kit.config.delivery_timeout_ms)
     assert kit.accumulator.queues.take_expired(kit.now_ms) == [batch]
-    batch.complete_exceptionally(KafkaError("expired"))
+    batch.complete(error=KafkaError("expired"))
     kit.accumulator.deallocate(batch)
     assert future.done()
     kit.assert_all_memory_is_back()

@@ -273,7 +273,7 @@ def test_first_batch_expired_in_flight_does_not_let_the_second_go_first_when_mut
     kit.clock.advance(600)
     kit.append(0)
     kit.clock.advance(400)
-    first.complete_exceptionally(first.delivery_timeout_error(1000, kit.now_ms))
+    first.complete(error=first.delivery_timeout_error(1000, kit.now_ms))
     kit.accumulator.deallocate(first)
     assert kit.drain() == []
     kit.accumulator.request_done(first)

@@ -102,7 +102,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             assert batch.is_done or not batch.has_reached_delivery_timeout(DELIVERY_TIMEOUT_MS, now_ms)
 
     def _fail(self, batch: ProducerBatch) -> None:
-        batch.complete_exceptionally(batch.delivery_timeout_error(DELIVERY_TIMEOUT_MS, self.kit.now_ms))
+        batch.complete(error=batch.delivery_timeout_error(DELIVERY_TIMEOUT_MS, self.kit.now_ms))
         self.kit.accumulator.deallocate(batch)
 
     # -- brokers ---------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             elif answer == "too large" and batch.record_count > 1:
                 assert accumulator.split_and_reenqueue(batch) > 1
             else:
-                batch.complete_exceptionally(KafkaError("refused"))
+                batch.complete(error=KafkaError("refused"))
             if answer != "retry":
                 accumulator.deallocate(batch)
         if self.in_order:
