@@ -79,6 +79,13 @@ def parse_jaas_config(name: str, text: str) -> LoginModule:
     tokens = list(_tokens(name, text))
     if not tokens:
         raise ConfigError(f"{name}: it has no login module")
+    if " " in tokens[0].text:  # a text in quotes
+        raise ConfigError(f"{name}: it begins with a quote; remove the quotes around the whole text")
+    if len(tokens) > 1 and (tokens[0].text.endswith("{") or tokens[1].text == "{"):
+        raise ConfigError(
+            f"{name}: expected only a login module, got a section in braces, as in a JAAS file; remove its"
+            " name and the braces"
+        )
     if not any(token.is_(";") for token in tokens):
         raise ConfigError(f"{name}: the ';' at the end is missing")
     end = next(at for at, token in enumerate(tokens) if token.is_(";"))
@@ -106,8 +113,8 @@ def parse_jaas_config(name: str, text: str) -> LoginModule:
             # This may be a part of a value that is not quoted.
             raise ConfigError(
                 f"{name}: an option in line {key.line} has no '=' after its name (not shown because it may be"
-                f" a part of a value); {len(options)} options before it are complete; put values that contain"
-                " spaces into quotes"
+                f" a part of a value); complete options before it: {len(options)}; put values that contain"
+                " spaces into quotes, and no ',' between options"
             )
         if len(others) < 2 or others[1].is_symbol:
             raise ConfigError(f"{name}: {shown} has no value")

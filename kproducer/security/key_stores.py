@@ -53,17 +53,18 @@ def read_file(setting: str, path: str) -> bytes:
         raise ConfigError(f"{setting}: cannot read {path!r}: {error.strerror or error}") from error
 
 
-def certificates_in(setting: str, content: str | bytes) -> str:
-    """The certificates in a PEM text that must contain nothing secret."""
+def certificates_in(setting: str, content: str | bytes, path: str = "") -> str:
+    """The certificates in a PEM text, or in the content of a file, that must contain nothing secret."""
     objects = _pem_objects(content)
     if any(label.endswith("PRIVATE KEY") for label, _ in objects):
+        where = f" in {path!r}" if path else " as well"
         raise ConfigError(
-            f"{setting}: expected only certificates, found a private key as well; a client's own certificate"
-            " and key belong into ssl_certfile and ssl_keyfile, or into ssl_keystore_location"
+            f"{setting}: expected only certificates, found a private key{where}; a client's own"
+            " certificate and key belong into ssl_certfile and ssl_keyfile, or into ssl_keystore_location"
         )
     found = _join(objects, _CERTIFICATE_LABELS)
     if not found:
-        raise _no_certificate(setting, content)
+        raise _no_certificate(setting, content, path)
     return found
 
 
@@ -73,7 +74,7 @@ def trusted_certificates(settings: Mapping[str, Any]) -> str:
     content = read_file(setting, path)
     store_type = _store_type(setting, path, content, settings["ssl_truststore_type"])
     if store_type == "PEM":
-        return certificates_in(setting, content)
+        return certificates_in(setting, content, path)
     if store_type == "JKS":
         trusted = _open_jks(setting, path, content, "ssl_truststore_password", settings).certificates
         if not trusted:
@@ -161,7 +162,9 @@ def _identity(
 ) -> Identity:
     certificates = _join(_pem_objects(chain), _CERTIFICATE_LABELS)
     if not certificates:
-        raise _no_certificate(chain_setting, chain)
+        raise _no_certificate(
+            chain_setting, chain, settings[chain_setting] if isinstance(chain, bytes) else ""
+        )
     keys = [text for label, text in _pem_objects(key) if label.endswith("PRIVATE KEY")]
     if not keys:
         advice = "; set ssl_keyfile to the file with the key" if key_setting == "ssl_certfile" else ""
@@ -200,10 +203,16 @@ def _detect(content: str | bytes) -> str:
     return "PKCS12" if data[:1] == b"\x30" else ""
 
 
-def _no_certificate(setting: str, content: str | bytes) -> ConfigError:
-    other = {"PKCS12": "; the content is binary (DER or PKCS #12)", "JKS": "; this is a Java key store (JKS)"}
-    found = other.get(_detect(content), "")
-    return ConfigError(f"{setting}: found no PEM certificate ('-----BEGIN CERTIFICATE-----'){found}")
+def _no_certificate(setting: str, content: str | bytes, path: str = "") -> ConfigError:
+    store = setting.replace("cafile", "truststore_location").replace("certfile", "keystore_location")
+    other = {
+        "PKCS12": f"; the content is binary (DER or PKCS #12); for PKCS #12 set {store}",
+        "JKS": f"; this is a Java key store (JKS); set {store}",
+        "PEM": "; it contains something else",
+    }
+    found = other.get(_detect(content), "" if content else "; it is empty")
+    where = f" in {path!r}" if path else ""
+    return ConfigError(f"{setting}: found no PEM certificate ('-----BEGIN CERTIFICATE-----'){where}{found}")
 
 
 def _store_type(setting: str, path: str, content: bytes, given: str) -> str:

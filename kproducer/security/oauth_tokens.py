@@ -26,6 +26,8 @@ _log = GuardedLogger(__name__)
 #: A token that lives shorter than this, or is past its time of refresh, is not asked for more often.
 _LEAST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 30.0
+#: A later expiry was probably given in milliseconds. With it the token would never be replaced.
+_LATEST_EXPIRY_S = 1e11
 #: ``threading`` refuses longer waits; the thread just looks at its token again.
 _LONGEST_SLEEP_S = 3600.0
 
@@ -192,9 +194,19 @@ class TokenSource:
                 return await result
 
             result = asyncio.run(awaited())
-        token = result if isinstance(result, OAuthToken) else as_token(result)
-        if token.expires_at <= self._wall_s():
-            raise AuthenticationError("sasl_oauth_token_provider returned a token that has expired already")
+        now_s = self._wall_s()
+        if isinstance(result, OAuthToken):
+            if result.expires_at <= now_s:
+                raise AuthenticationError("the OAuth token that was received has expired already")
+            return result
+        token = as_token(result)
+        if token.expires_at <= now_s or token.expires_at > _LATEST_EXPIRY_S:
+            found = "has expired already" if token.expires_at <= now_s else "expires in more than 3,000 years"
+            raise AuthenticationError(
+                f"sasl_oauth_token_provider returned a token that {found}: its expiry is"
+                f" {token.expires_at:.0f}, and now is {now_s:.0f}; return seconds since 1970, for example"
+                " time.time() + lifetime"
+            )
         return token
 
 
@@ -211,7 +223,10 @@ def as_token(result: Any) -> OAuthToken:
             and all(isinstance(text, str) for pair in extensions.items() for text in pair)
         ):
             return OAuthToken(value, float(expires_at), dict(extensions))
+    found = type(result).__name__
+    if isinstance(result, tuple):
+        found = f"({', '.join(type(each).__name__ for each in result)})"
     raise AuthenticationError(
         "sasl_oauth_token_provider must return (token, expiry in seconds since 1970) or (token, expiry,"
-        f" SASL extensions); it returned {type(result).__name__}"
+        f" SASL extensions), of the types (str, float) or (str, float, dict of str); it returned {found}"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kproducer.config.producer_config import SETTINGS, ProducerConfig
-from kproducer.errors import ConfigError
+from kproducer.errors import ConfigError, printable
 from kproducer.security.jaas import LoginModule, parse_jaas_config
 from kproducer.security.sasl_mechanisms import (
     OAuthBearerMechanism,
@@ -104,10 +104,8 @@ def _jaas_options(config: ProducerConfig) -> Mapping[str, str]:
     module: LoginModule = parse_jaas_config("sasl_jaas_config", config.sasl_jaas_config)
     mechanisms = _LOGIN_MODULES.get(module.class_name)
     if mechanisms is None:
-        known = ", ".join(name.rpartition(".")[2] for name in _LOGIN_MODULES)
-        raise ConfigError(
-            f"sasl_jaas_config: expected one of the login modules {known}, got {module.simple_name!r}"
-        )
+        known, found = ", ".join(_LOGIN_MODULES), printable(module.class_name)
+        raise ConfigError(f"sasl_jaas_config: expected one of the login modules {known}, got {found!r}")
     if config.sasl_mechanism not in mechanisms:
         raise ConfigError(
             f"sasl_jaas_config: {module.simple_name} is for sasl_mechanism={' or '.join(mechanisms)}, got"

@@ -246,7 +246,8 @@ def _load_trusted(context: ssl.SSLContext, settings: dict[str, Any]) -> str:
     """Load what brokers' certificates are verified with; returns it in words."""
     if settings["ssl_cafile"]:
         setting, where = "ssl_cafile", f"the certificates in {settings['ssl_cafile']!r} (ssl_cafile)"
-        text = key_stores.certificates_in(setting, key_stores.read_file(setting, settings[setting]))
+        content = key_stores.read_file(setting, settings[setting])
+        text = key_stores.certificates_in(setting, content, settings[setting])
     elif settings["ssl_truststore_location"]:
         setting = "ssl_truststore_location"
         where = f"the certificates in {settings[setting]!r} ({setting})"

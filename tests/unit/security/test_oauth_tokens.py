@@ -10,7 +10,13 @@ import pytest
 
 from kproducer.errors import AuthenticationError
 from kproducer.security import oauth_tokens
-from kproducer.security.oauth_tokens import RefreshSchedule, RetriableTokenError, TokenSource, as_token
+from kproducer.security.oauth_tokens import (
+    OAuthToken,
+    RefreshSchedule,
+    RetriableTokenError,
+    TokenSource,
+    as_token,
+)
 from tests.support.waiting import wait_until
 
 
@@ -170,11 +176,20 @@ def test_an_async_provider():
     source.close()
 
 
-def test_an_expired_token_is_a_failure():
-    source, changed = source_of(lambda: ("t", time.time() - 1))
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (("t", time.time() - 1), "sasl_oauth_token_provider returned a token that has expired already"),
+        (("t", 3600), r"expiry is 3600, and now is \d+; return .*time\.time\(\) \+ lifetime"),
+        (("t", time.time() * 1000), "expires in more than 3,000 years: its expiry is .*return seconds"),
+        (OAuthToken("t", time.time() - 1), "^the OAuth token that was received has expired already"),
+    ],
+)
+def test_an_expiry_that_cannot_be_right_is_a_failure(result, message):
+    source, changed = source_of(lambda: result)
     source.current()
     assert changed.wait(10)
-    with pytest.raises(AuthenticationError, match="expired already"):
+    with pytest.raises(AuthenticationError, match=message):
         source.current()
     source.close()
 
@@ -245,3 +260,8 @@ def test_a_token_that_expired_while_the_machine_was_suspended_is_replaced_at_onc
     assert changed.wait(10)
     assert source.current().value == "b"
     source.close()
+
+
+def test_a_tuple_of_the_wrong_types_is_described():
+    with pytest.raises(AuthenticationError, match=r"it returned \(bytes, float\)"):
+        as_token((b"secret-token", 1e9))

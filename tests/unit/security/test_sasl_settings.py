@@ -100,7 +100,7 @@ def test_the_names_of_other_clients():
             {"sasl_jaas_config": PLAIN_JAAS.replace("username", "user")},
             "'username' is missing",
         ),
-        ("PLAIN", {"sasl_jaas_config": f"a.KerberosModule required p={SECRET};"}, "got 'KerberosModule'"),
+        ("PLAIN", {"sasl_jaas_config": f"a.KerberosModule required p={SECRET};"}, "got 'a.KerberosModule'"),
         ("OAUTHBEARER", {}, "sasl_oauthbearer_token_endpoint_url is missing"),
         ("OAUTHBEARER", credentials(sasl_oauth_token_provider=provider), "sasl_plain_username cannot"),
         ("OAUTHBEARER", {"sasl_jaas_config": f"{OAUTH_JAAS} clientSecret={SECRET};"}, "url is missing"),
@@ -129,6 +129,11 @@ def test_the_names_of_other_clients():
             "not 'auth'",
         ),
         ("OAUTHBEARER", {"sasl_oauth_token_provider": SECRET}, "expected a callable"),
+        (
+            "PLAIN",
+            {"sasl_jaas_config": 'PlainLoginModule required username="a" password="b";'},
+            "software.amazon.msk.auth.iam.IAMLoginModule, got 'PlainLoginModule'",
+        ),
         ("NTLM", {}, "expected one of none, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
         (
             "PLAIN",

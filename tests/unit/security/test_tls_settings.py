@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import logging
+import os
 import shutil
 import socket
 import ssl
@@ -258,7 +259,12 @@ def test_contradictions_name_the_setting(tmp_path: Path) -> None:
         ({"ssl_cafile": pem_store(tmp_path)}, "ssl_cafile", "private key"),
         ({"ssl_cafile": key}, "ssl_cafile", "private key"),
         ({"ssl_cafile": str(tmp_path / "missing")}, "ssl_cafile", "No such file"),
-        ({"ssl_cafile": store(tmp_path)}, "ssl_cafile", "binary"),
+        ({"ssl_cafile": store(tmp_path)}, "ssl_cafile", "binary", "set ssl_truststore_location"),
+        ({"ssl_cafile": os.devnull}, f"in {os.devnull!r}; it is empty"),
+        (
+            {**trust, "ssl_certfile": key, "ssl_keyfile": certificate},
+            f"{key!r}; it contains something else",
+        ),
         ({"ssl_truststore_location": str(jceks)}, "JCEKS", "keytool -importkeystore", "old.p12"),
         ({"ssl_truststore_location": str(jks)}, "not a valid Java key store", "truncated"),
         ({"ssl_truststore_location": ca, "ssl_truststore_type": "PKCS12"}, "ssl_truststore_type", "PEM"),
