@@ -21,6 +21,7 @@ _OTHER_NAMES = {
     "compression_codec": "compression_type",
     "delivery_timeout": "delivery_timeout_ms",
     "interceptor_classes": "interceptors",
+    "http_proxy": "proxy_url",
     "linger": "linger_ms",
     "max_batch_size": "batch_size",
     "max_in_flight": "max_in_flight_requests_per_connection",
@@ -30,6 +31,7 @@ _OTHER_NAMES = {
     "metadata_broker_list": "bootstrap_servers",
     "oauth_cb": "sasl_oauth_token_provider",
     "partitioner_class": "partitioner",
+    "password": "sasl_plain_password",
     "queue_buffering_max_kbytes": "buffer_memory",
     "queue_buffering_max_ms": "linger_ms",
     "request_required_acks": "acks",
@@ -53,7 +55,10 @@ _OTHER_NAMES = {
     "ssl_crl_location": "ssl_crlfile",
     "ssl_key_location": "ssl_keyfile",
     "ssl_key_pem": "ssl_keystore_key",
+    "ssl_keystore": "ssl_keystore_location",
+    "ssl_truststore": "ssl_truststore_location",
     "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
+    "username": "sasl_plain_username",
 }
 
 _CONTEXT = "pass an ssl.SSLContext as ssl_context"
@@ -118,13 +123,15 @@ def instead_of(name: str, spelling: Mapping[str, str]) -> str:
         return _NO_COUNTERPART[plain]
     if plain.startswith(_FOR_BROKERS):
         return "brokers verify tokens; remove the setting"
-    if plain.startswith(("sasl_kerberos_", "sasl_login_class", "sasl_client_")):
-        return "not supported; see docs/security.md for what SASL needs here"
     nearest = plain if plain in spelling else _OTHER_NAMES.get(plain)
     if nearest is None:
         import difflib  # only loaded for an error
 
-        candidates = difflib.get_close_matches(plain, [*spelling, *_OTHER_NAMES], n=1, cutoff=0.6)
+        is_for_java = plain.startswith(("sasl_kerberos_", "sasl_login_class", "sasl_client_"))
+        cutoff = 0.85 if is_for_java else 0.6
+        candidates = difflib.get_close_matches(plain, [*spelling, *_OTHER_NAMES], n=1, cutoff=cutoff)
+        if is_for_java and not candidates:
+            return "not supported; docs/security.md has the settings for SASL"
         nearest = _OTHER_NAMES.get(candidates[0], candidates[0]) if candidates else None
     if nearest is None:
         return "no setting has a similar name"

@@ -267,6 +267,12 @@ def test_texts_that_are_no_numbers_or_booleans(name: str, value: str) -> None:
         ("queue_buffering_max_ms", "linger_ms"),
         ("linger.ms", "linger_ms"),
         ("request_required_acks", "acks"),
+        ("ssl_truststore", "ssl_truststore_location"),
+        ("ssl_keystore", "ssl_keystore_location"),
+        ("username", "sasl_plain_username"),
+        ("password", "sasl_plain_password"),
+        ("http_proxy", "proxy_url"),
+        ("sasl_kerberos_keytab_file", "sasl_kerberos_keytab"),
     ],
 )
 def test_an_unknown_keyword_is_answered_with_the_nearest_right_one(name: str, nearest: str) -> None:
@@ -287,6 +293,8 @@ def test_an_unknown_keyword_is_answered_with_the_nearest_right_one(name: str, ne
         ("stats_cb", "metrics()"),
         ("transaction.id", "did you mean transactional.id?"),
         ("ssl.ca.location", "did you mean ssl.cafile?"),
+        ("sasl.kerberos.kinit.cmd", "not supported; docs/security.md"),
+        ("sasl.login.class", "not supported; docs/security.md"),
         ("zzz", "no setting has a similar name"),
     ],
 )
