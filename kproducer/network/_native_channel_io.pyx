@@ -797,6 +797,8 @@ cdef class SocketIo:
             outcome.mask &= ~<int>READ  # the next wait reports it again
         elif sock.tls != NULL:
             read_encrypted(sock, target, size, readable, outcome, self.scratch)
+            if outcome.write_errno:
+                outcome.mask |= WRITE  # or it would never be reported: a broken socket is not used again
             update_interest(self.epoll_fd, sock)
         else:
             outcome.read_count = recv(sock.fd, target, <size_t>size, MSG_DONTWAIT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import shutil
 import socket
 import ssl
@@ -20,7 +22,7 @@ from hypothesis import strategies as st
 import kproducer.network.selector as selector_module
 from kproducer.errors import DisconnectedError, SslAuthenticationError
 from kproducer.network import channel_io, native_tls
-from kproducer.network.channel_io import NativeChannelIo, PortableChannelIo
+from kproducer.network.channel_io import READ, WRITE, NativeChannelIo, PortableChannelIo
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.selector import Selector
 from kproducer.network.tls_transport import TlsTransport
@@ -495,3 +497,38 @@ def test_the_settings_choose_it() -> None:
         bootstrap_servers="host:1", security_protocol="SSL", ssl_truststore_certificates=authority().pem
     )
     assert TlsSettings(config, ManualClock()).channel_io() is selector_module.PlaintextChannelIo
+
+
+@needs_native
+def test_a_write_that_fails_while_bytes_are_read_is_reported() -> None:
+    """Reading makes OpenSSL write an alert; nothing else would tell that the socket is broken."""
+    from kproducer.network import _native_channel_io as native
+
+    assert native_tls.why_not(client_context()) == ""
+    bios = [ssl.MemoryBIO() for _ in range(4)]
+    client = client_context().wrap_bio(bios[0], bios[1], server_hostname=HOST)
+    server = server_context(num_tickets=0).wrap_bio(bios[2], bios[3], server_side=True)
+    for _ in range(2):
+        for side, source, target in ((client, bios[1], bios[2]), (server, bios[3], bios[0])):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+            target.write(source.read())
+    ours, theirs = socket.socketpair()  # full and closed for writing, it raises no event, unlike TCP
+    wakeup, other_end = socket.socketpair()
+    with ours, theirs, wakeup, other_end:
+        ours.setblocking(False)
+        io = native.SocketIo(wakeup.fileno(), bytearray(1 << 16), 1 << 16)
+        sock = io.register(ours.fileno(), "owner")
+        sock.encrypt(native_tls.new_session(client, bios[0], bios[1]))
+        sock.establish()
+        sock.queue([bytes(4 << 20)])
+        io.exchange([sock], 0)
+        server.write(b"data")
+        server.write(b"changed on its way")
+        records = bytearray(bios[3].read())
+        records[-1] ^= 1
+        theirs.sendall(records)
+        ours.shutdown(socket.SHUT_WR)
+        ((_, mask, _, write_errno, _, count, _),) = io.exchange([], 1000)
+        assert (mask, write_errno, count) == (READ | WRITE, errno.EPIPE, 4)
+        io.close()
