@@ -112,7 +112,7 @@ class AuthenticationExchange:
         Args:
             host: to which the connection is.
 
-        Raises AuthenticationError: there are none.
+        Raises AuthenticationError: there are none. NetworkError: they cannot be asked for now.
         """
         self._expect(SaslState.NEW)
         try:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import attrs
 import gssapi
 
-from kproducer.errors import AuthenticationError, printable
+from kproducer.errors import AuthenticationError, NetworkError, printable
 from kproducer.security.sasl_mechanisms import shown_text
 
 #: A ticket is presented with the time when the conversation began, which brokers compare with their clock.
@@ -147,7 +147,8 @@ class GssapiMechanism:
     def begin(self, host: str) -> GssapiConversation | None:
         """A conversation with ``host``; ``None`` while its first message is being made.
 
-        Raises AuthenticationError if Kerberos refuses, with what it is missing.
+        Raises AuthenticationError if Kerberos refuses, with what it is missing; NetworkError if no thread can
+        be started, which the next use tries again.
         """
         with self._lock:
             if host in self._begun:
@@ -160,7 +161,13 @@ class GssapiMechanism:
                         raise beginning.result
                     return beginning.result
             self._begun[host] = None
-        threading.Thread(target=self._begin, args=(host,), name="kproducer-gssapi", daemon=True).start()
+        thread = threading.Thread(target=self._begin, args=(host,), name="kproducer-gssapi", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the process has too many, or is ending
+            with self._lock:
+                del self._begun[host]
+            raise NetworkError(f"no Kerberos ticket can be requested: {error}") from None
         return None
 
     def attach(self, wakeup: Callable[[], object]) -> None:

@@ -251,6 +251,7 @@ def _open_pkcs12(
     setting: str, path: str, content: bytes, password_setting: str, settings: Mapping[str, Any]
 ) -> PKCS12KeyAndCertificates:
     try:
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError as error:
         raise ConfigError(
@@ -265,6 +266,8 @@ def _open_pkcs12(
             f"{password_setting}: cannot open {path!r} ({setting}): the password"
             f" {'is wrong' if password else 'is missing'}, or the file is not a valid PKCS #12 store"
         ) from None
+    except UnsupportedAlgorithm as error:
+        raise ConfigError(f"{setting}: {path!r} uses an algorithm that is not supported: {error}") from None
 
 
 def _as_pem(label: str, der: bytes) -> str:

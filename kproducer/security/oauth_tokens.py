@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 
-from kproducer.errors import AuthenticationError, KafkaError
+from kproducer.errors import AuthenticationError, KafkaError, NetworkError
 from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 
@@ -112,12 +112,17 @@ class TokenSource:
     def current(self) -> OAuthToken | None:
         """The current token; ``None`` while the first one is being requested. Never blocks.
 
-        Raises AuthenticationError if there is no valid token, and the last attempt to get one failed.
+        Raises AuthenticationError if there is no valid token, and the last attempt to get one failed;
+        NetworkError if the thread cannot be started, which the next use tries again.
         """
         with self._changed:
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="kproducer-oauth", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="kproducer-oauth", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as cause:  # the process has too many, or is ending
+                    raise NetworkError(f"no OAuth token can be requested: {cause}") from None
+                self._thread = thread
             if self._token is not None and self._wall_s() < self._token.expires_at:
                 return self._token
             # Waits do not go on while a machine is suspended: the thread may not know that it is late.

@@ -51,7 +51,7 @@ class SaslMechanism(Protocol):
         Args:
             host: of the broker, as the client connects to it.
 
-        Raises AuthenticationError if they could not be had.
+        Raises AuthenticationError if they could not be had, NetworkError if they cannot be asked for now.
         """
 
     def attach(self, wakeup: Callable[[], object]) -> None:
@@ -123,7 +123,7 @@ class OAuthBearerMechanism:
     def begin(self, host: str = "") -> _OAuthBearerConversation | None:
         """Begin an authentication; ``None`` while the first token is being requested.
 
-        Raises AuthenticationError if no valid token could be had.
+        Raises as ``TokenSource.current``.
         """
         token = self._tokens.current()
         if token is None:

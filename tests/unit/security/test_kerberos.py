@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kproducer.errors import AuthenticationError
+from kproducer.errors import AuthenticationError, NetworkError
 from tests.support.kerberos import REALM, Kdc
 
 pytestmark = pytest.mark.kerberos
@@ -290,3 +290,26 @@ def test_each_conversation_is_used_once_and_only_while_it_is_fresh():
     begun("broken")
     with pytest.raises(AuthenticationError, match=r"^Kerberos failed with OSError$"):
         user.begin("broken")
+
+
+def test_without_a_thread_the_next_use_tries_again(monkeypatch):
+    from kproducer.security.kerberos import GssapiMechanism
+
+    class Login:
+        identity = "somebody"
+
+        def begin(self, host):
+            return host
+
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    mechanism, changed = GssapiMechanism(Login()), threading.Event()
+    mechanism.attach(changed.set)
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(NetworkError, match="can't start new thread"):
+            mechanism.begin(HOST)
+    assert mechanism.begin(HOST) is None
+    assert changed.wait(_WAIT_S)
+    assert mechanism.begin(HOST) == HOST

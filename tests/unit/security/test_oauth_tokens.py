@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kproducer.errors import AuthenticationError
+from kproducer.errors import AuthenticationError, NetworkError
 from kproducer.security import oauth_tokens
 from kproducer.security.oauth_tokens import (
     OAuthToken,
@@ -265,3 +265,18 @@ def test_a_token_that_expired_while_the_machine_was_suspended_is_replaced_at_onc
 def test_a_tuple_of_the_wrong_types_is_described():
     with pytest.raises(AuthenticationError, match=r"it returned \(bytes, float\)"):
         as_token((b"secret-token", 1e9))
+
+
+def test_without_a_thread_the_next_use_tries_again(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    source, changed = source_of(lambda: ("t", time.time() + 60))
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(NetworkError, match="can't start new thread"):
+            source.current()
+    assert source.current() is None
+    assert changed.wait(10)
+    assert source.current().value == "t"
+    source.close()

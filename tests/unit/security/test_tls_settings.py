@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
@@ -396,3 +397,16 @@ def test_a_revocation_list_that_disappears_while_it_is_read(
     monkeypatch.setattr(key_stores, "read_file", read_and_remove)
     with pytest.raises(ConfigError, match="ssl_crlfile"):
         tls_settings._load_revoked(context, str(path))
+
+
+def test_a_store_with_an_algorithm_that_is_not_supported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store.p12"
+    path.write_bytes(b"\x30\x82")
+
+    def refuse(*_: object) -> None:
+        raise UnsupportedAlgorithm("curve")
+
+    monkeypatch.setattr(pkcs12, "load_pkcs12", refuse)
+    assert "not supported: curve" in refusal(ssl_truststore_location=str(path))
