@@ -347,7 +347,10 @@ def test_callbacks_into_python_during_an_exchange(make_selector: MakeSelector) -
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 def test_key_updates_of_the_peer(make_selector: MakeSelector, tmp_path: Path) -> None:
     path, key = certificate().write(tmp_path, "server")
+    # stdbuf: the server's output is read line by line.
     command = [
+        "stdbuf",
+        "-oL",
         "openssl",
         "s_server",
         "-accept",
@@ -357,9 +360,7 @@ def test_key_updates_of_the_peer(make_selector: MakeSelector, tmp_path: Path) ->
         "-key",
         key,
         "-tls1_3",
-        "-quiet",
     ]
-    command.remove("-quiet")  # it would disable the commands
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdin is not None
         assert server.stdout is not None
@@ -373,10 +374,11 @@ def test_key_updates_of_the_peer(make_selector: MakeSelector, tmp_path: Path) ->
                 selector.poll(100)
                 assert not selector.disconnected
             for command_line in (b"k", b"K", b"K", b"k"):  # K: the answer is a key update as well
-                # The server takes a command alone, and a line of text as data.
+                # The server takes a command that it reads alone; with text after it, both are data.
                 server.stdin.write(command_line + b"\n")
                 server.stdin.flush()
-                selector.poll(50)
+                while b"SSL_do_handshake -> 1" not in (line := server.stdout.readline()):
+                    assert line
                 server.stdin.write(frame(b"data after it\n"))
                 server.stdin.flush()
                 payloads: list[bytes] = []
