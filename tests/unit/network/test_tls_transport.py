@@ -8,7 +8,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -318,7 +317,9 @@ def test_a_host_name_that_cannot_be_one() -> None:
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 def test_key_updates_of_the_peer(tmp_path: Path) -> None:
     path, key = certificate().write(tmp_path, "server")
-    command = ["openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", path, "-key", key, "-tls1_3"]
+    # stdbuf: the server's output is read line by line.
+    command = ["stdbuf", "-oL", "openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", path, "-key", key]
+    command.append("-tls1_3")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None
         assert server.stdout is not None
@@ -331,10 +332,11 @@ def test_key_updates_of_the_peer(tmp_path: Path) -> None:
                 assert transport.is_ready
                 buffer = memoryview(bytearray(1000))
                 for command_line in ("k", "K", "K", "k"):  # K: the answer is a key update as well
-                    # The server takes a command alone, and a line of text as data.
+                    # The server takes a command that it reads alone; with text after it, both are data.
                     server.stdin.write(f"{command_line}\n")
                     server.stdin.flush()
-                    time.sleep(0.05)
+                    while "SSL_do_handshake -> 1" not in (line := server.stdout.readline()):
+                        assert line
                     server.stdin.write("data after it\n")
                     server.stdin.flush()
                     received = b""
