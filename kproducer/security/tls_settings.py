@@ -271,8 +271,12 @@ def _load_system_store(context: ssl.SSLContext) -> str:
     context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     paths = ssl.get_default_verify_paths()
     tried = [path for path in (paths.cafile, paths.capath) if path]
+    has_folder = False
+    if paths.capath:
+        with contextlib.suppress(OSError):
+            has_folder = bool(os.listdir(paths.capath))
     # Files in a folder are read only during a handshake.
-    if context.cert_store_stats()["x509_ca"] or (paths.capath and any(os.scandir(paths.capath))):
+    if context.cert_store_stats()["x509_ca"] or has_folder:
         return f"the system's certificates ({', '.join(tried)})"
     for path in _SYSTEM_BUNDLES:
         tried.append(path)

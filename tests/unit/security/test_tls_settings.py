@@ -329,6 +329,24 @@ def test_without_any_certificates_to_trust(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "install certifi" in text
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_folder_of_certificates_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "1234abcd.0").write_text("a certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nothing"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    assert str(tmp_path) in tls().trust
+
+    def refuse(_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("os.scandir", refuse)
+    monkeypatch.setattr("os.listdir", refuse)
+    monkeypatch.setattr(tls_settings, "_SYSTEM_BUNDLES", ())
+    assert "certifi" in tls().trust
+
+
 def test_the_system_store_is_the_default() -> None:
     assert "system" in tls().trust or "certifi" in tls().trust
 
