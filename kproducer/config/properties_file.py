@@ -38,6 +38,9 @@ def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
                 " contain a secret); pass its settings as a dictionary"
             ) from None
         raise ConfigError(f"the properties file {where!r} cannot be read: {error.strerror}") from None
+    except ValueError:  # NUL characters, surrogates
+        text = "from_config: expected the path of a properties file, got a text that cannot be one"
+        raise ConfigError(text) from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -51,6 +51,8 @@ def read_file(setting: str, path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"{setting}: cannot read {path!r}: {error.strerror or error}") from error
+    except ValueError:  # NUL characters, surrogates
+        raise ConfigError(f"{setting}: expected the path of a file, got a text that cannot be one") from None
 
 
 def certificates_in(setting: str, content: str | bytes, path: str = "") -> str:

@@ -96,3 +96,8 @@ def test_a_text_in_place_of_the_path_is_not_shown(text):
     with pytest.raises(ConfigError, match="expected the path of a properties file") as caught:
         KafkaProducer.from_config(text)
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_text_that_cannot_be_a_path() -> None:
+    with pytest.raises(ConfigError, match="expected the path of a properties file"):
+        read_properties("a\0b")

@@ -428,3 +428,7 @@ def test_a_store_with_an_algorithm_that_is_not_supported(
 
     monkeypatch.setattr(pkcs12, "load_pkcs12", refuse)
     assert "not supported: curve" in refusal(ssl_truststore_location=str(path))
+
+
+def test_a_path_with_a_nul_character() -> None:
+    assert "ssl_cafile: expected the path of a file" in refusal(ssl_cafile="a\0b")
