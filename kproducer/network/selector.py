@@ -265,7 +265,11 @@ class Selector:
             else:
                 self._fail(channel, DisconnectedError(f"{doing} {channel.address} failed: {reason}"))
         except (AuthenticationError, NetworkError) as error:
-            text = f"could not connect to {channel.address}: {error}" if doing == "connect to" else str(error)
+            text = str(error)
+            if doing == "connect to":
+                text = f"could not connect to {channel.address}: {text}"
+            elif str(channel.address) not in text:
+                text = f"{channel.address}: {text}"
             self._fail(channel, type(error)(text))
         except RemoteProtocolError as error:
             self._fail(channel, type(error)(f"{channel.address}: {error}"))

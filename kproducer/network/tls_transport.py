@@ -48,6 +48,12 @@ _TRANSIENT_ALERTS: Final = ("internal error", "user cancelled")
 #: What brokers say of a client without a certificate.
 _CLIENT_CERTIFICATE_ALERTS: Final = ("bad certificate", "certificate required", "handshake failure")
 
+#: What to do about a failure that OpenSSL reports on this side.
+_ADVICE_ON_FAILURES: Final = {
+    "NO_CIPHERS_AVAILABLE": "; OpenSSL allows no cipher suite of these TLS versions: use TLSv1.2 or"
+    " TLSv1.3 in ssl_enabled_protocols, and check ssl_cipher_suites",
+}
+
 #: The most names of a certificate that an error shows.
 _MOST_NAMES: Final = 8
 
@@ -241,7 +247,9 @@ class TlsTransport(TransportLayer):
             )
         alert = _alert(_reason(error))
         if alert is None:
-            return SslAuthenticationError(f"the TLS handshake failed: {_reason(error)}")
+            return SslAuthenticationError(
+                f"the TLS handshake failed: {_reason(error)}{_ADVICE_ON_FAILURES.get(error.reason or '', '')}"
+            )
         text = f"the broker ended the TLS handshake with the alert {alert!r}"
         if alert in _TRANSIENT_ALERTS:
             return NetworkError(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import shutil
+import re
 import socket
 import ssl
 import struct
@@ -288,6 +289,7 @@ def test_a_client_certificate_that_is_missed_after_the_handshake(
         error, _ = end_of(selector)
         assert isinstance(error, SslAuthenticationError)
         assert "ssl_keystore_location" in str(error)
+        assert re.match(r"127\.0\.0\.1:\d+: the broker ended the TLS handshake", str(error))
 
 
 def test_an_alert_after_data_is_no_refusal(make_selector: MakeSelector) -> None:
