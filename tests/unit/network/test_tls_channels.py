@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import shutil
 import re
+import shutil
 import socket
 import ssl
 import struct
