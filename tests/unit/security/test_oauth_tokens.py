@@ -60,19 +60,27 @@ def test_a_token_is_refreshed_before_it_expires(quick):
     source.close()
 
 
-def test_the_old_token_is_used_while_it_is_valid_and_refreshes_fail(quick):
-    outcomes = iter([("old", time.time() + 1.0)])
+def test_the_old_token_is_used_while_it_is_valid_and_refreshes_fail(quick, monkeypatch):
+    monkeypatch.setattr(oauth_tokens, "_LONGEST_SLEEP_S", 0.01)
+    outcomes = iter([("old", 1010.0)])
     calls = []
+    now = [1000.0]
 
     def provider():
         calls.append(1)
         return next(outcomes)
 
-    source, _ = source_of(provider)
+    def has_failed_twice():
+        now[0] = min(
+            max(now[0], 1009.0) + 0.01, 1009.9
+        )  # refreshes are due, and the old token is still valid
+        return len(calls) > 2
+
+    source, _ = source_of(provider, wall_s=lambda: now[0])
     wait_until(lambda: source.current() is not None)
-    wait_until(lambda: len(calls) > 3)
+    wait_until(has_failed_twice)
     assert source.current().value == "old"
-    time.sleep(0.6)
+    now[0] = 1010.0
     with pytest.raises(AuthenticationError, match="StopIteration"):
         source.current()
     source.close()
