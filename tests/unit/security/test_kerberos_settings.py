@@ -100,7 +100,7 @@ def test_the_names_of_librdkafka(logins, keytab):
             },
             "'serviceName' in sasl_jaas_config is 'a'; remove one",
         ),
-        ({"sasl_jaas_config": "a.PlainLoginModule required;"}, "Krb5LoginModule.*got 'PlainLoginModule'"),
+        ({"sasl_jaas_config": "a.PlainLoginModule required;"}, "Krb5LoginModule.*got 'a.PlainLoginModule'"),
     ],
 )
 def test_contradictions_are_refused_before_any_connection(logins, settings, complaint):
