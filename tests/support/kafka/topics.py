@@ -33,7 +33,6 @@ def create_topic(
     """Create a topic and wait until each leader serves it. -1: the cluster's default replication factor."""
     new_topic = NewTopic(topic, partitions, replication_factor, config=config or {})
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    may_exist = False
     while True:
         admin = _admin(bootstrap_servers)
         try:
@@ -41,13 +40,12 @@ def create_topic(
             break
         except KafkaException as error:
             code = error.args[0].code()
-            if code == KafkaError.TOPIC_ALREADY_EXISTS and may_exist:
+            # The client may lose the connection to a broker that has created the topic, above all while a
+            # cluster starts. It sends some requests again itself.
+            if code == KafkaError.TOPIC_ALREADY_EXISTS:
                 break
-            # While a cluster starts, the client may lose the connection to a broker that has created the
-            # topic.
             if code != KafkaError._DESTROY_BROKER or time.monotonic() > deadline:
                 raise
-            may_exist = True
     await_topic(bootstrap_servers, topic, partitions)
 
 
