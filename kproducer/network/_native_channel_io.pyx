@@ -17,11 +17,13 @@ private.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.ref cimport PyObject
 from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy, memset
+from posix.uio cimport iovec
+from posix.unistd cimport close as close_descriptor, getpid
 
 from kproducer.network._openssl cimport (
     BIO_CTRL_INFO,
@@ -34,11 +36,6 @@ from kproducer.network._openssl cimport (
 
 import os
 
-
-cdef extern from "<sys/uio.h>" nogil:
-    cdef struct iovec:
-        void *iov_base
-        size_t iov_len
 
 cdef extern from "<sys/socket.h>" nogil:
     cdef struct msghdr:
@@ -65,10 +62,6 @@ cdef extern from "<sys/epoll.h>" nogil:
     int EPOLL_CTL_DEL
     uint32_t EPOLLIN
     uint32_t EPOLLOUT
-
-cdef extern from "<unistd.h>" nogil:
-    int close_descriptor "close"(int fd)
-    int getpid()
 
 cdef extern from "<limits.h>":
     """
@@ -128,6 +121,21 @@ cdef struct Outcome:
     Py_ssize_t read_at
     Py_ssize_t read_count    # -1: nothing was read
     int read_errno
+
+
+cdef void *resized(void *memory, size_t size) except NULL:
+    """``realloc`` that raises MemoryError; the old memory stays valid then."""
+    cdef void *result = PyMem_Realloc(memory, size)
+    if result == NULL:
+        raise MemoryError()
+    return result
+
+
+cdef void begin_outcome(Outcome *outcome, SocketState *sock, int mask) noexcept nogil:
+    memset(outcome, 0, sizeof(Outcome))
+    outcome.sock = sock
+    outcome.mask = mask
+    outcome.read_count = -1
 
 
 cdef void advance(SocketState *sock, Py_ssize_t count) noexcept nogil:
@@ -192,7 +200,6 @@ cdef int update_interest(int epoll_fd, SocketState *sock) noexcept nogil:
 
 #: Of this process; filled by load_openssl.
 cdef OpenSsl openssl
-memset(&openssl, 0, sizeof(openssl))
 cdef bint is_loaded = False
 
 
@@ -373,7 +380,6 @@ cdef class TlsSession:
     def __cinit__(self, object inner not None, object incoming not None, object outgoing not None):
         cdef TlsState *state = &self.state
         cdef object context = inner.context
-        memset(state, 0, sizeof(TlsState))
         if not is_loaded:
             raise ValueError("OpenSSL's functions were not found")
         if word_of(inner, 4) != <void *><PyObject *>context:
@@ -464,7 +470,6 @@ cdef class NativeSocket:
     cdef TlsSession tls
 
     def __cinit__(self, SocketIo io not None, int fd, object owner):
-        memset(&self.state, 0, sizeof(SocketState))
         self.io = io
         self.owner = owner
         self.state.fd = fd
@@ -484,7 +489,8 @@ cdef class NativeSocket:
     def encrypt(self, TlsSession tls not None):
         """Before ``establish``: encrypt and decrypt all bytes from now on. Nothing else may use ``tls``."""
         self.io.check_idle()
-        self.io.reserve_scratch()
+        if self.io.scratch == NULL:
+            self.io.scratch = <char *>resized(NULL, RECORD_BYTES)
         self.tls = tls
         self.state.tls = &tls.state
 
@@ -526,15 +532,6 @@ cdef class NativeSocket:
     def close(self):
         """Stop watching the socket and release its buffers; the caller closes it. Idempotent."""
         self.io.forget(self)
-        self.drop()
-
-    cdef drop(self):
-        self.unpin(self.state.count)
-        self.state.count = self.state.next = self.state.pinned = 0
-        self.state.owner = <PyObject *>None
-        self.owner = None
-        self.state.tls = NULL
-        self.tls = None
 
     cdef void unpin(self, Py_ssize_t end):
         cdef SocketState *state = &self.state
@@ -547,18 +544,11 @@ cdef class NativeSocket:
     cdef reserve(self, Py_ssize_t needed):
         cdef SocketState *state = &self.state
         cdef Py_ssize_t capacity
-        cdef void *grown
         if needed <= state.capacity:
             return
         capacity = max(needed, 2 * state.capacity, 32)
-        grown = PyMem_Realloc(state.pieces, <size_t>capacity * sizeof(iovec))
-        if grown == NULL:
-            raise MemoryError()
-        state.pieces = <iovec *>grown
-        grown = PyMem_Realloc(state.views, <size_t>capacity * sizeof(Py_buffer))
-        if grown == NULL:
-            raise MemoryError()
-        state.views = <Py_buffer *>grown
+        state.pieces = <iovec *>resized(state.pieces, <size_t>capacity * sizeof(iovec))
+        state.views = <Py_buffer *>resized(state.views, <size_t>capacity * sizeof(Py_buffer))
         state.capacity = capacity
 
 
@@ -581,7 +571,6 @@ cdef class SocketIo:
     cdef bint busy
     cdef int pid
     cdef Py_buffer arena
-    cdef bint has_arena
     cdef Py_ssize_t read_size_bytes
     cdef dict sockets
     cdef SocketState **by_fd
@@ -598,11 +587,8 @@ cdef class SocketIo:
         self.pid = getpid()
         self.sockets = {}
         PyObject_GetBuffer(read_buffer, &self.arena, PyBUF_WRITABLE)
-        self.has_arena = True
         self.read_size_bytes = read_size_bytes
-        self.events = <epoll_event *>PyMem_Malloc(MAX_EVENTS * sizeof(epoll_event))
-        if self.events == NULL:
-            raise MemoryError()
+        self.events = <epoll_event *>resized(NULL, MAX_EVENTS * sizeof(epoll_event))
         self.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
         if self.epoll_fd < 0:
             raise OSError(errno, os.strerror(errno))
@@ -615,8 +601,7 @@ cdef class SocketIo:
     def __dealloc__(self):
         if self.epoll_fd >= 0:
             close_descriptor(self.epoll_fd)
-        if self.has_arena:
-            PyBuffer_Release(&self.arena)
+        PyBuffer_Release(&self.arena)
         PyMem_Free(self.events)
         PyMem_Free(self.outcomes)
         PyMem_Free(self.by_fd)
@@ -625,7 +610,6 @@ cdef class SocketIo:
     def register(self, int fd, object owner):
         """Watch a connecting socket. Returns its NativeSocket. Raises OSError."""
         cdef Py_ssize_t size
-        cdef void *grown
         cdef NativeSocket sock
         os.fstat(fd)  # refuses a number that is not a descriptor: the table below is indexed by it
         sock = self.sockets.get(fd)
@@ -635,10 +619,7 @@ cdef class SocketIo:
         self.check_idle()
         if fd >= self.by_fd_size:
             size = max(2 * self.by_fd_size, <Py_ssize_t>fd + 1, 64)
-            grown = PyMem_Realloc(self.by_fd, <size_t>size * sizeof(SocketState *))
-            if grown == NULL:
-                raise MemoryError()
-            self.by_fd = <SocketState **>grown
+            self.by_fd = <SocketState **>resized(self.by_fd, <size_t>size * sizeof(SocketState *))
             memset(self.by_fd + self.by_fd_size, 0, <size_t>(size - self.by_fd_size) * sizeof(SocketState *))
             self.by_fd_size = size
         self.sockets[fd] = sock
@@ -661,21 +642,19 @@ cdef class SocketIo:
         cdef int fd = sock.state.fd
         cdef epoll_event unused
         self.check_idle()
-        if fd < 0:
-            return
-        sock.state.fd = -1
-        if self.epoll_fd >= 0 and sock.state.interest:
-            epoll_ctl(self.epoll_fd, EPOLL_CTL_DEL, fd, &unused)
-        sock.state.interest = 0
-        if self.sockets.get(fd) is sock:
-            del self.sockets[fd]
-            self.by_fd[fd] = NULL
-
-    cdef reserve_scratch(self):
-        if self.scratch == NULL:
-            self.scratch = <char *>PyMem_Malloc(RECORD_BYTES)
-            if self.scratch == NULL:
-                raise MemoryError()
+        if fd >= 0:
+            sock.state.fd = -1
+            if self.epoll_fd >= 0 and sock.state.interest:
+                epoll_ctl(self.epoll_fd, EPOLL_CTL_DEL, fd, &unused)
+            sock.state.interest = 0
+            if self.sockets.get(fd) is sock:
+                del self.sockets[fd]
+                self.by_fd[fd] = NULL
+        sock.unpin(sock.state.count)
+        sock.state.owner = <PyObject *>None
+        sock.owner = None
+        sock.state.tls = NULL
+        sock.tls = None
 
     cdef check_idle(self):
         if self.busy:
@@ -720,24 +699,17 @@ cdef class SocketIo:
             raise ValueError("the sockets are closed")
         size = count + len(self.sockets) + MAX_EVENTS
         if size > self.outcome_capacity:
-            outcome = <Outcome *>PyMem_Realloc(self.outcomes, <size_t>size * sizeof(Outcome))
-            if outcome == NULL:
-                raise MemoryError()
-            self.outcomes = outcome
+            self.outcomes = <Outcome *>resized(self.outcomes, <size_t>size * sizeof(Outcome))
             self.outcome_capacity = size
         for at in range(count):
             sock = <NativeSocket?>sending[at]
             if sock.io is not self or (sock.state.fd >= 0 and self.sockets.get(sock.state.fd) is not sock):
                 raise ValueError("a socket in the list is not registered here")
-            self.outcomes[at].sock = &sock.state
+            begin_outcome(&self.outcomes[at], &sock.state, WRITE)
         with nogil:
             for at in range(count):
                 outcome = &self.outcomes[at]
                 state = outcome.sock
-                memset(outcome, 0, sizeof(Outcome))
-                outcome.sock = state
-                outcome.mask = WRITE
-                outcome.read_count = -1
                 if state.broken or state.fd < 0:
                     continue
                 write_queued(self.epoll_fd, state, outcome, scratch)
@@ -753,9 +725,7 @@ cdef class SocketIo:
                     if state == NULL or state.tls == NULL or not state.tls.unread or state.broken:
                         continue
                     outcome = &self.outcomes[made]
-                    memset(outcome, 0, sizeof(Outcome))
-                    outcome.sock = state
-                    outcome.mask = READ
+                    begin_outcome(outcome, state, READ)
                     made += 1
                     self.read(state, &read_at, False, outcome)
             for at in range(ready):
@@ -769,11 +739,10 @@ cdef class SocketIo:
                     continue
                 bits = self.events[at].events
                 outcome = &self.outcomes[made]
-                memset(outcome, 0, sizeof(Outcome))
-                outcome.sock = state
-                outcome.read_count = -1
                 # The next read or write on the socket reports an error or hang-up.
-                outcome.mask = (READ if bits & ~EPOLLOUT else 0) | (WRITE if bits & ~EPOLLIN else 0)
+                begin_outcome(
+                    outcome, state, (READ if bits & ~EPOLLOUT else 0) | (WRITE if bits & ~EPOLLIN else 0)
+                )
                 made += 1
                 if not state.established:
                     continue
@@ -792,7 +761,6 @@ cdef class SocketIo:
         """Read from an established socket into the buffer, if it has space."""
         cdef Py_ssize_t size = min(self.arena.len - position[0], self.read_size_bytes)
         cdef char *target = <char *>self.arena.buf + position[0]
-        outcome.read_count = -1
         if size < min(<Py_ssize_t>LEAST_READ_BYTES, self.arena.len):
             outcome.mask &= ~<int>READ  # the next wait reports it again
         elif sock.tls != NULL:
@@ -837,7 +805,6 @@ cdef class SocketIo:
             # No epoll_ctl: the instance is closed as a whole, and a forked child shares it with its parent.
             sock.state.interest = 0
             self.forget(sock)
-            sock.drop()
         if self.epoll_fd >= 0:
             close_descriptor(self.epoll_fd)
             self.epoll_fd = -1

@@ -3,10 +3,9 @@
 # ``SSL`` and ``BIO`` are OpenSSL's public types, used through its public functions only. Where ``ssl`` keeps the
 # pointers to them is not public: see TlsSession.
 
+from posix.dlfcn cimport RTLD_LAZY, dlopen, dlsym
+
 cdef extern from "<dlfcn.h>" nogil:
-    void *dlopen(const char *path, int flags)
-    void *dlsym(void *library, const char *name)
-    int RTLD_LAZY
     int RTLD_NOLOAD
 
 cdef enum:
@@ -31,29 +30,29 @@ cdef struct OpenSsl:
     unsigned long (*last_error)() noexcept nogil
     const char *(*error_text)(unsigned long code) noexcept nogil
 
+cdef inline bint find(void *module, const char *name, void **function) noexcept nogil:
+    """Find one function in the libraries that a module depends on."""
+    function[0] = dlsym(module, name)
+    return function[0] != NULL
+
 cdef inline bint find_functions(OpenSsl *found, const char *path) noexcept nogil:
     """Find the functions in the libraries that the loaded module at ``path`` depends on, and in no other."""
     cdef void *module = dlopen(path, RTLD_LAZY | RTLD_NOLOAD)
     if module == NULL:
         return False
-    (<void **>&found.version)[0] = dlsym(module, b"OpenSSL_version_num")
-    (<void **>&found.ssl_write)[0] = dlsym(module, b"SSL_write")
-    (<void **>&found.ssl_read)[0] = dlsym(module, b"SSL_read")
-    (<void **>&found.ssl_get_error)[0] = dlsym(module, b"SSL_get_error")
-    (<void **>&found.ssl_pending)[0] = dlsym(module, b"SSL_pending")
-    (<void **>&found.ssl_get_context)[0] = dlsym(module, b"SSL_get_SSL_CTX")
-    (<void **>&found.ssl_get_rbio)[0] = dlsym(module, b"SSL_get_rbio")
-    (<void **>&found.ssl_get_wbio)[0] = dlsym(module, b"SSL_get_wbio")
-    (<void **>&found.bio_write)[0] = dlsym(module, b"BIO_write")
-    (<void **>&found.bio_read)[0] = dlsym(module, b"BIO_read")
-    (<void **>&found.bio_ctrl)[0] = dlsym(module, b"BIO_ctrl")
-    (<void **>&found.clear_errors)[0] = dlsym(module, b"ERR_clear_error")
-    (<void **>&found.last_error)[0] = dlsym(module, b"ERR_peek_last_error")
-    (<void **>&found.error_text)[0] = dlsym(module, b"ERR_reason_error_string")
     return (
-        found.version != NULL and found.ssl_write != NULL and found.ssl_read != NULL
-        and found.ssl_get_error != NULL and found.ssl_pending != NULL and found.ssl_get_context != NULL
-        and found.ssl_get_rbio != NULL and found.ssl_get_wbio != NULL and found.bio_write != NULL
-        and found.bio_read != NULL and found.bio_ctrl != NULL and found.clear_errors != NULL
-        and found.last_error != NULL and found.error_text != NULL
+        find(module, b"OpenSSL_version_num", <void **>&found.version)
+        and find(module, b"SSL_write", <void **>&found.ssl_write)
+        and find(module, b"SSL_read", <void **>&found.ssl_read)
+        and find(module, b"SSL_get_error", <void **>&found.ssl_get_error)
+        and find(module, b"SSL_pending", <void **>&found.ssl_pending)
+        and find(module, b"SSL_get_SSL_CTX", <void **>&found.ssl_get_context)
+        and find(module, b"SSL_get_rbio", <void **>&found.ssl_get_rbio)
+        and find(module, b"SSL_get_wbio", <void **>&found.ssl_get_wbio)
+        and find(module, b"BIO_write", <void **>&found.bio_write)
+        and find(module, b"BIO_read", <void **>&found.bio_read)
+        and find(module, b"BIO_ctrl", <void **>&found.bio_ctrl)
+        and find(module, b"ERR_clear_error", <void **>&found.clear_errors)
+        and find(module, b"ERR_peek_last_error", <void **>&found.last_error)
+        and find(module, b"ERR_reason_error_string", <void **>&found.error_text)
     )
