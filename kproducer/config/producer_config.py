@@ -32,14 +32,13 @@ from kproducer.config.setting import (
     parse_callable,
     parse_interceptors,
     parse_partitioner,
-    parse_serializer,
     parse_servers,
     parse_ssl_context,
-    parse_text,
     path,
     refused,
     seconds,
     secret,
+    serializer,
     special,
     text,
 )
@@ -54,7 +53,6 @@ _LIBRDKAFKA = "librdkafka"
 _CHECKED_BY_BROKERS = (
     "Accepted because Java clients check tokens with it; without effect, because brokers do."
 )
-_SERIALIZER = "Serializer | type[BuiltInSerializer] | str | None"
 
 
 def _with_parsers(_class: type, fields: list[Any]) -> list[Any]:
@@ -82,12 +80,8 @@ class ProducerConfig:
         parse_servers,
         about="Brokers for the first connection; the producer discovers the others from them.",
     )
-    client_id: str = special(
-        "text",
-        "str | None",
-        parse_text,
-        "",
-        about="Name of the producer in broker logs and quotas. Empty: the producer chooses one.",
+    client_id: str = text(
+        about="Name of the producer in broker logs and quotas. Empty: the producer chooses one."
     )
     acks: int = special(
         "0, 1, -1 or 'all'",
@@ -98,11 +92,7 @@ class ProducerConfig:
         about="Replicas that must have a record before it is acknowledged: none (0), the leader (1), or all "
         "in-sync replicas (-1 or 'all').",
     )
-    transactional_id: str = special(
-        "text",
-        "str | None",
-        parse_text,
-        "",
+    transactional_id: str = text(
         source="KIP-98",
         about="Identifies the producer for transactions across restarts; requires enable_idempotence. Empty: "
         "no transactions.",
@@ -245,20 +235,8 @@ class ProducerConfig:
         about="Records without a key avoid partitions whose broker has accepted no request for this time; "
         "0: disabled.",
     )
-    key_serializer: Any = special(  # noqa: RUF009 (a field)
-        "serializer",
-        _SERIALIZER,
-        parse_serializer,
-        None,
-        about="Serializer of keys. None: bytes-like objects, and str as UTF-8.",
-    )
-    value_serializer: Any = special(  # noqa: RUF009 (a field)
-        "serializer",
-        _SERIALIZER,
-        parse_serializer,
-        None,
-        about="Serializer of values. None: bytes-like objects, and str as UTF-8.",
-    )
+    key_serializer: Any = serializer("keys")  # noqa: RUF009 (a field)
+    value_serializer: Any = serializer("values")  # noqa: RUF009 (a field)
     interceptors: tuple[Any, ...] = special(
         "list of objects",
         "Iterable[object] | None",
@@ -357,23 +335,14 @@ class ProducerConfig:
         source="Kafka SaslConfigs",
         about="How the producer authenticates with SASL_SSL and SASL_PLAINTEXT.",
     )
-    sasl_plain_username: str = special(
-        "text",
-        "str | None",
-        parse_text,
-        "",
-        dotted="sasl.username",
-        source="kafka-python, librdkafka",
-        about="User name for PLAIN and SCRAM.",
+    sasl_plain_username: str = text(
+        dotted="sasl.username", source="kafka-python, librdkafka", about="User name for PLAIN and SCRAM."
     )
     sasl_plain_password: str = secret(
-        dotted="sasl.password",
-        source="kafka-python, librdkafka",
-        about="Password for PLAIN and SCRAM.",
+        dotted="sasl.password", source="kafka-python, librdkafka", about="Password for PLAIN and SCRAM."
     )
     sasl_jaas_config: str = secret(
-        source="KIP-85",
-        about="Credentials as Java clients write them: a login module with its options.",
+        source="KIP-85", about="Credentials as Java clients write them: a login module with its options."
     )
     sasl_oauth_token_provider: Callable[[], Any] | None = special(  # noqa: RUF009 (a field)
         "callable",
@@ -407,9 +376,7 @@ class ProducerConfig:
         "accepted as well.",
     )
     sasl_oauthbearer_client_credentials_client_id: str = text(
-        aliases=("sasl.oauthbearer.client.id",),
-        source="KIP-1139",
-        about="The client that requests tokens.",
+        aliases=("sasl.oauthbearer.client.id",), source="KIP-1139", about="The client that requests tokens."
     )
     sasl_oauthbearer_client_credentials_client_secret: str = secret(
         aliases=("sasl.oauthbearer.client.secret",),
@@ -418,8 +385,7 @@ class ProducerConfig:
     )
     sasl_oauthbearer_scope: str = text(source="KIP-1139", about="Scope of the requested tokens.")
     sasl_oauthbearer_extensions: str = text(
-        source=_LIBRDKAFKA,
-        about="SASL extensions to send with each token: name=value,name=value.",
+        source=_LIBRDKAFKA, about="SASL extensions to send with each token: name=value,name=value."
     )
     sasl_oauthbearer_header_urlencode: bool = boolean(
         False,
@@ -499,9 +465,7 @@ class ProducerConfig:
         about="Wait before a failed token request is repeated; doubles with each attempt.",
     )
     sasl_login_retry_backoff_max_ms: int = milliseconds(
-        10000,
-        source="KIP-768",
-        about="How long a failed token request is repeated before connections fail.",
+        10000, source="KIP-768", about="How long a failed token request is repeated before connections fail."
     )
     sasl_login_refresh_window_factor: float = number(
         0.8, 0.5, 1.0, source="KIP-255", about="Part of a token's life after which it is replaced."
@@ -547,8 +511,7 @@ class ProducerConfig:
         about="For AWS_MSK_IAM: the region of the cluster, if the brokers' names do not contain it.",
     )
     sasl_client_callback_handler_class: str = text(
-        source="KIP-86",
-        about="For AWS_MSK_IAM: the class that Java clients need. Without effect.",
+        source="KIP-86", about="For AWS_MSK_IAM: the class that Java clients need. Without effect."
     )
 
     def __attrs_post_init__(self) -> None:
@@ -652,14 +615,11 @@ def _obstacles(config: ProducerConfig) -> list[tuple[str, str]]:
     Brokers detect duplicates only among the last five batches of a producer, and only if all in-sync replicas
     have them.
     """
+    in_flight = config.max_in_flight_requests_per_connection
     requirements = (
         ("acks", config.acks == -1, "-1 ('all')"),
         ("retries", config.retries > 0, "at least 1"),
-        (
-            "max_in_flight_requests_per_connection",
-            config.max_in_flight_requests_per_connection <= 5,
-            "at most 5",
-        ),
+        ("max_in_flight_requests_per_connection", in_flight <= 5, "at most 5"),
     )
     return [(name, required) for name, is_met, required in requirements if not is_met]
 
@@ -667,12 +627,8 @@ def _obstacles(config: ProducerConfig) -> list[tuple[str, str]]:
 def _check_contradictions(config: ProducerConfig) -> None:
     least = min(INT32_MAX, config.linger_ms + config.request_timeout_ms)
     if config.delivery_timeout_ms < least:
-        linger, request = (
-            f"linger_ms ({config.linger_ms})",
-            f"request_timeout_ms ({config.request_timeout_ms})",
-        )
-        right = f"at least {linger} + {request} = {least}"
-        raise refused("delivery_timeout_ms", right, config.delivery_timeout_ms)
+        terms = f"linger_ms ({config.linger_ms}) + request_timeout_ms ({config.request_timeout_ms})"
+        raise refused("delivery_timeout_ms", f"at least {terms} = {least}", config.delivery_timeout_ms)
     if config.batch_size > config.buffer_memory:
         raise refused("batch_size", f"at most buffer_memory ({config.buffer_memory})", config.batch_size)
     for first, longest in (

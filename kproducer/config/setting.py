@@ -176,7 +176,7 @@ def java_class(*choices: str, **facts: Any) -> Any:
 
 def text(default: str = "", **facts: Any) -> Any:
     """Declare a text."""
-    return special("text", "str | None", parse_text, default, **facts)
+    return special("text", "str | None", _parse_text, default, **facts)
 
 
 def secret(**facts: Any) -> Any:
@@ -198,6 +198,17 @@ def names(default: tuple[str, ...], **facts: Any) -> Any:
     """Declare a list of names."""
     return special(
         "list of names", "str | list[str] | tuple[str, ...] | None", _parse_names, default, **facts
+    )
+
+
+def serializer(of_what: str) -> Any:
+    """Declare a serializer."""
+    return special(
+        "serializer",
+        "Serializer | type[BuiltInSerializer] | str | None",
+        lambda setting, name, value: resolve_serializer(name, value),
+        None,
+        about=f"Serializer of {of_what}. None: bytes-like objects, and str as UTF-8.",
     )
 
 
@@ -303,7 +314,7 @@ def parse_acks(setting: Setting, name: str, value: Any) -> int:
     return known[key]
 
 
-def parse_text(setting: Setting, name: str, value: Any) -> str:
+def _parse_text(setting: Setting, name: str, value: Any) -> str:
     """Any text that fits into a Kafka string; ``None`` is the empty text."""
     if value is None:
         return ""
@@ -387,11 +398,6 @@ def parse_partitioner(setting: Setting, name: str, value: Any) -> Any:
         # The partitioners, in a higher layer, check the name.
         return value.strip()
     raise refused(name, "a partitioner's name or a callable", shown(value))
-
-
-def parse_serializer(setting: Setting, name: str, value: Any) -> Any:
-    """See ``resolve_serializer``."""
-    return resolve_serializer(name, value)
 
 
 def parse_interceptors(setting: Setting, name: str, value: Any) -> tuple[Any, ...]:
