@@ -10,20 +10,23 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import ConfigError
 from kproducer.security import key_stores
 from kproducer.security.token_endpoint import read_token
 
-_KEY_FILE = "sasl_oauthbearer_assertion_private_key_file"
-_KEY_TEXT = "sasl_oauthbearer_assertion_private_key_pem"
+KEY_FILE = "sasl_oauthbearer_assertion_private_key_file"
+KEY_TEXT = "sasl_oauthbearer_assertion_private_key_pem"
 _PASSWORD = "sasl_oauthbearer_assertion_private_key_passphrase"
 _TEMPLATE = "sasl_oauthbearer_assertion_template_file"
 _ALGORITHM = "sasl_oauthbearer_assertion_algorithm"
+#: The claims that have a setting.
+_CLAIMS = ("iss", "sub", "aud")
 
 
 @attrs.frozen
@@ -42,24 +45,11 @@ class SignedAssertion:
     """Signs assertions with a private key; needs the package joserfc.
 
     Attributes:
-        key_file, key_pem: the private key, one of the two.
-        password: of the key; empty: none.
-        algorithm: RS256 or ES256.
-        claims: those that are always the same, such as ``iss``.
-        template_file: JSON with fields of header and payload, which replace ``claims``; empty: none.
-        lifetime_s, valid_before_s: seconds from now to ``exp``, and from ``nbf`` to now.
-        has_id: whether to add ``jti``.
+        config: with a private key, as a file or as a text. Fields of the template replace claims of the
+            settings.
     """
 
-    key_file: str
-    key_pem: str = attrs.field(repr=False)
-    password: str = attrs.field(repr=False)
-    algorithm: str
-    claims: Mapping[str, str]
-    template_file: str
-    lifetime_s: int
-    valid_before_s: int
-    has_id: bool
+    config: ProducerConfig
 
     def __call__(self) -> str:
         """Sign an assertion.
@@ -69,20 +59,23 @@ class SignedAssertion:
         from joserfc import jws, jwt
         from joserfc.errors import JoseError
 
+        config = self.config
         header, payload = self._template()
         now_s = int(time.time())
+        given = {name: getattr(config, f"sasl_oauthbearer_assertion_claim_{name}") for name in _CLAIMS}
         claims = {
-            **self.claims,
+            **{name: value for name, value in given.items() if value},
             **payload,
             "iat": now_s,
-            "exp": now_s + self.lifetime_s,
-            "nbf": now_s - self.valid_before_s,
+            "exp": now_s + config.sasl_oauthbearer_assertion_claim_exp_seconds,
+            "nbf": now_s - config.sasl_oauthbearer_assertion_claim_nbf_seconds,
         }
-        if self.has_id:
+        if config.sasl_oauthbearer_assertion_claim_jti_include:
             claims["jti"] = str(uuid.uuid4())
         # Identity providers may want fields in the header that no standard knows.
-        registry = jws.JWSRegistry(algorithms=[self.algorithm], strict_check_header=False)
-        fields = {**header, "alg": self.algorithm, "typ": "JWT"}
+        algorithm = config.sasl_oauthbearer_assertion_algorithm
+        registry = jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
+        fields = {**header, "alg": algorithm, "typ": "JWT"}
         key = self._key()
         try:
             return jwt.encode(fields, claims, key, registry=registry)
@@ -93,19 +86,24 @@ class SignedAssertion:
         from joserfc.errors import JoseError
         from joserfc.jwk import ECKey, RSAKey
 
-        setting = _KEY_FILE if self.key_file else _KEY_TEXT
-        pem = key_stores.read_file(_KEY_FILE, self.key_file) if self.key_file else self.key_pem.encode()
-        kind: Callable[..., Any] = RSAKey.import_key if self.algorithm == "RS256" else ECKey.import_key
-        wanted = "an RSA key" if self.algorithm == "RS256" else "an EC key of curve P-256"
+        config, setting = self.config, KEY_TEXT
+        pem = config.sasl_oauthbearer_assertion_private_key_pem.encode()
+        if config.sasl_oauthbearer_assertion_private_key_file:
+            setting = KEY_FILE
+            pem = key_stores.read_file(KEY_FILE, config.sasl_oauthbearer_assertion_private_key_file)
+        password = config.sasl_oauthbearer_assertion_private_key_passphrase
+        algorithm = config.sasl_oauthbearer_assertion_algorithm
+        kind: Callable[..., Any] = RSAKey.import_key if algorithm == "RS256" else ECKey.import_key
+        wanted = "an RSA key" if algorithm == "RS256" else "an EC key of curve P-256"
         if b"PRIVATE KEY-----" not in pem:
             raise ConfigError(
                 f"{setting}: found no private key in PEM format ('-----BEGIN PRIVATE KEY-----')"
             )
         is_encrypted = b"-----BEGIN ENCRYPTED PRIVATE KEY-----" in pem or b"Proc-Type: 4,ENCRYPTED" in pem
-        if is_encrypted and not self.password:
+        if is_encrypted and not password:
             raise ConfigError(f"{_PASSWORD}: the private key in {setting} is encrypted; set its password")
         try:
-            key = kind(pem, password=self.password if is_encrypted else None)
+            key = kind(pem, password=password if is_encrypted else None)
         except (JoseError, ValueError, TypeError) as error:
             if is_encrypted:
                 raise ConfigError(
@@ -113,26 +111,25 @@ class SignedAssertion:
                     " wrong"
                 ) from None
             raise ConfigError(
-                f"{setting}: expected {wanted} with {_ALGORITHM}={self.algorithm}, got another key or one"
+                f"{setting}: expected {wanted} with {_ALGORITHM}={algorithm}, got another key or one"
                 f" that is not valid ({type(error).__name__})"
             ) from None
-        if self.algorithm == "ES256" and key.curve_name != "P-256":
+        if algorithm == "ES256" and key.curve_name != "P-256":
             raise ConfigError(f"{setting}: expected {wanted}, got one of curve {key.curve_name}")
         return key
 
     def _template(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        if not self.template_file:
+        path = self.config.sasl_oauthbearer_assertion_template_file
+        if not path:
             return {}, {}
         try:
-            template = json.loads(key_stores.read_file(_TEMPLATE, self.template_file))
+            template = json.loads(key_stores.read_file(_TEMPLATE, path))
         except (ValueError, RecursionError):
             template = None
         if not isinstance(template, dict):
-            raise ConfigError(f"{_TEMPLATE}: {self.template_file!r} is not a JSON object")
+            raise ConfigError(f"{_TEMPLATE}: {path!r} is not a JSON object")
         parts = [template.get("header", {}), template.get("payload", {})]
         if not all(isinstance(part, dict) for part in parts) or template.keys() - {"header", "payload"}:
-            raise ConfigError(
-                f"{_TEMPLATE}: {self.template_file!r} must have the form"
-                ' {"header": {...}, "payload": {...}}'
-            )
+            form = '{"header": {...}, "payload": {...}}'
+            raise ConfigError(f"{_TEMPLATE}: {path!r} must have the form {form}")
         return parts[0], parts[1]

@@ -46,11 +46,8 @@ class ProtectedKey:
         if _KEY_PROTECTOR not in outer.der(0x30):
             raise ValueError("the private key is protected by an unknown algorithm")
         data = outer.der(0x04)
-        salt, encrypted, check = (
-            data[:_DIGEST_BYTES],
-            data[_DIGEST_BYTES:-_DIGEST_BYTES],
-            data[-_DIGEST_BYTES:],
-        )
+        salt, rest = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+        encrypted, check = rest[:-_DIGEST_BYTES], rest[-_DIGEST_BYTES:]
         secret = password.encode("utf-16-be")
         stream, last = bytearray(), salt
         while len(stream) < len(encrypted):

@@ -19,7 +19,7 @@ import attrs
 import gssapi
 
 from kproducer.errors import AuthenticationError, NetworkError, printable
-from kproducer.security.sasl_mechanisms import shown_text
+from kproducer.security.sasl_mechanisms import SaslMechanism, shown_text
 
 #: A ticket is presented with the time when the conversation began, which brokers compare with their clock.
 _FRESH_S: Final = 60.0
@@ -33,6 +33,7 @@ _NO_TICKET = (
     "there is no ticket: run kinit, set KRB5CCNAME to the ticket cache, or use sasl_kerberos_keytab with"
     " sasl_kerberos_principal"
 )
+_NO_KEY = "the keytab does not have a key of the principal: klist -k shows what it has"
 _WRONG_KEY = "the keytab does not have the current key of the principal: export it again"
 _TICKET_EXPIRED: Final = 32
 _ADVICE: Final = {
@@ -48,11 +49,10 @@ _ADVICE: Final = {
     141: _NO_TICKET,
     154: "krb5.conf has no KDC for the realm: add it to [realms], or set KRB5_CONFIG to the right file",
     156: "no KDC answers: check the realm in krb5.conf, and whether this machine may connect to port 88",
-    181: "the keytab does not have a key of the principal: klist -k shows what it has",
+    181: _NO_KEY,
     195: _NO_TICKET,
     224: "krb5.conf has no default_realm: add it, or write the principal with its realm",
 }
-_NO_KEY = "the keytab does not have a key of the principal: klist -k shows what it has"
 
 
 def _explained(error: gssapi.exceptions.GSSError, advice: dict[int, str] = _ADVICE) -> AuthenticationError:
@@ -122,8 +122,8 @@ class _Beginning:
     at_s: float
 
 
-class GssapiMechanism:
-    """GSSAPI. Thread-safe.
+class GssapiMechanism(SaslMechanism):
+    """GSSAPI. Thread-safe. ``close`` does nothing: a thread that still waits for a KDC ends by itself.
 
     Args:
         login: begins conversations; called on other threads, also on several at once.
@@ -173,9 +173,6 @@ class GssapiMechanism:
     def attach(self, wakeup: Callable[[], object]) -> None:
         """Have ``wakeup`` called when ``begin`` has a result."""
         self._wakeup = wakeup
-
-    def close(self) -> None:
-        """Nothing to close: a thread that still waits for a KDC ends by itself."""
 
     def _begin(self, host: str) -> None:
         try:

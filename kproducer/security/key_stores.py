@@ -122,14 +122,8 @@ def identity_of_store(settings: Mapping[str, Any]) -> Identity:
     key = store.key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    chain = [store.cert, *store.additional_certs]
-    return Identity(
-        setting,
-        "".join(_to_pem(each.certificate) for each in chain),
-        key.decode(),
-        "",
-        "ssl_keystore_password",
-    )
+    chain = "".join(_to_pem(each.certificate) for each in [store.cert, *store.additional_certs])
+    return Identity(setting, chain, key.decode(), "", "ssl_keystore_password")
 
 
 def _identity_of_jks(setting: str, path: str, content: bytes, settings: Mapping[str, Any]) -> Identity:

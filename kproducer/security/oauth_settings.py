@@ -17,7 +17,7 @@ from kproducer.config.producer_config import SETTINGS, ProducerConfig
 from kproducer.errors import ConfigError
 from kproducer.runtime.clock import SystemClock
 from kproducer.security import key_stores
-from kproducer.security.assertions import AssertionFile, SignedAssertion
+from kproducer.security.assertions import KEY_FILE, KEY_TEXT, AssertionFile, SignedAssertion
 from kproducer.security.oauth_tokens import RefreshSchedule, TokenSource
 from kproducer.security.sasl_mechanisms import OAuthBearerMechanism, extension_mistake
 from kproducer.security.token_endpoint import (
@@ -36,31 +36,23 @@ _CLIENT_ID = "sasl_oauthbearer_client_credentials_client_id"
 _SECRET = "sasl_oauthbearer_client_credentials_client_secret"
 _SCOPE = "sasl_oauthbearer_scope"
 _EXTENSIONS = "sasl_oauthbearer_extensions"
-_KEY_FILE = "sasl_oauthbearer_assertion_private_key_file"
-_KEY_TEXT = "sasl_oauthbearer_assertion_private_key_pem"
 _ASSERTION_FILE = "sasl_oauthbearer_assertion_file"
 #: Without effect, or also for tokens of ``sasl_oauth_token_provider``.
 _FOR_ANY_TOKEN = (
     _EXTENSIONS,
-    "sasl_login_callback_handler_class",
     "sasl_oauthbearer_sub_claim_name",
     "sasl_oauthbearer_scope_claim_name",
     "sasl_oauthbearer_jwt_validator_class",
 )
-_CLAIMS = ("iss", "sub", "aud")
 #: The options of ``OAuthBearerLoginModule`` that are settings as well.
 _SETTING_OF_OPTION = {"clientId": _CLIENT_ID, "clientSecret": _SECRET, "scope": _SCOPE}
 _EXTENSION_OPTION = "extension_"
 
 
-def oauth_settings_given(config: ProducerConfig) -> list[str]:
+def _settings_given(config: ProducerConfig) -> list[str]:
     """The settings that are only for built-in ways to get a token, and differ from their defaults."""
-    return [
-        name
-        for name in SETTINGS
-        if name.startswith(("sasl_oauthbearer_", "https_")) or name == "sasl_login_callback_handler_class"
-        if config.is_set(name)
-    ]
+    names = (name for name in SETTINGS if name.startswith(("sasl_oauthbearer_", "https_")))
+    return [name for name in names if config.is_set(name)]
 
 
 def oauth_bearer_mechanism(config: ProducerConfig, options: Mapping[str, str]) -> OAuthBearerMechanism:
@@ -85,7 +77,7 @@ def oauth_bearer_mechanism(config: ProducerConfig, options: Mapping[str, str]) -
 
 
 def _provider(config: ProducerConfig, options: Mapping[str, str]) -> Callable[[], Any]:
-    given = [name for name in oauth_settings_given(config) if name not in _FOR_ANY_TOKEN]
+    given = [name for name in _settings_given(config) if name not in _FOR_ANY_TOKEN]
     if config.sasl_oauth_token_provider is not None:
         others = [*given, *(f"option {name!r} of sasl_jaas_config" for name in options if _is_for_oidc(name))]
         if others:
@@ -158,7 +150,7 @@ def _grant(config: ProducerConfig, options: Mapping[str, str]) -> Callable[[], T
     if config.sasl_oauthbearer_jwt_retriever_class == "JwtBearerJwtRetriever":
         if assertion is None:
             raise ConfigError(
-                f"{_KEY_FILE} is missing: {_RETRIEVER}=JwtBearerJwtRetriever needs it, or {_ASSERTION_FILE}"
+                f"{KEY_FILE} is missing: {_RETRIEVER}=JwtBearerJwtRetriever needs it, or {_ASSERTION_FILE}"
             )
         if client_id or secret:
             raise ConfigError(
@@ -172,13 +164,13 @@ def _grant(config: ProducerConfig, options: Mapping[str, str]) -> Callable[[], T
         if not value:
             raise ConfigError(
                 f"{name} is missing: a token endpoint needs it (or option {option!r} of"
-                f" OAuthBearerLoginModule in sasl_jaas_config), or {_KEY_FILE} or {_ASSERTION_FILE}"
+                f" OAuthBearerLoginModule in sasl_jaas_config), or {KEY_FILE} or {_ASSERTION_FILE}"
             )
     return ClientSecretGrant(client_id, secret, scope, config.sasl_oauthbearer_header_urlencode)
 
 
 def _assertion(config: ProducerConfig) -> Assertion | None:
-    given = [name for name in oauth_settings_given(config) if name.startswith("sasl_oauthbearer_assertion_")]
+    given = [name for name in _settings_given(config) if name.startswith("sasl_oauthbearer_assertion_")]
     if not given:
         return None
     if _ASSERTION_FILE in given:
@@ -190,23 +182,12 @@ def _assertion(config: ProducerConfig) -> Assertion | None:
             )
         key_stores.read_file(_ASSERTION_FILE, config.sasl_oauthbearer_assertion_file)
         return AssertionFile(config.sasl_oauthbearer_assertion_file)
-    keys = [name for name in (_KEY_FILE, _KEY_TEXT) if name in given]
+    keys = [name for name in (KEY_FILE, KEY_TEXT) if name in given]
     if not keys:
-        raise ConfigError(f"{_KEY_FILE} is missing: {given[0]} needs a private key that signs the assertion")
+        raise ConfigError(f"{KEY_FILE} is missing: {given[0]} needs a private key that signs the assertion")
     if len(keys) == 2:
-        raise ConfigError(f"{_KEY_TEXT}: contradicts {_KEY_FILE}; set only one of them")
-    claims = {name: getattr(config, f"sasl_oauthbearer_assertion_claim_{name}") for name in _CLAIMS}
-    signed = SignedAssertion(
-        key_file=config.sasl_oauthbearer_assertion_private_key_file,
-        key_pem=config.sasl_oauthbearer_assertion_private_key_pem,
-        password=config.sasl_oauthbearer_assertion_private_key_passphrase,
-        algorithm=config.sasl_oauthbearer_assertion_algorithm,
-        claims={name: value for name, value in claims.items() if value},
-        template_file=config.sasl_oauthbearer_assertion_template_file,
-        lifetime_s=config.sasl_oauthbearer_assertion_claim_exp_seconds,
-        valid_before_s=config.sasl_oauthbearer_assertion_claim_nbf_seconds,
-        has_id=config.sasl_oauthbearer_assertion_claim_jti_include,
-    )
+        raise ConfigError(f"{KEY_TEXT}: contradicts {KEY_FILE}; set only one of them")
+    signed = SignedAssertion(config)
     try:
         signed()  # a key or template that cannot be used is an error now
     except ImportError:

@@ -80,6 +80,7 @@ class RefreshSchedule:
         return min(max(after_s, self.min_period_s), lifetime_s - self.buffer_s)
 
 
+@attrs.define(eq=False, repr=False)
 class TokenSource:
     """The token that a provider returns, refreshed ahead of its expiry. Thread-safe.
 
@@ -91,23 +92,16 @@ class TokenSource:
         wall_s: seconds since 1970.
     """
 
-    def __init__(
-        self,
-        provider: Callable[[], Any],
-        wakeup: Callable[[], object] = lambda: None,
-        wall_s: Callable[[], float] = time.time,
-        schedule: RefreshSchedule | None = None,
-    ) -> None:
-        self._provider = provider
-        self._schedule = schedule or RefreshSchedule()
-        self.wakeup = wakeup
-        self._wall_s = wall_s
-        self._changed = threading.Condition()
-        # Guarded by _changed.
-        self._token: OAuthToken | None = None
-        self._failure: AuthenticationError | None = None
-        self._thread: threading.Thread | None = None
-        self._closed = False
+    _provider: Callable[[], Any]
+    wakeup: Callable[[], object] = lambda: None
+    _wall_s: Callable[[], float] = time.time
+    _schedule: RefreshSchedule = attrs.field(factory=RefreshSchedule)
+    _changed: threading.Condition = attrs.field(init=False, factory=threading.Condition)
+    # Guarded by _changed.
+    _token: OAuthToken | None = attrs.field(init=False, default=None)
+    _failure: AuthenticationError | None = attrs.field(init=False, default=None)
+    _thread: threading.Thread | None = attrs.field(init=False, default=None)
+    _closed: bool = attrs.field(init=False, default=False)
 
     def current(self) -> OAuthToken | None:
         """The current token; ``None`` while the first one is being requested. Never blocks.
@@ -129,9 +123,7 @@ class TokenSource:
             self._changed.notify_all()
             if self._failure is not None:
                 # The callers get an instance of their own: each adds where it happened.
-                error = AuthenticationError(str(self._failure))
-                error.__cause__ = self._failure.__cause__
-                raise error
+                raise self._failure.copy()
             return None
 
     def close(self) -> None:

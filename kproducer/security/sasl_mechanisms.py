@@ -55,10 +55,12 @@ class SaslMechanism(Protocol):
         """
 
     def attach(self, wakeup: Callable[[], object]) -> None:
-        """Have ``wakeup`` called, on any thread, when credentials have become available."""
+        """Have ``wakeup`` called, on any thread, when credentials become available. Here: they always are."""
+        return None
 
     def close(self) -> None:
-        """Release what keeps the credentials fresh."""
+        """Release what keeps the credentials fresh. Here: nothing does."""
+        return None
 
 
 def shown_text(text: str) -> str:
@@ -67,7 +69,7 @@ def shown_text(text: str) -> str:
 
 
 @attrs.frozen
-class PlainMechanism:
+class PlainMechanism(SaslMechanism):
     """PLAIN: user name and password in clear text.
 
     Attributes:
@@ -86,12 +88,6 @@ class PlainMechanism:
     def begin(self, host: str = "") -> _PlainConversation:
         """Begin an authentication."""
         return _PlainConversation(self)
-
-    def attach(self, wakeup: Callable[[], object]) -> None:
-        """The credentials are always available."""
-
-    def close(self) -> None:
-        """Nothing to close."""
 
 
 @attrs.frozen

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import attrs
 
 from kproducer.errors import AuthenticationError, printable
-from kproducer.security.sasl_mechanisms import shown_text
+from kproducer.security.sasl_mechanisms import SaslMechanism, shown_text
 
 #: RFC 7677 and Kafka: fewer iterations make a stolen verifier too easy to crack.
 LEAST_ITERATIONS = 4096
@@ -48,7 +48,7 @@ def _new_nonce() -> str:
 
 
 @attrs.frozen
-class ScramMechanism:
+class ScramMechanism(SaslMechanism):
     """The credentials of one user.
 
     Attributes:
@@ -72,12 +72,6 @@ class ScramMechanism:
     def begin(self, host: str = "") -> ScramConversation:
         """Begin an authentication."""
         return ScramConversation(self)
-
-    def attach(self, wakeup: Callable[[], object]) -> None:
-        """The credentials are always available."""
-
-    def close(self) -> None:
-        """Nothing to close."""
 
 
 class ScramConversation:

@@ -114,6 +114,7 @@ def _with_scope(fields: dict[str, str], scope: str) -> dict[str, str]:
     return {**fields, "scope": scope} if scope else fields
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class TokenEndpoint:
     """A token endpoint. Call it to request a token.
 
@@ -128,21 +129,16 @@ class TokenEndpoint:
         read_timeout_ms: for the beginning of the answer, and again for the rest.
     """
 
-    def __init__(
-        self,
-        url: str,
-        new_request: Callable[[], TokenRequest],
-        tls_context: Callable[[], ssl.SSLContext] | None,
-        connect_timeout_ms: int,
-        read_timeout_ms: int,
-    ) -> None:
-        self._url = url
+    _url: str
+    _new_request: Callable[[], TokenRequest]
+    _tls_context: Callable[[], ssl.SSLContext] | None
+    _connect_timeout_ms: int
+    _read_timeout_ms: int
+
+    @property
+    def _where(self) -> str:
         # A query may contain a key.
-        self._where = f"the token endpoint {shown_text(url.partition('?')[0])}"
-        self._new_request = new_request
-        self._tls_context = tls_context
-        self._connect_timeout_s = connect_timeout_ms / 1000
-        self._read_timeout_s = read_timeout_ms / 1000
+        return f"the token endpoint {shown_text(self._url.partition('?')[0])}"
 
     def __call__(self) -> OAuthToken:
         """Request a token.
@@ -182,9 +178,9 @@ class TokenEndpoint:
         # This opener neither follows redirections nor raises errors for statuses.
         opener = urllib.request.OpenerDirector()
         opener.add_handler(urllib.request.ProxyHandler())
-        opener.add_handler(_Handler(context, self._read_timeout_s))
+        opener.add_handler(_Handler(context, self._read_timeout_ms / 1000))
         try:
-            with opener.open(message, timeout=self._connect_timeout_s) as response:
+            with opener.open(message, timeout=self._connect_timeout_ms / 1000) as response:
                 return response.status, response.headers.get_content_type(), self._read(response)
         except (OSError, http.client.HTTPException, UnicodeError) as error:
             cause = error.reason if isinstance(error, urllib.error.URLError) else error
@@ -198,7 +194,7 @@ class TokenEndpoint:
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         """The answer; an endpoint that sends it byte by byte has no longer than any other."""
-        deadline_s = time.monotonic() + self._read_timeout_s
+        deadline_s = time.monotonic() + self._read_timeout_ms / 1000
         announced = response.length
         limit = _LONGEST_ANSWER_BYTES if announced is None else min(announced, _LONGEST_ANSWER_BYTES)
         body = bytearray()

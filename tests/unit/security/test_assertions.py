@@ -9,6 +9,7 @@ import pytest
 from joserfc import jws, jwt
 from joserfc.jwk import ECKey, RSAKey
 
+from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, ConfigError
 from kproducer.security.assertions import AssertionFile, SignedAssertion
 
@@ -26,19 +27,14 @@ def ec():
 
 
 def assertion(**changes) -> SignedAssertion:
+    """``changes``: settings without ``sasl_oauthbearer_assertion_``."""
+    settings = {"claim_iss": "client", "claim_aud": "https://issuer.test/token", **changes}
     return SignedAssertion(
-        **{
-            "key_file": "",
-            "key_pem": "",
-            "password": "",
-            "algorithm": "RS256",
-            "claims": {"iss": "client", "aud": "https://issuer.test/token"},
-            "template_file": "",
-            "lifetime_s": 300,
-            "valid_before_s": 60,
-            "has_id": False,
-            **changes,
-        }
+        ProducerConfig(
+            bootstrap_servers="unused:1",
+            security_protocol="SASL_SSL",
+            **{f"sasl_oauthbearer_assertion_{name}": value for name, value in settings.items()},
+        )
     )
 
 
@@ -52,7 +48,7 @@ def verified(text: str, key):
 
 
 def test_header_and_claims(rsa):
-    token = verified(assertion(key_pem=pem(rsa))(), rsa)
+    token = verified(assertion(private_key_pem=pem(rsa))(), rsa)
     assert token.header == {"alg": "RS256", "typ": "JWT"}
     claims = token.claims
     assert abs(claims.pop("iat") - time.time()) < 5
@@ -62,7 +58,7 @@ def test_header_and_claims(rsa):
 
 
 def test_each_assertion_has_its_own_id(rsa):
-    signed = assertion(key_pem=pem(rsa), has_id=True)
+    signed = assertion(private_key_pem=pem(rsa), claim_jti_include=True)
     assert len({verified(signed(), rsa).claims["jti"] for _ in range(3)}) == 3
 
 
@@ -76,7 +72,7 @@ def test_a_template_adds_fields_and_replaces_claims_but_not_times(rsa, tmp_path)
             }
         )
     )
-    signed = assertion(key_pem=pem(rsa), template_file=str(path))
+    signed = assertion(private_key_pem=pem(rsa), template_file=str(path))
     token = verified(signed(), rsa)
     assert token.header == {"alg": "RS256", "typ": "JWT", "kid": "7", "tenant": [1]}
     assert token.claims["iss"] == "other"
@@ -90,32 +86,32 @@ def test_a_template_with_a_field_that_no_jwt_can_have(rsa, tmp_path):
     path = tmp_path / "template.json"
     path.write_text('{"header": {"kid": 7}}')
     with pytest.raises(ConfigError, match=r"template_file: a field is not valid: .*kid"):
-        assertion(key_pem=pem(rsa), template_file=str(path))()
+        assertion(private_key_pem=pem(rsa), template_file=str(path))()
 
 
 def test_an_ec_key(ec):
-    token = verified(assertion(key_pem=pem(ec), algorithm="ES256")(), ec)
+    token = verified(assertion(private_key_pem=pem(ec), algorithm="ES256")(), ec)
     assert token.header["alg"] == "ES256"
 
 
 def test_an_encrypted_key(rsa, tmp_path):
     path = tmp_path / "key.pem"
     path.write_text(pem(rsa, PASSWORD))
-    verified(assertion(key_file=str(path), password=PASSWORD)(), rsa)
+    verified(assertion(private_key_file=str(path), private_key_passphrase=PASSWORD)(), rsa)
     # A password that is not needed does no harm.
-    verified(assertion(key_pem=pem(rsa), password=PASSWORD)(), rsa)
+    verified(assertion(private_key_pem=pem(rsa), private_key_passphrase=PASSWORD)(), rsa)
     with pytest.raises(
         ConfigError, match=r"passphrase: the private key in .* is encrypted; set its password"
     ):
-        assertion(key_file=str(path))()
+        assertion(private_key_file=str(path))()
     with pytest.raises(ConfigError, match="the password may be wrong") as caught:
-        assertion(key_file=str(path), password="Wrong7")()
+        assertion(private_key_file=str(path), private_key_passphrase="Wrong7")()
     assert "Wrong7" not in str(caught.value)
 
 
 def test_a_key_that_is_replaced(rsa, tmp_path):
     path = tmp_path / "key.pem"
-    signed = assertion(key_file=str(path))
+    signed = assertion(private_key_file=str(path))
     for key in (rsa, RSAKey.generate_key(2048)):
         path.write_text(pem(key))
         verified(signed(), key)
@@ -126,21 +122,21 @@ def test_a_key_that_is_replaced(rsa, tmp_path):
 
 def test_keys_of_the_wrong_kind(ec, rsa):
     with pytest.raises(ConfigError, match="expected an EC key of curve P-256, got one of curve P-384"):
-        assertion(key_pem=pem(ECKey.generate_key("P-384")), algorithm="ES256")()
+        assertion(private_key_pem=pem(ECKey.generate_key("P-384")), algorithm="ES256")()
     with pytest.raises(
         ConfigError, match="expected an RSA key with sasl_oauthbearer_assertion_algorithm=RS256"
     ):
-        assertion(key_pem=pem(ec))()
+        assertion(private_key_pem=pem(ec))()
     broken = pem(rsa).replace("M", "N")
     with pytest.raises(ConfigError, match="got another key or one that is not valid"):
-        assertion(key_pem=broken)()
+        assertion(private_key_pem=broken)()
     public = rsa.as_pem(private=False).decode()
     with pytest.raises(ConfigError, match="found no private key in PEM format"):
-        assertion(key_pem=public)()
+        assertion(private_key_pem=public)()
 
 
 def test_nothing_shows_the_key(rsa):
-    signed = assertion(key_pem=pem(rsa), password=PASSWORD)
+    signed = assertion(private_key_pem=pem(rsa), private_key_passphrase=PASSWORD)
     assert PASSWORD not in repr(signed)
     assert pem(rsa).splitlines()[1] not in repr(signed)
 
