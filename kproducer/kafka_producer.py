@@ -20,7 +20,6 @@ import os
 import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -469,9 +468,7 @@ class KafkaProducer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def __reduce__(self) -> Any:

@@ -13,23 +13,11 @@ import socket
 from typing import Final, Protocol
 
 import h11
-from socksio import ProtocolError
-from socksio.socks5 import (
-    SOCKS5AType,
-    SOCKS5AuthMethod,
-    SOCKS5AuthMethodsRequest,
-    SOCKS5AuthReply,
-    SOCKS5Command,
-    SOCKS5CommandRequest,
-    SOCKS5Connection,
-    SOCKS5Reply,
-    SOCKS5State,
-    SOCKS5UsernamePasswordReply,
-    SOCKS5UsernamePasswordRequest,
-)
+from socksio import ProtocolError, socks5
 
 from kproducer.config.proxy_url import ProxyUrl
 from kproducer.errors import AuthenticationError, KafkaError, NetworkError, printable
+from kproducer.network.transport_layer import describe_address
 
 #: The most bytes of an HTTP answer's head.
 _LONGEST_HEAD_BYTES: Final = 64 * 1024
@@ -72,14 +60,14 @@ class Socks5Handshake:
     def __init__(self, url: ProxyUrl, host: str, port: int) -> None:
         self._url = url
         self._command = _command(host, port)
-        self._protocol = SOCKS5Connection()
+        self._protocol = socks5.SOCKS5Connection()
         self._received = b""
 
     def begin(self) -> bytes:
-        methods = [SOCKS5AuthMethod.NO_AUTH_REQUIRED]
+        methods = [socks5.SOCKS5AuthMethod.NO_AUTH_REQUIRED]
         if self._url.username:
-            methods.append(SOCKS5AuthMethod.USERNAME_PASSWORD)
-        self._protocol.send(SOCKS5AuthMethodsRequest(methods))
+            methods.append(socks5.SOCKS5AuthMethod.USERNAME_PASSWORD)
+        self._protocol.send(socks5.SOCKS5AuthMethodsRequest(methods))
         return self._protocol.data_to_send()
 
     def receive(self, data: bytes) -> bytes | None:
@@ -94,11 +82,11 @@ class Socks5Handshake:
             raise _not_understood("SOCKS5", answer) from error
         if self._received:
             raise _not_understood("SOCKS5", self._received)
-        if isinstance(reply, SOCKS5Reply):
+        if isinstance(reply, socks5.SOCKS5Reply):
             return None
-        if isinstance(reply, SOCKS5AuthReply):
+        if isinstance(reply, socks5.SOCKS5AuthReply):
             self._answer_method(reply.method)
-        elif isinstance(reply, SOCKS5UsernamePasswordReply) and not reply.success:
+        elif isinstance(reply, socks5.SOCKS5UsernamePasswordReply) and not reply.success:
             raise _credentials_rejected(self._url)
         else:
             self._protocol.send(self._command)
@@ -108,9 +96,9 @@ class Socks5Handshake:
         """The length of the answer that begins with what was received, or a lower bound of it."""
         head = self._received
         state = self._protocol.state
-        if head and head[0] != (1 if state is SOCKS5State.SERVER_VERIFY_USERNAME_PASSWORD else 5):
+        if head and head[0] != (1 if state is socks5.SOCKS5State.SERVER_VERIFY_USERNAME_PASSWORD else 5):
             raise _not_understood("SOCKS5", head)
-        if state is not SOCKS5State.CLIENT_AUTHENTICATED:
+        if state is not socks5.SOCKS5State.CLIENT_AUTHENTICATED:
             return 2
         # The reply to the command: version, code, reserved, type of address, address, port.
         if len(head) > 1 and head[1]:
@@ -123,12 +111,12 @@ class Socks5Handshake:
             raise _not_understood("SOCKS5", head)
         return 4 + lengths[head[3]] + 2
 
-    def _answer_method(self, method: SOCKS5AuthMethod) -> None:
-        if method is SOCKS5AuthMethod.NO_AUTH_REQUIRED:
+    def _answer_method(self, method: socks5.SOCKS5AuthMethod) -> None:
+        if method is socks5.SOCKS5AuthMethod.NO_AUTH_REQUIRED:
             self._protocol.send(self._command)
-        elif method is SOCKS5AuthMethod.USERNAME_PASSWORD and self._url.username:
+        elif method is socks5.SOCKS5AuthMethod.USERNAME_PASSWORD and self._url.username:
             username, password = self._url.username.encode(), self._url.password.encode()
-            self._protocol.send(SOCKS5UsernamePasswordRequest(username, password))
+            self._protocol.send(socks5.SOCKS5UsernamePasswordRequest(username, password))
         elif self._url.username:
             raise AuthenticationError("the proxy does not accept authentication by user name and password")
         else:
@@ -143,7 +131,7 @@ class HttpConnectHandshake:
 
     def __init__(self, url: ProxyUrl, host: str, port: int) -> None:
         self._url = url
-        self._request = _connect_request(url, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        self._request = _connect_request(url, describe_address((host, port)))
         self._head = b""
         self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LONGEST_HEAD_BYTES)
 
@@ -177,21 +165,23 @@ class HttpConnectHandshake:
         return None
 
 
-def _command(host: str, port: int) -> SOCKS5CommandRequest:
+def _command(host: str, port: int) -> socks5.SOCKS5CommandRequest:
     for family, kind in (
-        (socket.AF_INET, SOCKS5AType.IPV4_ADDRESS),
-        (socket.AF_INET6, SOCKS5AType.IPV6_ADDRESS),
+        (socket.AF_INET, socks5.SOCKS5AType.IPV4_ADDRESS),
+        (socket.AF_INET6, socks5.SOCKS5AType.IPV6_ADDRESS),
     ):
         with contextlib.suppress(OSError, ValueError):
             address = socket.inet_pton(family, host)
-            return SOCKS5CommandRequest(SOCKS5Command.CONNECT, kind, address, port)
+            return socks5.SOCKS5CommandRequest(socks5.SOCKS5Command.CONNECT, kind, address, port)
     try:
         name = host.encode("ascii") if host.isascii() else host.encode("idna")
     except UnicodeError:
         name = b""
     if not 0 < len(name) <= _LONGEST_NAME_BYTES or not all(0x21 <= byte <= 0x7E for byte in name):
         raise NetworkError(f"a SOCKS5 proxy cannot be asked to connect to {printable(host)}")
-    return SOCKS5CommandRequest(SOCKS5Command.CONNECT, SOCKS5AType.DOMAIN_NAME, name, port)
+    return socks5.SOCKS5CommandRequest(
+        socks5.SOCKS5Command.CONNECT, socks5.SOCKS5AType.DOMAIN_NAME, name, port
+    )
 
 
 def _connect_request(url: ProxyUrl, target: str) -> h11.Request:

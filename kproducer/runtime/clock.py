@@ -7,25 +7,22 @@ Code that waits or measures takes ``now_ms`` as an argument, or a ``Clock``, so 
 
 from __future__ import annotations
 
-import importlib
 import random as random_module
 import time
 from typing import Final, Protocol
+
+try:
+    # Not "from the module": the import rules see compiled modules only as members of their package.
+    from kproducer.runtime import _native_clock
+except ImportError:
+    _native_clock = None  # type: ignore[assignment]
 
 #: As a time or a delay in milliseconds: never. Larger than every deadline, and the largest ``int64``.
 NEVER_MS: Final = 2**63 - 1
 
 
-def _native_wall_clock() -> object | None:
-    try:
-        capsule: object = importlib.import_module("kproducer.runtime._native_clock").WALL_MS
-    except ImportError:
-        return None
-    return capsule
-
-
 #: ``SystemClock.wall_ms`` as a capsule with a C function, for compiled code; ``None``: it was not compiled.
-WALL_MS: Final = _native_wall_clock()
+WALL_MS: Final[object | None] = None if _native_clock is None else _native_clock.WALL_MS
 
 
 class Clock(Protocol):
