@@ -43,14 +43,6 @@ _FIRST_CLIENT_SIDE_THROTTLING: dict[int, int] = {
 }
 
 
-def throttle_to_honour_ms(api_key: int, version: int, body: object) -> int:
-    """The time for which this response asks the client to send nothing, as the broker names it; 0: none."""
-    throttle_ms: int = getattr(body, "throttle_time_ms", 0)
-    if throttle_ms <= 0 or version < _FIRST_CLIENT_SIDE_THROTTLING.get(api_key, 0):
-        return 0
-    return throttle_ms
-
-
 class Connections:
     """The connections by node id. I/O thread only, except the methods that say "any thread".
 
@@ -240,8 +232,8 @@ class Connections:
         self, connection: NodeConnection, api_key: int, version: int, body: object, now_ms: int
     ) -> None:
         """Send nothing for the time that a response asks for, at most for ``LONGEST_THROTTLE_MS``."""
-        throttle_ms = throttle_to_honour_ms(api_key, version, body)
-        if throttle_ms <= 0:
+        throttle_ms: int = getattr(body, "throttle_time_ms", 0)
+        if throttle_ms <= 0 or version < _FIRST_CLIENT_SIDE_THROTTLING.get(api_key, 0):
             return
         if throttle_ms > LONGEST_THROTTLE_MS:
             suffix = self._repeats.suffix((connection.broker, "throttle"), now_ms)

@@ -203,19 +203,10 @@ class SnapshotMerger:
             if old is None or old.leader_id != leader_id:
                 self.has_news = True
             error_code = p.error_code
+            replicas, isr, offline = tuple(p.replica_nodes), tuple(p.isr_nodes), tuple(p.offline_replicas)
+            fields = (number, leader_id, epoch, replicas, isr, offline, error_code)
             # The constructor of a named tuple is Python code, which is slow for 10,000 partitions.
-            found[number] = new_tuple(
-                PartitionMetadata,
-                (
-                    number,
-                    leader_id,
-                    epoch,
-                    tuple(p.replica_nodes),
-                    tuple(p.isr_nodes),
-                    tuple(p.offline_replicas),
-                    error_code,
-                ),
-            )
+            found[number] = new_tuple(PartitionMetadata, fields)
             if error_code and not needs_refresh:
                 needs_refresh = error_for_code(error_code).refreshes_metadata
         if needs_refresh:

@@ -70,9 +70,8 @@ class TransactionCalls:
         with engine.flushing() if flush else contextlib.nullcontext():
             has_ended = operation.wait(timeout_s)
         if not has_ended:
-            waits_for = (
-                "" if engine.transaction_manager is None else engine.transaction_manager.protocol.waits_for
-            )
+            assert engine.transaction_manager is not None  # as there is a transactional id
+            waits_for = engine.transaction_manager.protocol.waits_for
             causes = "; ".join(filter(None, (waits_for, engine.last_errors())))
             raise KafkaTimeoutError(
                 f"{call}: not done within {timeout_s} s; it continues in the background, and "

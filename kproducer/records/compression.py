@@ -106,8 +106,7 @@ class Compression:
             )
             return result
         if self.type is CompressionType.ZSTD:
-            result = _zstd_compressor(self.level).compress(data)
-            return result
+            return bytes(_zstd_compressor(self.level).compress(data))
         if self.type is CompressionType.GZIP:
             gzip = zlib.compressobj(self.level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
             return gzip.compress(data) + gzip.flush()
@@ -125,11 +124,9 @@ class Compression:
         if self.type is CompressionType.SNAPPY:
             return _decompress_snappy(data)
         if self.type is CompressionType.LZ4:
-            plain: bytes = load_codec("lz4.frame", "lz4").decompress(data)
-            return plain
+            return bytes(load_codec("lz4.frame", "lz4").decompress(data))
         if self.type is CompressionType.ZSTD:
-            plain = load_codec("zstandard", "zstd").ZstdDecompressor().decompressobj().decompress(data)
-            return plain
+            return bytes(load_codec("zstandard", "zstd").ZstdDecompressor().decompressobj().decompress(data))
         return bytes(data)
 
 

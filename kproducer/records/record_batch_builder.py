@@ -74,8 +74,9 @@ class RecordBatchBuilder:
     ) -> None:
         self.compression = compression
         self.writer = BatchWriter(buffer)
-        #: Producer id, producer epoch, base sequence, whether the batch is transactional.
-        self._producer_state = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, False)
+        #: Producer id, producer epoch, base sequence.
+        self._producer_state = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+        self._is_transactional = False
         self._buffers = buffers
         self._write_limit = len(buffer) if write_limit is None else write_limit
         if buffers is None:
@@ -270,7 +271,7 @@ class RecordBatchBuilder:
                 f"{producer_id}, producer epoch {producer_epoch} and base sequence {base_sequence}"
             )
         self._closed_view = None
-        self._producer_state = (*state, is_transactional)
+        self._producer_state, self._is_transactional = state, is_transactional
 
     def close(self) -> memoryview:
         """Finish the batch: compress it, write its header and checksum. Later calls return the same view.
@@ -289,17 +290,10 @@ class RecordBatchBuilder:
             raise IllegalStateError("cannot close a batch without records")
         self.compress()
         end = RECORD_BATCH_OVERHEAD + self._compressed_size_bytes
-        producer_id, producer_epoch, base_sequence, is_transactional = self._producer_state
+        attributes = self.compression.type | (TRANSACTIONAL_MASK if self._is_transactional else 0)
+        times_ms = (writer.base_timestamp_ms, writer.max_timestamp_ms)
         write_batch_header(
-            self._wire_buffer,
-            end,
-            self.compression.type | (TRANSACTIONAL_MASK if is_transactional else 0),
-            writer.record_count,
-            writer.base_timestamp_ms,
-            writer.max_timestamp_ms,
-            producer_id,
-            producer_epoch,
-            base_sequence,
+            self._wire_buffer, end, attributes, writer.record_count, *times_ms, *self._producer_state
         )
         self._closed_view = memoryview(self._wire_buffer)[:end]
         return self._closed_view

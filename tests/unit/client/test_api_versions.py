@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kproducer.client.api_versions import NodeApiVersions
-from kproducer.client.connections import throttle_to_honour_ms
 from kproducer.errors import RemoteProtocolError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.protocol.registry import ApiKey
@@ -62,25 +61,3 @@ def test_a_range_upside_down_of_any_other_api_is_left_out(caplog: pytest.LogCapt
     read = NodeApiVersions.from_response("b", api_versions_response({0: (0, 9), 999: (1, 0)}))
     assert read.ranges == {0: (0, 9)}
     assert "API 999: versions 1 to 0" in caplog.text
-
-
-class Body:
-    throttle_time_ms = 70
-
-
-@pytest.mark.parametrize(
-    ("api_key", "version", "expected"),
-    [
-        (ApiKey.PRODUCE, 5, 0),
-        (ApiKey.PRODUCE, 6, 70),
-        (ApiKey.METADATA, 5, 0),
-        (ApiKey.METADATA, 6, 70),
-        (ApiKey.API_VERSIONS, 1, 0),
-        (ApiKey.API_VERSIONS, 2, 70),
-    ],
-)
-def test_only_brokers_that_answer_at_once_leave_the_waiting_to_us(
-    api_key: ApiKey, version: int, expected: int
-) -> None:
-    assert throttle_to_honour_ms(api_key, version, Body()) == expected
-    assert throttle_to_honour_ms(api_key, version, object()) == 0

@@ -11,6 +11,7 @@ from kproducer.client.in_flight_requests import InFlightRequests
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import NetworkError
 from kproducer.network.host_resolver import ResolvedAddress
+from kproducer.protocol.registry import ApiKey
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Node
 from tests.support.units.lookups import at_once
@@ -112,3 +113,31 @@ def test_brokers_that_left_the_cluster_are_forgotten_once_disconnected(connectio
     connections.retain([Node(2, "two", 9092)])
     assert connections.get("1") is None
     assert connections.get("-1") is not None
+
+
+class Body:
+    throttle_time_ms = 70
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "expected"),
+    [
+        (ApiKey.PRODUCE, 5, 0),
+        (ApiKey.PRODUCE, 6, 70),
+        (ApiKey.METADATA, 5, 0),
+        (ApiKey.METADATA, 6, 70),
+        (ApiKey.API_VERSIONS, 1, 0),
+        (ApiKey.API_VERSIONS, 2, 70),
+    ],
+)
+def test_only_brokers_that_answer_at_once_leave_the_waiting_to_us(
+    selector: MockSelector, connections: Connections, api_key: ApiKey, version: int, expected: int
+) -> None:
+    selector.fail_at_once.clear()
+    begin(connections, NODE)
+    connection = connections.get("1")
+    assert connection is not None
+    connections.throttle(connection, api_key, version, object(), NOW)
+    assert connections.poll_delay_ms(NODE, NOW) == NEVER_MS
+    connections.throttle(connection, api_key, version, Body(), NOW)
+    assert connections.poll_delay_ms(NODE, NOW) == (expected or NEVER_MS)
