@@ -1,16 +1,14 @@
 """The check on the driver before tasks start: does a broker respond, and do the topics exist?
 
-Without it, a wrong address or topic costs each attempt of each task ``max.block.ms``. The check encodes its
-requests by hand instead of using the client: importing the client would dominate the planning time, and a
-streaming query plans each micro-batch. A cluster with TLS or SASL is checked by the client.
-Source: ``MetadataRequest.json``, version 4 (Kafka 0.11 and later).
+Without it, a wrong address or topic costs each attempt of each task ``max.block.ms``. The check uses its own
+sockets, not the client: importing the client would dominate the planning time, and a streaming query plans
+each micro-batch. A cluster with TLS or SASL is checked by the client.
 """
 
 from __future__ import annotations
 
 import queue
 import socket
-import struct
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,14 +17,20 @@ from io import BufferedRWPair
 from typing import Any
 
 import attrs
+from kproducer_messages import MetadataRequest
+from kproducer_messages.metadata_request import MetadataRequestTopic
 
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import ConfigError, KafkaError
 from kproducer.protocol.framing import SIZE_PREFIX_BYTES, parse_size_prefix
+from kproducer.protocol.registry import ApiKey
+from kproducer.protocol.responses import parse_response
+from kproducer.protocol.send_builder import build_request
 from kproducer.spark.errors import SparkOptionError, SparkWriteError
 from kproducer.spark.write_options import with_option_names
 
-_METADATA, _VERSION = 3, 4
+#: Kafka 0.11 and later; the first version that says whether topics may be created.
+_METADATA_VERSION = 4
 _PAUSE_S = 0.2
 
 #: UNKNOWN_TOPIC_OR_PARTITION
@@ -141,6 +145,8 @@ def _answers(server: str, topics: Sequence[str], timeout_s: float) -> Iterator[_
     """Ask a broker about the topics again and again; after an error, on a new connection."""
     host, _, port = server.rpartition(":")
     address = (host.removeprefix("[").removesuffix("]"), int(port))
+    message = MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics])
+    request = build_request(ApiKey.METADATA, _METADATA_VERSION, 0, "kproducer-spark", message)
     while True:
         try:
             with (
@@ -148,47 +154,14 @@ def _answers(server: str, topics: Sequence[str], timeout_s: float) -> Iterator[_
                 connection.makefile("rwb") as stream,
             ):
                 while True:
-                    # One topic per request: its error code then comes before the list of partitions.
-                    codes = {topic: _ask_about(stream, [topic]) for topic in topics}
-                    yield codes or {"": _ask_about(stream, [])}
+                    stream.writelines(request)
+                    stream.flush()
+                    frame = _read(stream, parse_size_prefix(_read(stream, SIZE_PREFIX_BYTES)))
+                    response = parse_response(ApiKey.METADATA, _METADATA_VERSION, 0, frame)
+                    yield {topic.name: topic.error_code for topic in response.topics}
         except (OSError, UnicodeError, KafkaError) as error:
             # UnicodeError: not a valid host name.
             yield error
-
-
-def _ask_about(stream: BufferedRWPair[Any, Any], topics: Sequence[str]) -> int:
-    """The error code of the topic; 0 without one."""
-    # Correlation id 0, client id, topics, and allow_auto_topic_creation.
-    body = struct.pack(">hhi", _METADATA, _VERSION, 0) + _text("kproducer-spark")
-    body += struct.pack(">i", len(topics)) + b"".join(map(_text, topics)) + b"\x01"
-    stream.write(struct.pack(">i", len(body)) + body)
-    stream.flush()
-    response = _read(stream, parse_size_prefix(_read(stream, SIZE_PREFIX_BYTES)))
-    try:
-        return _error_code(response) if topics else 0
-    except struct.error:
-        raise KafkaError("invalid Metadata response") from None
-
-
-def _error_code(response: bytes) -> int:
-    """The error code of the first topic of a Metadata response."""
-    (brokers,) = struct.unpack_from(">i", response, 8)  # after correlation id and throttle time
-    position = 12
-    for _ in range(brokers):
-        position = _skip_text(response, position + 4)  # node id, host
-        position = _skip_text(response, position + 4)  # port, rack
-    position = _skip_text(response, position) + 8  # cluster id, controller, number of topics
-    (code,) = struct.unpack_from(">h", response, position)
-    return int(code)
-
-
-def _text(text: str) -> bytes:
-    return struct.pack(">h", len(text)) + text.encode()
-
-
-def _skip_text(response: bytes, position: int) -> int:
-    (length,) = struct.unpack_from(">h", response, position)
-    return position + 2 + max(int(length), 0)
 
 
 def _read(stream: BufferedRWPair[Any, Any], count: int) -> bytes:

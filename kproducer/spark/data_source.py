@@ -12,7 +12,6 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from kproducer.spark.cluster_check import check_cluster, check_secured_cluster
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
@@ -89,6 +88,9 @@ class KafkaProducerDataSource(DataSource):
         options = WriteOptions.parse(self.options, is_stream=issubclass(writer_class, DataSourceStreamWriter))
         columns = WriteColumns.check(schema, options.topic, fail_on_extra=options.extra_columns == "fail")
         if self._is_planning and options.check_timeout_ms:
+            # Imported here, because the process that commits a micro-batch does not check.
+            from kproducer.spark.cluster_check import check_cluster, check_secured_cluster
+
             config, timeout_s = options.producer_config(), options.check_timeout_ms / 1000
             if config.security_protocol == "PLAINTEXT" and not config.proxy_url:
                 check_cluster(config.bootstrap_servers, options.topics, timeout_s)

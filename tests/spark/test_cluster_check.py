@@ -107,7 +107,7 @@ def test_one_server_that_answers_is_enough(cluster):
         (b"HTTP/1.1 400 Bad Request\r\n", "HTTP server"),
         (b"\x15\x03\x03\x00\x02\x02\x28", "TLS listener"),
         (b"", "TLS listener"),
-        (b"\x00\x00\x00\x08" + bytes(8), "invalid Metadata response"),
+        (b"\x00\x00\x00\x08" + bytes(8), "MetadataResponse v4"),
     ],
 )
 def test_a_server_of_another_kind_is_recognised(answer, said):

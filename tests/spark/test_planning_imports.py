@@ -42,7 +42,6 @@ def test_planning_a_write_imports_neither_producer_nor_kernel_nor_arrow() -> Non
         "kproducer.sending",
         "kproducer.transactions",
         "kproducer.client",
-        "kproducer_messages",
         "pyarrow",
     )
     assert [name for name in imported if name.startswith(heavy)] == []
