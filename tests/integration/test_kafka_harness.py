@@ -54,3 +54,14 @@ def test_a_killed_node_restarts_with_its_data(kafka):
     assert not kafka.nodes[1].is_alive
     kafka.nodes[1].start()
     assert len(read_topic(kafka.bootstrap_servers, "harness-restart")) == 10
+
+
+def test_a_topic_name_that_another_test_uses_is_noticed(kafka):
+    create_topic(kafka.bootstrap_servers, "harness-twice", partitions=2)
+    # The admin client may repeat its request, so an empty topic may be this test's own.
+    create_topic(kafka.bootstrap_servers, "harness-twice", partitions=2)
+    with pytest.raises(RuntimeError, match="not with 3 empty partitions"):
+        create_topic(kafka.bootstrap_servers, "harness-twice", partitions=3)
+    _produce(kafka.bootstrap_servers, "harness-twice", 1)
+    with pytest.raises(RuntimeError, match=r"exists, with end offsets \[1, 0\]"):
+        create_topic(kafka.bootstrap_servers, "harness-twice", partitions=2)

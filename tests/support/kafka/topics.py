@@ -30,7 +30,11 @@ def create_topic(
     replication_factor: int = -1,
     config: dict[str, str] | None = None,
 ) -> None:
-    """Create a topic and wait until each leader serves it. -1: the cluster's default replication factor."""
+    """Create a topic and wait until each leader serves it. -1: the cluster's default replication factor.
+
+    Raises:
+        RuntimeError: there is a topic of this name, with records or with another number of partitions.
+    """
     new_topic = NewTopic(topic, partitions, replication_factor, config=config or {})
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
@@ -43,14 +47,28 @@ def create_topic(
             # The client may lose the connection to a broker that has created the topic, above all while a
             # cluster starts. It sends some requests again itself.
             if code == KafkaError.TOPIC_ALREADY_EXISTS:
+                _check_unused(bootstrap_servers, topic, partitions)
                 break
             if code != KafkaError._DESTROY_BROKER or time.monotonic() > deadline:
                 raise
     await_topic(bootstrap_servers, topic, partitions)
 
 
-def await_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
-    """Wait until every partition of a topic has a leader that serves it.
+def _check_unused(bootstrap_servers: str, topic: str, partitions: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    # A broker that has not heard of the topic yet knows no partitions.
+    while not (found := describe(bootstrap_servers, topic).partitions) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    end_offsets = await_topic(bootstrap_servers, topic, len(found))
+    if len(found) != partitions or any(end_offsets):
+        raise RuntimeError(
+            f"topic {topic!r} exists, with end offsets {end_offsets}, not with {partitions} empty partitions;"
+            " another test may use the name"
+        )
+
+
+def await_topic(bootstrap_servers: str, topic: str, partitions: int) -> list[int]:
+    """Wait until every partition of a topic has a leader that serves it; return the partitions' end offsets.
 
     Metadata is not sufficient: it may name a leader that does not know its role yet, and a record sent there
     with ``acks=0`` would be lost.
@@ -60,9 +78,8 @@ def await_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
     asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
     while True:
         try:
-            for answer in admin.list_offsets(asked, request_timeout=TIMEOUT_SECONDS).values():
-                answer.result(TIMEOUT_SECONDS)
-            return
+            answers = admin.list_offsets(asked, request_timeout=TIMEOUT_SECONDS)
+            return [answers[partition].result(TIMEOUT_SECONDS).offset for partition in asked]
         except KafkaException:
             if time.monotonic() > deadline:
                 raise
