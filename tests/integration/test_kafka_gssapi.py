@@ -12,6 +12,7 @@ from kproducer.errors import AuthenticationError
 from tests.support.certificates import Authority
 from tests.support.kafka.fixtures import start_or_skip
 from tests.support.kafka.reader import read_topic
+from tests.support.kafka.sessions import check_numbers, leader_authentications, send_numbers
 from tests.support.kafka.topics import create_topic
 from tests.support.kerberos import REALM, Kdc
 
@@ -150,15 +151,7 @@ def test_sessions_that_end_under_load_lose_repeat_and_reorder_nothing(kafka, kdc
     create_topic(kafka.bootstrap_servers, "sessions", 1)
     caplog.set_level(logging.DEBUG, "kproducer.client")
     chosen = settings(kafka, listener="SHORT", linger_ms=1, sasl_kerberos_keytab=kdc.keytab("alice"))
-    count = 0
     with KafkaProducer(**chosen) as producer:
-        end_s = time.monotonic() + 3 * SESSION_MS / 1000
-        while time.monotonic() < end_s:
-            producer.send("sessions", b"%d" % count)
-            count += 1
-            time.sleep(0.001)
-    values = [int(each.value) for each in read_topic(kafka.bootstrap_servers, "sessions")]
-    assert values == list(range(count))
-    messages = [record.getMessage() for record in caplog.records]
-    node = [each for each in messages if each.startswith("Authenticated with") and "bootstrap" not in each]
-    assert len(node) >= 3
+        counts = send_numbers(producer, "sessions", 3 * SESSION_MS / 1000)
+    check_numbers(kafka.bootstrap_servers, "sessions", counts)
+    assert leader_authentications(caplog) >= 3

@@ -32,6 +32,7 @@ from tests.support.kafka.java_process import run_java
 from tests.support.kafka.properties import as_text
 from tests.support.kafka.reader import read_topic
 from tests.support.kafka.sasl import quoted
+from tests.support.kafka.sessions import check_numbers, leader_authentications, send_numbers
 from tests.support.kafka.topics import create_topic
 
 pytestmark = pytest.mark.kafka
@@ -279,22 +280,12 @@ def test_the_same_settings_are_accepted_and_refused_as_by_confluent_kafka(
 
 def test_tokens_that_expire_under_load_lose_repeat_and_reorder_nothing(kafka, provider, caplog):
     caplog.set_level(logging.DEBUG, "kproducer.client")
-    topic, seconds = "expiring", 8
-    create_topic(kafka.bootstrap_servers, topic, 1)
+    create_topic(kafka.bootstrap_servers, "expiring", 1)
     provider.lifetime_s = 4
-    futures, before = [], len(provider.issued)
+    before = len(provider.issued)
     chosen = {**settings(kafka, provider, **with_secret()), "linger.ms": "1", "batch.size": "2000"}
     with KafkaProducer.from_config(chosen) as producer:
-        end_s = time.monotonic() + seconds
-        while time.monotonic() < end_s:
-            futures += [producer.send(topic, b"%d" % (len(futures) + at)) for at in range(10)]
-            time.sleep(0.005)
-        assert [error for future in futures if (error := future.exception(30))] == []
-    read = [int(each.value) for each in read_topic(kafka.bootstrap_servers, topic)]
-    assert read == list(range(len(futures)))
-    messages = [record.getMessage() for record in caplog.records]
-    to_leader = [
-        each for each in messages if each.startswith("Authenticated with") and "bootstrap" not in each
-    ]
-    assert len(to_leader) >= 3
+        counts = send_numbers(producer, "expiring", 8)
+    check_numbers(kafka.bootstrap_servers, "expiring", counts)
+    assert leader_authentications(caplog) >= 3
     assert len(set(provider.issued[before:])) >= 3

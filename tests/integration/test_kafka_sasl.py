@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import KafkaError as PeerError
 from confluent_kafka import Producer as PeerProducer
 
 from kproducer import KafkaProducer
-from kproducer.errors import AuthenticationError, KafkaError, Outcome
+from kproducer.errors import AuthenticationError, Outcome
 from tests.support.certificates import Authority
 from tests.support.kafka import sasl
 from tests.support.kafka.fixtures import start_or_skip
 from tests.support.kafka.reader import read_topic
+from tests.support.kafka.sessions import check_numbers, leader_authentications, numbers, send_numbers
 from tests.support.kafka.topics import create_topic
 
 pytestmark = pytest.mark.kafka
@@ -248,59 +249,26 @@ def test_sessions_that_end_under_load_lose_repeat_and_reorder_nothing(kafka, mec
     create_topic(kafka.bootstrap_servers, topic, 2)
     create_topic(kafka.bootstrap_servers, f"peer-{topic}", 1)
     caplog.set_level(logging.DEBUG, "kproducer.client")
-    sent = [0, 0]
-    failures: list[KafkaError] = []
     # Tokens outlive the session by little, so that each of them needs to be a new one.
     provider = {"sasl_oauth_token_provider": lambda: sasl.unsigned_token(lifetime_s=6)}
     others = provider if mechanism == "OAUTHBEARER" else {}
     chosen = settings(kafka, mechanism, listener="SHORT", linger_ms=1, batch_size=2000, **others)
-
-    def load(producer, partition):
-        end_s = time.monotonic() + seconds
-        while time.monotonic() < end_s:
-            for _ in range(20):
-                future = producer.send(topic, b"%d" % sent[partition], partition=partition)
-                sent[partition] += 1
-                future.add_done_callback(
-                    lambda each: failures.append(each.exception()) if each.exception() else None
-                )
-            time.sleep(0.005)
-
-    is_compared = mechanism != "OAUTHBEARER"
-    peer, peer_sent = Peer(chosen) if is_compared else None, 0
-
-    def load_of_peer():
-        nonlocal peer_sent
-        end_s = time.monotonic() + seconds
-        while is_compared and time.monotonic() < end_s:
-            peer.send(f"peer-{topic}", b"%d" % peer_sent)
-            peer_sent += 1
-            time.sleep(0.005)
-
-    with KafkaProducer(**chosen) as producer:
-        threads = [threading.Thread(target=load, args=(producer, partition)) for partition in (0, 1)]
-        threads.append(threading.Thread(target=load_of_peer))
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        producer.flush(30)
-        assert failures == []
-    if is_compared:
+    peer = Peer(chosen) if mechanism != "OAUTHBEARER" else None
+    with KafkaProducer(**chosen) as producer, ThreadPoolExecutor() as threads:
+        ours = threads.submit(send_numbers, producer, topic, seconds, partitions=2)
+        if peer is not None:
+            theirs = numbers(lambda value: peer.send(f"peer-{topic}", value), seconds)
+        counts = ours.result()
+    if peer is not None:
         assert peer.producer.flush(30) == 0
         assert peer.failures == []
         assert PeerError._AUTHENTICATION not in peer.errors
-        theirs = [int(each.value) for each in read_topic(kafka.bootstrap_servers, f"peer-{topic}")]
-        assert theirs == list(range(peer_sent))
-    read = read_topic(kafka.bootstrap_servers, topic)
-    for partition in (0, 1):
-        values = [int(each.value) for each in read if each.partition == partition]
-        assert values == list(range(sent[partition]))
-    assert sum(sent) > seconds * 500
-    messages = [record.getMessage() for record in caplog.records]
-    node = [each for each in messages if each.startswith("Authenticated with") and "bootstrap" not in each]
-    assert len(node) >= seconds * 1000 // sasl.SESSION_MS
+        check_numbers(kafka.bootstrap_servers, f"peer-{topic}", [len(theirs)])
+    check_numbers(kafka.bootstrap_servers, topic, counts)
+    assert sum(counts) > seconds * 500
+    assert leader_authentications(caplog) >= seconds * 1000 // sasl.SESSION_MS
     # The bootstrap connection is not used after the first metadata and ends with its session.
+    messages = [record.getMessage() for record in caplog.records]
     ended = [each for each in messages if each.startswith("Connection to") and " ended " in each]
     assert [each for each in ended if "bootstrap" not in each] == []
 
@@ -308,15 +276,9 @@ def test_sessions_that_end_under_load_lose_repeat_and_reorder_nothing(kafka, mec
 def test_a_session_that_ends_does_not_lose_records_without_acknowledgements(kafka):
     create_topic(kafka.bootstrap_servers, "acks-0", 1)
     chosen = settings(kafka, "PLAIN", listener="SHORT", acks=0, linger_ms=0)
-    count = 0
     with KafkaProducer(**chosen) as producer:
-        end_s = time.monotonic() + 12
-        while time.monotonic() < end_s:
-            producer.send("acks-0", b"%d" % count)
-            count += 1
-            time.sleep(0.001)
-    values = [int(each.value) for each in read_topic(kafka.bootstrap_servers, "acks-0")]
-    assert values == list(range(count))
+        counts = send_numbers(producer, "acks-0", 12)
+    check_numbers(kafka.bootstrap_servers, "acks-0", counts)
 
 
 def test_an_idle_connection_is_authenticated_when_it_is_needed_again(kafka):

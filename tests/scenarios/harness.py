@@ -145,6 +145,15 @@ class WatchedProducer:
     def send_many(self, count: int, topic: str = "t", **options: Any) -> list[Sent]:
         return [self.send(topic, **options) for _ in range(count)]
 
+    def send_for(self, seconds: float, partitions: int = 1) -> None:
+        """Send to each of these partitions of "t" every 2 ms, then wait for all outcomes."""
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            for partition in range(partitions):
+                self.send(partition=partition)
+            time.sleep(0.002)
+        self.kafka.flush()
+
     @staticmethod
     def was_not_sent(error: KafkaError) -> bool:
         """True for errors raised by ``send`` itself (nothing was accepted) and for outcome NOT_SENT."""
