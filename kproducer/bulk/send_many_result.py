@@ -49,6 +49,8 @@ class SendManyResult:
         clock: for timeouts that span several batches.
     """
 
+    __slots__ = ("__weakref__", "_batch_results", "_callbacks", "_clock", "_locations", "_open_end", "_topic")
+
     def __init__(self, topic: str, locations: RecordLocations, clock: Clock) -> None:
         # Fixed after construction.
         self._topic = topic
@@ -57,7 +59,7 @@ class SendManyResult:
         #: The results of the batches, by number.
         self._batch_results = list(locations.batch_results)
         #: Results from this number on are done. Never grows; threads that race at worst look twice.
-        self._open_results = len(self._batch_results)
+        self._open_end = len(self._batch_results)
         # Guarded by FutureRecordMetadata._condition. If not empty, a listener is registered with one of the
         # batches.
         self._callbacks: list[Callable[[SendManyResult], object]] = []
@@ -310,7 +312,7 @@ class SendManyResult:
         waits.
         """
         batch_results = self._batch_results
-        count = self._open_results
+        count = self._open_end
         while count:
             batch_result = batch_results[count - 1]
             if batch_result.parts is not None:
@@ -321,7 +323,7 @@ class SendManyResult:
                 # If it is split meanwhile, its listeners and waiting threads are notified and look again.
                 return batch_result
             count -= 1
-            self._open_results = count
+            self._open_end = count
         return None
 
     # -- other -----------------------------------------------------------------------------------------

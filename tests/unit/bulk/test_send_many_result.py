@@ -8,6 +8,7 @@ import copy
 import logging
 import sys
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -50,6 +51,12 @@ def locations_of(rows: list[tuple[ProduceRequestResult, int]]) -> RecordLocation
 
 def make(rows: list[tuple[ProduceRequestResult, int]]) -> SendManyResult:
     return SendManyResult(TOPIC, locations_of(rows), ManualClock(0))
+
+
+def test_a_result_is_small_and_can_be_referred_to_weakly() -> None:
+    result = make([])
+    assert not hasattr(result, "__dict__")
+    assert weakref.ref(result)() is result
 
 
 def finish(
