@@ -6,17 +6,12 @@ the value of a secret setting.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kproducer.config.producer_config import SETTINGS, ProducerConfig
 from kproducer.errors import ConfigError, printable
 from kproducer.security.jaas import LoginModule, parse_jaas_config
-from kproducer.security.sasl_mechanisms import (
-    OAuthBearerMechanism,
-    PlainMechanism,
-    SaslMechanism,
-    shown_text,
-)
+from kproducer.security.sasl_mechanisms import PlainMechanism, SaslMechanism, shown_text
 from kproducer.security.scram import SCRAM_MECHANISMS, ScramMechanism
 
 _LOGIN_MODULES = {
@@ -28,16 +23,6 @@ _LOGIN_MODULES = {
 }
 #: Java clients need this class for AWS_MSK_IAM.
 _MSK_IAM_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
-#: The settings of which each mechanism needs some and refuses the others.
-_FOR_OAUTH_BEARER = ("sasl_jaas_", "sasl_oauth", "sasl_login_callback_handler_class", "https_")
-_FOR_GSSAPI = ("sasl_jaas_", "sasl_kerberos_")
-_CREDENTIALS = (
-    *_FOR_OAUTH_BEARER,
-    *_FOR_GSSAPI,
-    "sasl_plain_",
-    "sasl_aws_",
-    "sasl_client_callback_handler_class",
-)
 
 
 def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
@@ -46,58 +31,18 @@ def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
     Raises:
         ConfigError: settings are missing or contradict each other; names them and the fix.
     """
-    given = [name for name in SETTINGS if name.startswith(_CREDENTIALS) and config.is_set(name)]
     mechanism = config.sasl_mechanism
     if mechanism == "none":
         raise ConfigError(
             f"sasl_mechanism is missing: security_protocol={config.security_protocol} needs one of"
-            f" PLAIN, {', '.join(SCRAM_MECHANISMS)}, OAUTHBEARER, GSSAPI, AWS_MSK_IAM"
+            f" {', '.join(_MECHANISMS)}"
         )
     options = _jaas_options(config) if config.sasl_jaas_config else None
-    if mechanism == "OAUTHBEARER":
-        _refuse_others([name for name in given if not name.startswith(_FOR_OAUTH_BEARER)], (), mechanism)
-        # Imported here, because other mechanisms need no HTTP.
-        from kproducer.security.oauth_settings import oauth_bearer_mechanism
-
-        return oauth_bearer_mechanism(config, options or {})
-    if mechanism == "GSSAPI":
-        _refuse_others([name for name in given if not name.startswith(_FOR_GSSAPI)], (), mechanism)
-        # Imported here, because other mechanisms do not need it.
-        from kproducer.security.kerberos_settings import gssapi_mechanism
-
-        return gssapi_mechanism(config, options)
-    if mechanism == "AWS_MSK_IAM":
-        wanted = ("sasl_jaas_config", "sasl_aws_region", "sasl_client_callback_handler_class")
-        _refuse_others(given, wanted, mechanism)
-        return _aws_msk_iam(config, options or {})
-    if options is None:
-        _refuse_others(given, ("sasl_plain_username", "sasl_plain_password"), mechanism)
-        username, password = config.sasl_plain_username, config.sasl_plain_password
-        names = ("sasl_plain_username", "sasl_plain_password")
-        instead = " (or sasl_jaas_config)"
-    else:
-        _refuse_others(given, ("sasl_jaas_config",), mechanism)
-        username, password = options.get("username", ""), options.get("password", "")
-        names = ("sasl_jaas_config: option 'username'", "sasl_jaas_config: option 'password'")
-        instead = ""
-    for name, value in zip(names, (username, password), strict=True):
-        if not value:
-            raise ConfigError(f"{name} is missing: sasl_mechanism={mechanism} needs it{instead}")
-        if "\0" in value:
-            raise ConfigError(f"{name}: expected a text without NUL characters (not shown)")
-    if mechanism == "PLAIN":
-        return PlainMechanism(username, password)
-    is_token = (options or {}).get("tokenauth", "").lower() == "true"
-    return ScramMechanism(mechanism, username, password, is_token)
-
-
-def _refuse_others(given: list[str], wanted: tuple[str, ...], mechanism: str) -> None:
-    for name in given:
-        if name not in wanted:
-            own = f"sasl_mechanism={mechanism}"
-            if "sasl_jaas_config" in given and wanted == ("sasl_jaas_config",):
-                own = "sasl_jaas_config, which has the credentials"
-            raise ConfigError(f"{name} cannot be used with {own}; remove one of them")
+    own_settings, build = _MECHANISMS[mechanism]
+    for name in SETTINGS:
+        if name.startswith(_CREDENTIALS) and not name.startswith(own_settings) and config.is_set(name):
+            raise ConfigError(f"{name} cannot be used with sasl_mechanism={mechanism}; remove one of them")
+    return build(config, options)
 
 
 def _jaas_options(config: ProducerConfig) -> Mapping[str, str]:
@@ -114,7 +59,44 @@ def _jaas_options(config: ProducerConfig) -> Mapping[str, str]:
     return module.options
 
 
-def _aws_msk_iam(config: ProducerConfig, options: Mapping[str, str]) -> OAuthBearerMechanism:
+def _with_password(config: ProducerConfig, options: Mapping[str, str] | None) -> SaslMechanism:
+    given = {name: getattr(config, name) for name in ("sasl_plain_username", "sasl_plain_password")}
+    instead = " (or sasl_jaas_config)"
+    if options is not None:
+        for name in filter(given.get, given):
+            raise ConfigError(
+                f"{name} cannot be used with sasl_jaas_config, which has the credentials; remove one of them"
+            )
+        names = ("username", "password")
+        given = {f"sasl_jaas_config: option {name!r}": options.get(name, "") for name in names}
+        instead = ""
+    mechanism = config.sasl_mechanism
+    for name, value in given.items():
+        if not value:
+            raise ConfigError(f"{name} is missing: sasl_mechanism={mechanism} needs it{instead}")
+        if "\0" in value:
+            raise ConfigError(f"{name}: expected a text without NUL characters (not shown)")
+    username, password = given.values()
+    if mechanism == "PLAIN":
+        return PlainMechanism(username, password)
+    is_token = (options or {}).get("tokenauth", "").lower() == "true"
+    return ScramMechanism(mechanism, username, password, is_token)
+
+
+# The modules of these mechanisms are imported only if they are used.
+def _oauth_bearer(config: ProducerConfig, options: Mapping[str, str] | None) -> SaslMechanism:
+    from kproducer.security.oauth_settings import oauth_bearer_mechanism
+
+    return oauth_bearer_mechanism(config, options or {})
+
+
+def _gssapi(config: ProducerConfig, options: Mapping[str, str] | None) -> SaslMechanism:
+    from kproducer.security.kerberos_settings import gssapi_mechanism
+
+    return gssapi_mechanism(config, options)
+
+
+def _aws_msk_iam(config: ProducerConfig, options: Mapping[str, str] | None) -> SaslMechanism:
     if not config.uses_tls:
         raise ConfigError(
             "security_protocol: expected SASL_SSL with sasl_mechanism=AWS_MSK_IAM, got"
@@ -127,4 +109,18 @@ def _aws_msk_iam(config: ProducerConfig, options: Mapping[str, str]) -> OAuthBea
         )
     from kproducer.security.aws_msk_iam import aws_msk_iam_mechanism
 
-    return aws_msk_iam_mechanism(config.sasl_aws_region, config.bootstrap_servers, options)
+    return aws_msk_iam_mechanism(config.sasl_aws_region, config.bootstrap_servers, options or {})
+
+
+_Builder = Callable[[ProducerConfig, Mapping[str, str] | None], SaslMechanism]
+#: Each mechanism's own settings (prefixes of names), which other mechanisms refuse, and its constructor.
+_MECHANISMS: dict[str, tuple[tuple[str, ...], _Builder]] = {
+    **dict.fromkeys(("PLAIN", *SCRAM_MECHANISMS), (("sasl_jaas_", "sasl_plain_"), _with_password)),
+    "OAUTHBEARER": (
+        ("sasl_jaas_", "sasl_oauth", "sasl_login_callback_handler_class", "https_"),
+        _oauth_bearer,
+    ),
+    "GSSAPI": (("sasl_jaas_", "sasl_kerberos_"), _gssapi),
+    "AWS_MSK_IAM": (("sasl_jaas_", "sasl_aws_", "sasl_client_callback_handler_class"), _aws_msk_iam),
+}
+_CREDENTIALS = tuple(prefix for own_settings, _ in _MECHANISMS.values() for prefix in own_settings)
