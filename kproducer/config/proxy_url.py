@@ -53,7 +53,8 @@ def parse_proxy_url(text: str) -> ProxyUrl:
     scheme, separator, _ = text.partition("://")
     if not separator or scheme.lower() not in _SCHEMES:
         found = f"scheme {scheme!r}" if separator and scheme.isalnum() else "a text without a scheme"
-        raise bad(found, f"use one of the schemes {', '.join(_SCHEMES)}")
+        also = "; proxies that require TLS themselves are not supported" * (scheme.lower() == "https")
+        raise bad(found, f"use one of the schemes {', '.join(_SCHEMES)}{also}")
     special = "write special characters of user name and password as %XX, for example %2F for '/'"
     try:
         parts = urlsplit(text)

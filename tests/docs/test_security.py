@@ -49,6 +49,22 @@ def configurations() -> list[dict[str, Any]]:
     return found
 
 
+def test_every_name_in_a_python_block_is_a_setting() -> None:
+    """Also in dictionaries that no example passes to a producer."""
+    trees = [ast.parse(block) for block in blocks("python")]
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+    names = [ast.literal_eval(key) for node in nodes for key in node.keys if key is not None]
+    assert len(names) > 10
+    assert [name for name in names if name not in SETTINGS and name not in DOTTED_NAMES.values()] == []
+
+
+def test_every_setting_that_the_text_names_exists() -> None:
+    text = TEXT[: TEXT.index("### Names in other clients")]
+    names = re.findall(r"\b(?:ssl|sasl|https|proxy|security)_[a-z0-9_]*[a-z0-9]\b(?!_)", text)
+    assert len(names) > 100
+    assert [name for name in names if name not in SETTINGS] == []
+
+
 def check(config: ProducerConfig) -> None:
     """Raise ConfigError if credentials contradict each other. GSSAPI also needs Kerberos and a keytab."""
     if config.uses_sasl and config.sasl_mechanism != "GSSAPI":

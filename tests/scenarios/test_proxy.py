@@ -177,7 +177,7 @@ def test_the_proxy_goes_down_and_comes_back(stage: Stage, new_proxy: Callable[..
     ("url", "words"),
     [
         ("proxy:1080", "use one of the schemes socks5, socks5h, http"),
-        ("https://u:hunter2@proxy:1080", "use one of the schemes"),
+        ("https://u:hunter2@proxy:1080", "proxies that require TLS themselves are not supported"),
         ("socks5://u:hunter2@proxy", "got no port"),
         ("socks5://u:hunter2@proxy:99999", "from 1 to 65535"),
         ("socks5://u:hunter2/@proxy:1080", "special characters"),
