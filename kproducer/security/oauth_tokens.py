@@ -166,10 +166,13 @@ class TokenSource:
                     return AuthenticationError(f"{error} (attempts: {attempts})")
                 _log.debug("The request for an OAuth token is repeated in %.3f s: %s", wait_s, error)
             except BaseException as error:  # asyncio.CancelledError, too: only ``close`` ends this thread
-                # The text of the application's error may quote a request with its secret; it is the cause.
-                text = f"sasl_oauth_token_provider raised {type(error).__name__}"
-                failure = AuthenticationError(str(error) if isinstance(error, KafkaError) else text)
-                failure.__cause__ = error
+                # Our own error is not the cause: the frames of its traceback have the token or the secret.
+                text, cause = str(error), error.__cause__
+                if not isinstance(error, KafkaError):
+                    # The text of the application's error may quote a request with its secret.
+                    text, cause = f"sasl_oauth_token_provider raised {type(error).__name__}", error
+                failure = AuthenticationError(text)
+                failure.__cause__ = cause
                 return failure
             if self._wait(wait_s):
                 return None

@@ -46,6 +46,18 @@ def test_the_first_use_requests_a_token_and_does_not_wait():
     source.close()
 
 
+@pytest.mark.parametrize("answer", ["hunter2", ("hunter2", 5), ("hunter2", "soon")])
+def test_no_traceback_of_an_error_has_the_token(answer):
+    source, changed = source_of(lambda: answer)
+    assert source.current() is None
+    assert changed.wait(10)
+    with pytest.raises(AuthenticationError, match="sasl_oauth_token_provider") as caught:
+        source.current()
+    # Tools that report errors show the local variables of every frame, also of causes.
+    assert caught.value.__cause__ is None
+    source.close()
+
+
 def test_a_token_is_refreshed_before_it_expires(quick):
     numbers = iter(range(1000))
     source, _ = source_of(lambda: (f"t{next(numbers)}", time.time() + 2.5))
