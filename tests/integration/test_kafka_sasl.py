@@ -270,7 +270,9 @@ def test_sessions_that_end_under_load_lose_repeat_and_reorder_nothing(kafka, mec
     # The bootstrap connection is not used after the first metadata and ends with its session.
     messages = [record.getMessage() for record in caplog.records]
     ended = [each for each in messages if each.startswith("Connection to") and " ended " in each]
-    assert [each for each in ended if "bootstrap" not in each] == []
+    # A session with a token that expires within a second cannot be renewed; the producer connects again.
+    expected = ("bootstrap",) if mechanism != "OAUTHBEARER" else ("bootstrap", "again so soon")
+    assert [each for each in ended if not any(words in each for words in expected)] == []
 
 
 def test_a_session_that_ends_does_not_lose_records_without_acknowledgements(kafka):
