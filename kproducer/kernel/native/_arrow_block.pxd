@@ -82,13 +82,10 @@ cdef class BlockReader:
     cdef char* header_bytes
     cdef Py_ssize_t _header_room
     cdef Py_ssize_t _header_used
-    cdef bint _has_header_spans
 
-    cdef int set_source(self, ArrowSource source, tuple columns, int64_t content_limit) except -1
     cdef int bind_chunk(self) except -1
     cdef int check_chunk(self) except -1
     cdef bint is_bound(self) noexcept
-    cdef int unbind(self) except -1
     cdef bint has(self, int role) noexcept nogil
     cdef int64_t read(self, int64_t first, int64_t timestamp_ms) noexcept nogil
     cdef int raise_fault(self, int64_t fault) except -1

@@ -41,10 +41,29 @@ cdef void _give_block_back(BlockRows* block) noexcept:
 
 
 cdef class BlockReader:
-    """Reads the columns of one source that records are made of, a block of rows at a time. For one thread."""
+    """Reads the columns of one source that records are made of, a block of rows at a time. For one thread.
 
-    def __cinit__(self):
+    Args:
+        source: read by the caller, chunk by chunk.
+        columns: numbers of the columns value, key, headers, partition, timestamp, topic; -1: not given.
+        content_limit: bytes of key, value and encoded headers that a record may have together.
+
+    Raises:
+        ValueError: a number is out of range, or there is no value column.
+    """
+
+    def __cinit__(self, ArrowSource source not None, tuple columns not None, int64_t content_limit, *others):
         cdef Py_ssize_t row
+        if len(columns) != ROLE_COUNT:
+            raise ValueError(f"{len(columns)} column numbers, where {ROLE_COUNT} are expected")
+        for role in range(ROLE_COUNT):
+            if not -1 <= columns[role] < len(source.names):
+                raise ValueError(f"there is no column {columns[role]}")
+            self.positions[role] = columns[role]
+        if self.positions[VALUE] < 0:
+            raise ValueError("there is no value column")
+        self.source = source
+        self._content_limit = content_limit
         self._generation = -1
         self.block = _take_block()
         # Without a column of keys or headers, they stay null.
@@ -56,29 +75,6 @@ cdef class BlockReader:
     def __dealloc__(self):
         _give_block_back(self.block)
         free(self.header_bytes)
-
-    cdef int set_source(self, ArrowSource source, tuple columns, int64_t content_limit) except -1:
-        """Choose what to read. Once.
-
-        Args:
-            source: read by the caller, chunk by chunk.
-            columns: numbers of the columns value, key, headers, partition, timestamp, topic; -1: not given.
-            content_limit: bytes of key, value and encoded headers that a record may have together.
-
-        Raises:
-            ValueError: a number is out of range, or there is no value column.
-        """
-        if len(columns) != ROLE_COUNT:
-            raise ValueError(f"{len(columns)} column numbers, where {ROLE_COUNT} are expected")
-        self.source = source
-        self._content_limit = content_limit
-        for role in range(ROLE_COUNT):
-            if not -1 <= columns[role] < len(source.names):
-                raise ValueError(f"there is no column {columns[role]}")
-            self.positions[role] = columns[role]
-        if self.positions[VALUE] < 0:
-            raise ValueError("there is no value column")
-        return 0
 
     # -- binding a chunk ---------------------------------------------------------------------------------
 
@@ -102,12 +98,6 @@ cdef class BlockReader:
         if self.has(HEADERS):
             self._bind_headers()
         self._generation = source.generation
-        return 0
-
-    cdef int unbind(self) except -1:
-        """Read nothing more of the chunk."""
-        self.source.check_idle()
-        self._generation = -1
         return 0
 
     cdef bint is_bound(self) noexcept:
@@ -154,25 +144,20 @@ cdef class BlockReader:
         cdef int position = self.positions[HEADERS]
         cdef ArrowSchema* schema = self.source.child_schema(position)
         cdef ArrowArray* array = self.source.child(position)
-        cdef int number, role
-        if (
-            schema.n_children != 1 or array.n_children != 1 or schema.children == NULL
-            or array.children == NULL or schema.children[0] == NULL or array.children[0] == NULL
-        ):
+        cdef Column* column
+        cdef int number
+        if not _has_children(schema, array, 1) or schema.children[0] == NULL or array.children[0] == NULL:
             raise invalid("a list without values")
         schema = schema.children[0]
         array = array.children[0]
         bind_column(schema, array, 0, array.length, &self.columns[HEADER], NULL)
-        if (
-            self.columns[HEADER].layout != STRUCT or schema.n_children != 2 or array.n_children != 2
-            or schema.children == NULL or array.children == NULL
-        ):
+        if self.columns[HEADER].layout != STRUCT or not _has_children(schema, array, 2):
             raise ValueError("headers must be structs of a name and a value")
         for number in range(2):
-            role = HEADER_NAME + number
+            column = &self.columns[HEADER_NAME + number]
             bind_column(schema.children[number], array.children[number], array.offset, array.length,
-                        &self.columns[role], &self.columns[role + DICTIONARY])
-            if not _has_bytes(&self.columns[role]):
+                        column, column + DICTIONARY)
+            if not _has_bytes(column):
                 raise ValueError("names and values of headers must be strings or binary")
         return 0
 
@@ -198,25 +183,25 @@ cdef class BlockReader:
         self._find_timestamps(timestamp_ms)
         self._fault_role = HEADERS
         fault = self._encode_headers()
-        if fault != -1:
-            return fault
-        self._mark_null_rows()
-        return -1
+        if fault == -1:
+            self._mark_null_rows()
+        return fault
 
     cdef Py_ssize_t _find_cells(self, int role, Cell* cells) noexcept nogil:
         self._fault_role = role
         return resolve(&self.columns[role], self.first, self.rows, cells)
 
     cdef int raise_fault(self, int64_t fault) except -1:
-        """Raise the error for a result of ``read`` that is not -1."""
+        """Raise the error for a result of ``read`` that is not -1. There is no block then."""
+        if fault == -1:
+            return 0
+        self.rows = 0
         if fault == NO_MEMORY:
             raise MemoryError
-        if fault >= 0:
-            raise ValueError(
-                f"invalid Arrow data: column {self.source.names[self.positions[self._fault_role]]!r} refers to "
-                f"bytes outside of its data in row {self.first + fault} of the chunk"
-            )
-        return 0
+        raise invalid(
+            f"column {self.source.names[self.positions[self._fault_role]]!r} refers to bytes outside of its data "
+            f"in row {self.first + fault} of the chunk"
+        )
 
     cdef void _find_timestamps(self, int64_t timestamp_ms) noexcept nogil:
         cdef Py_ssize_t row
@@ -238,11 +223,7 @@ cdef class BlockReader:
         cdef Py_ssize_t row
         cdef int status
         if not self.has(HEADERS):
-            if self._has_header_spans:
-                memset(self.block.headers, 0, BLOCK_ROWS * sizeof(Span))
-                self._has_header_spans = False
             return -1
-        self._has_header_spans = True
         self._header_used = 0
         for row in range(self.rows):
             if self.block.status[row]:
@@ -345,3 +326,7 @@ cdef class BlockReader:
 cdef bint _has_bytes(const Column* column) noexcept:
     cdef Layout layout = column.layout if column.dictionary == NULL else column.dictionary.layout
     return layout in (ALL_NULL, BYTES, BYTES_VIEW, BYTES_FIXED)
+
+
+cdef bint _has_children(const ArrowSchema* schema, const ArrowArray* array, int64_t count) noexcept:
+    return schema.n_children == array.n_children == count and schema.children != NULL and array.children != NULL

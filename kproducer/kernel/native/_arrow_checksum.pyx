@@ -6,9 +6,9 @@ The compiled twin of ``pure/arrow_checksum.py``, which describes the hash. Hashe
 them, as they would be written, without Python objects per row and without the interpreter lock.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from kproducer.kernel.native._append cimport point_to
 from kproducer.kernel.native._arrow_block cimport PARTITION, ROW_IS_FINE, TIMESTAMP, TOPIC, BlockReader, BlockRows
 from kproducer.kernel.native._arrow_reader cimport KP_MOST_BYTES, ArrowSource, Cell, Column, integer_at, is_null
 from kproducer.kernel.native._batch cimport get_bytes, get_varint
@@ -101,19 +101,13 @@ cdef class RowChecksum:
         self._timestamp_ms = timestamp_ms
 
     def add_chunk(self, ArrowSource source not None, tuple columns not None) -> None:
-        cdef BlockReader reader = BlockReader()
+        cdef BlockReader reader = BlockReader(source, columns, KP_MOST_BYTES)
         cdef uint64_t value = 0
         cdef int64_t fault = -1
         cdef int64_t first = 0
-        cdef bytes topic = self._topic
         cdef Cell default_topic
-        reader.set_source(source, columns, KP_MOST_BYTES)
+        point_to(self._topic, &default_topic.data, &default_topic.size)
         reader.bind_chunk()
-        default_topic.data = NULL
-        default_topic.size = -1
-        if topic is not None:
-            default_topic.data = PyBytes_AS_STRING(topic)
-            default_topic.size = PyBytes_GET_SIZE(topic)
         source.busy = True
         with nogil:
             while fault == -1 and first < source.chunk_rows:

@@ -57,7 +57,7 @@ cdef str _format_text(ArrowSchema* schema, int depth):
     """The type as text: Arrow's format, children in brackets; ``dictionary(i,u)`` for encoded ones."""
     if schema.format == NULL or depth > _DEEPEST:
         return "?"
-    text = schema.format.decode("utf-8", "replace")
+    text = _text(schema.format)
     if schema.dictionary != NULL:
         return f"dictionary({text},{_format_text(schema.dictionary, depth + 1)})"
     if schema.n_children <= 0 or schema.children == NULL:
@@ -66,38 +66,30 @@ cdef str _format_text(ArrowSchema* schema, int depth):
     for number in range(schema.n_children):
         if schema.children[number] == NULL:
             return "?"
-        name = b"" if schema.children[number].name == NULL else <bytes> schema.children[number].name
-        children.append(
-            f"{name.decode('utf-8', 'replace')}:{_format_text(schema.children[number], depth + 1)}"
-        )
+        children.append(f"{_text(schema.children[number].name)}:{_format_text(schema.children[number], depth + 1)}")
     return f"{text}({','.join(children)})"
 
 
-cdef bint _parse_format(const char* given, Column* column) except -1:
-    """Set layout, width, signedness and unit. ``False``: this format is not read here."""
-    if given == NULL:
-        return False
-    text = <bytes> given
+cdef str _text(const char* given):
+    """Empty for NULL."""
+    return "" if given == NULL else (<bytes> given).decode("utf-8", "replace")
+
+
+cdef int _parse_format(ArrowSchema* schema, Column* column) except -1:
+    """Set layout, width, signedness and unit. Raises ``ValueError`` for formats that are not read here."""
+    text = b"" if schema.format == NULL else <bytes> schema.format
+    found = _FORMATS.get(text)
     if text[:4] in _TICKS_PER_SECOND:
         column.ticks_per_second = _TICKS_PER_SECOND[text[:4]]
-        text = b"l"
+        found = _FORMATS[b"l"]
     elif text[:2] == b"w:" and text[2:].isdigit() and int(text[2:]) <= INT32_MAX:
-        column.layout = BYTES_FIXED
-        column.width = int(text[2:])
-        return True
-    found = _FORMATS.get(text)
+        found = (BYTES_FIXED, int(text[2:]), False)
     if found is None:
-        return False
+        raise _unreadable(schema)
     column.layout = <Layout> <int> found[0]
     column.width = found[1]
     column.is_signed = found[2]
-    return True
-
-
-cdef int _buffer_count(Layout layout) noexcept:
-    if layout == STRUCT:
-        return 1
-    return 3 if layout in (BYTES, BYTES_VIEW, LIST_VIEW) else 2
+    return 0
 
 
 cdef bint _has_sane_bounds(const ArrowArray* array) noexcept:
@@ -120,8 +112,7 @@ cdef int bind_column(ArrowSchema* schema, ArrowArray* array, int64_t base, int64
     memset(column, 0, sizeof(Column))
     if array == NULL or schema == NULL:
         raise invalid("a child is missing")
-    if not _parse_format(schema.format, column):
-        raise _unreadable(schema)
+    _parse_format(schema, column)
     if not _has_sane_bounds(array):
         raise invalid(f"length {array.length}, offset {array.offset}")
     if array.length - base < rows:
@@ -142,9 +133,13 @@ cdef int bind_column(ArrowSchema* schema, ArrowArray* array, int64_t base, int64
 
 
 cdef int _bind_buffers(ArrowArray* array, Column* column) except -1:
-    cdef int64_t expected = _buffer_count(column.layout)
+    cdef int64_t expected = 2
     if column.layout == ALL_NULL:
         return 0
+    if column.layout == STRUCT:
+        expected = 1
+    elif column.layout in (BYTES, BYTES_VIEW, LIST_VIEW):
+        expected = 3
     if array.buffers == NULL or array.n_buffers < expected or (
         array.n_buffers > expected and column.layout != BYTES_VIEW
     ):
@@ -370,11 +365,6 @@ cdef class ArrowSource:
         ValueError: it has neither, or what it exports is not valid.
     """
 
-    def __cinit__(self):
-        memset(&self._schema, 0, sizeof(ArrowSchema))
-        memset(&self._stream, 0, sizeof(ArrowArrayStream))
-        memset(&self._array, 0, sizeof(ArrowArray))
-
     def __init__(self, data: object) -> None:
         cdef ArrowSchema* schema
         cdef ArrowArray* array
@@ -471,35 +461,32 @@ cdef class ArrowSource:
 
     cdef int _read_schema(self) except -1:
         cdef int64_t number
+        cdef int64_t count = 1
         cdef ArrowSchema* child
         if self._schema.format == NULL:
             raise invalid("the schema has no format")
         self._is_struct = strcmp(self._schema.format, b"+s") == 0
-        if not self._is_struct:
-            self.names = ("",)
-            self.formats = (_format_text(&self._schema, 0),)
-            return 0
-        if self._schema.n_children < 0 or (self._schema.n_children and self._schema.children == NULL):
-            raise invalid("the schema has fewer columns than it says")
+        if self._is_struct:
+            count = self._schema.n_children
+            if count < 0 or (count and self._schema.children == NULL):
+                raise invalid("the schema has fewer columns than it says")
         names = []
         formats = []
-        for number in range(self._schema.n_children):
-            child = self._schema.children[number]
+        for number in range(count):
+            child = self.child_schema(number)
             if child == NULL:
                 raise invalid("the schema has fewer columns than it says")
-            names.append("" if child.name == NULL else (<bytes> child.name).decode("utf-8", "replace"))
+            names.append(_text(child.name) if self._is_struct else "")
             formats.append(_format_text(child, 0))
         self.names = tuple(names)
         self.formats = tuple(formats)
         return 0
 
     cdef int64_t _checked_length(self) except -1:
-        cdef bint fits = _has_sane_bounds(&self._array)
-        if self._is_struct and fits:
-            fits = self._array.n_children == self._schema.n_children and (
-                self._array.n_children == 0 or self._array.children != NULL
-            )
-        if not fits:
+        cdef bint has_columns = self._array.n_children == self._schema.n_children and (
+            self._array.n_children == 0 or self._array.children != NULL
+        )
+        if not _has_sane_bounds(&self._array) or (self._is_struct and not has_columns):
             raise invalid(
                 f"length {self._array.length}, offset {self._array.offset}, "
                 f"{self._array.n_children} columns where the schema has {self._schema.n_children}"
@@ -512,7 +499,7 @@ cdef class ArrowSource:
             text = self._stream.get_last_error(&self._stream)
         if text == NULL:
             text = strerror(code)
-        return ValueError(f"the Arrow stream failed: {(<bytes> text).decode('utf-8', 'replace')}")
+        return ValueError(f"the Arrow stream failed: {_text(text)}")
 
     cdef void _release_chunk(self) noexcept:
         self._array_is_unread = False

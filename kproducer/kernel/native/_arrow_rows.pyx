@@ -10,13 +10,13 @@ interface.
 More than 400 lines, since every step works on the arrays of one block.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memset
 
 from kproducer.kernel.native._append cimport (
-    AppendSlot, RecordAppender, StickyPartition, TopicSlots, count_record, should_switch_partition, slot_of,
+    AppendSlot, RecordAppender, StickyPartition, TopicSlots, count_record, point_to, should_switch_partition, slot_of,
 )
 from kproducer.kernel.native._arrow_block cimport (
     BLOCK_ROWS, GENERAL_PATH, KEY, PARTITION, ROW_IS_FINE, TOO_LARGE, TOPIC, TOPIC_IS_NULL, BlockReader, BlockRows,
@@ -56,7 +56,7 @@ cdef class ArrowRows(BlockReader):
     cdef bint all_fine
     cdef bint order_is_plain            # row 0, 1, 2, ...
     cdef bint _order_is_filled
-    cdef int32_t* counts                # rows by target; 0 except for targets of the block
+    cdef int32_t* ends                  # by target: where its rows end in the order; 0: the block has none
     cdef Py_ssize_t touched_count
     # Changes with every plan: Python code that runs on the way may call any method.
     cdef long long _plan_number
@@ -78,14 +78,13 @@ cdef class ArrowRows(BlockReader):
     cdef readonly long long content_bytes
     cdef readonly object unknown_topic
 
-    def __cinit__(self, ArrowSource source not None, tuple columns not None, content_limit: int, hashes_keys: bool):
+    def __cinit__(self, source, columns, content_limit, hashes_keys: bool):
         self._hashes_keys = hashes_keys
         self._names = []
         self._slots = []
-        self.set_source(source, columns, content_limit)
 
     def __dealloc__(self):
-        free(self.counts)
+        free(self.ends)
         free(self.topics)
         free(self._table)
 
@@ -99,24 +98,17 @@ cdef class ArrowRows(BlockReader):
         cdef Cell wanted
         cdef Topic* topic
         cdef Py_ssize_t number
-        cdef Py_ssize_t targets = max(partition_count + 1, 0)
+        cdef Py_ssize_t targets = <Py_ssize_t> partition_count + 1
         if partition_count < -1 or partition_count == 0:
             raise ValueError(f"a topic cannot have {partition_count} partitions")
         self.source.check_idle()
-        wanted.data = PyBytes_AS_STRING(name)
-        wanted.size = PyBytes_GET_SIZE(name)
-        grown = <int32_t*> realloc(self.counts, (self.target_count + targets + 1) * sizeof(int32_t))
-        if grown == NULL:
-            raise MemoryError
-        self.counts = grown
-        memset(&self.counts[self.target_count], 0, (targets + 1) * sizeof(int32_t))
+        point_to(name, &wanted.data, &wanted.size)
+        self.ends = <int32_t*> _resized(self.ends, (self.target_count + targets + 1) * sizeof(int32_t))
+        memset(&self.ends[self.target_count], 0, (targets + 1) * sizeof(int32_t))
         number = self._find_topic(&wanted, 0)
         if number < 0:
             number = self.topic_count
-            topics = <Topic*> realloc(self.topics, (number + 1) * sizeof(Topic))
-            if topics == NULL:
-                raise MemoryError
-            self.topics = topics
+            self.topics = <Topic*> _resized(self.topics, (number + 1) * sizeof(Topic))
             self._names.append(name)
             self._slots.append(slots)
             self.topics[number].name = wanted.data
@@ -134,10 +126,7 @@ cdef class ArrowRows(BlockReader):
         cdef Py_ssize_t size = 16
         while size < 2 * self.topic_count:
             size *= 2
-        grown = <int32_t*> realloc(self._table, size * sizeof(int32_t))
-        if grown == NULL:
-            raise MemoryError
-        self._table = grown
+        self._table = <int32_t*> _resized(self._table, size * sizeof(int32_t))
         self._table_size = size
         memset(self._table, 0xFF, size * sizeof(int32_t))
         for number in range(self.topic_count):
@@ -170,9 +159,7 @@ cdef class ArrowRows(BlockReader):
 
     def start_chunk(self, Py_ssize_t first_location, dict batch_results not None, list runs=None,
                     result_numbers=None, indexes=None, timestamps_ms=None, key_sizes=None, value_sizes=None) -> None:
-        self._forget_block()
-        self.unbind()
-        self._release_locations()
+        self.end_chunk()
         if first_location < 0:
             raise ValueError(f"locations are counted from 0, not from {first_location}")
         for column in (result_numbers, indexes, timestamps_ms, key_sizes, value_sizes):
@@ -193,32 +180,28 @@ cdef class ArrowRows(BlockReader):
 
     def end_chunk(self) -> None:
         self._forget_block()
-        self.unbind()
-        self._release_locations()
-
-    cdef int _release_locations(self) except -1:
+        self._generation = -1
         self._batch_results = self._runs = None
         self._result_numbers = self._indexes = self._key_sizes = self._value_sizes = None
         self._timestamps = None
-        return 0
 
     cdef int _forget_block(self) except -1:
+        cdef Py_ssize_t target
         self.source.check_idle()
         self._plan_number += 1
-        self.forget()
+        for target in range(self.touched_count):
+            self.ends[self.block.touched[target]] = 0
+        self.rows = self.touched_count = self.block_bytes = 0
         self._alone_at = self._touched_at = self._run_at = self._run_end = 0
         return 0
 
     # -- planning ----------------------------------------------------------------------------------------
 
-    def plan(self, first_row: int, timestamp_ms: int, partition: int) -> int:
-        cdef int64_t fault = -1
-        cdef int64_t stop = -1
-        cdef int64_t first = first_row
-        cdef int64_t default_timestamp = timestamp_ms
-        cdef int32_t default_partition = partition
+    def plan(self, int64_t first_row, int64_t timestamp_ms, int32_t partition) -> int:
+        cdef int64_t fault
+        cdef Py_ssize_t stop = -1
         self.check_chunk()
-        if not 0 <= first <= self.source.chunk_rows:
+        if not 0 <= first_row <= self.source.chunk_rows:
             raise IndexError(first_row)
         if self.positions[TOPIC] < 0 and not self.topic_count:
             raise ValueError("there is no topic")
@@ -226,14 +209,16 @@ cdef class ArrowRows(BlockReader):
         self.unknown_topic = None
         self.source.busy = True
         with nogil:
-            stop = self._make(first, default_timestamp, default_partition, &fault)
+            fault = self.read(first_row, timestamp_ms)
+            if fault == -1:
+                stop = self._sort_rows(partition)
         self.source.busy = False
         self.raise_fault(fault)
         if stop >= 0:
             self.unknown_topic = _bytes(&self.block.topic_names[stop])
         self.content_bytes += self.block_bytes
         self._note_sizes()
-        return first + self.rows
+        return first_row + self.rows
 
     cdef void _note_sizes(self) noexcept:
         """Note what is known of the rows before they are written."""
@@ -308,7 +293,7 @@ cdef class ArrowRows(BlockReader):
                     return self.first + row
             if self._touched_at >= self.touched_count:
                 return -1
-            self._run_end += self.counts[self.block.touched[self._touched_at]]
+            self._run_end = self.ends[self.block.touched[self._touched_at]]
             self._touched_at += 1
 
     cdef bint _append_run(self, int32_t target) except -1:
@@ -412,33 +397,21 @@ cdef class ArrowRows(BlockReader):
             self._batch_results[batch_result] = self._batch_results.get(batch_result, 0) + self._run_at - start
         return 0
 
-    cdef void forget(self) noexcept nogil:
-        """Discard the block."""
-        cdef Py_ssize_t target
-        for target in range(self.touched_count):
-            self.counts[self.block.touched[target]] = 0
-        self.rows = self.touched_count = 0
-        self.block_bytes = 0
+    # -- sorting rows by target --------------------------------------------------------------------------
 
-    cdef int64_t _make(self, int64_t first, int64_t timestamp_ms, int32_t partition, int64_t* fault) noexcept nogil:
-        """Plan a block of rows from ``first`` on. The previous block must be forgotten.
+    cdef Py_ssize_t _sort_rows(self, int32_t partition) noexcept nogil:
+        """Choose the targets of the rows that were read, and sort the rows by target.
 
         Args:
-            timestamp_ms, partition: of rows without one; partition -1: none.
-            fault: set to the result of ``read``; unless it is -1, there is no block.
+            partition: of rows without one; -1: none.
 
         Returns:
             -1, or the row behind the block, if its topic was not added yet.
         """
-        cdef Py_ssize_t stop = -1
-        fault[0] = self.read(first, timestamp_ms)
-        if fault[0] != -1:
-            self.rows = 0
-            return -1
+        cdef Py_ssize_t stop
         self.check_sizes()
         self.all_fine = self._are_all_fine()
-        if self.rows and self.all_fine and self._has_one_target(partition):
-            self._choose_one_target(partition)
+        if self.all_fine and self._choose_one_target(partition):
             return -1
         stop = self._choose_targets(partition)
         self._sort_by_target()
@@ -447,33 +420,25 @@ cdef class ArrowRows(BlockReader):
             self._sum_content()
         return stop
 
-    # -- choosing targets --------------------------------------------------------------------------------
-
-    cdef bint _has_one_target(self, int32_t partition) noexcept nogil:
-        """Whether all rows have the same target."""
-        cdef int32_t count
-        if self.positions[TOPIC] >= 0 or self.has(PARTITION):
-            return False
-        count = self.topics[0].partition_count
-        if count < 0 or partition >= count:
-            return False
-        return partition >= 0 or count == 1 or not (self._hashes_keys and self.has(KEY))
-
-    cdef void _choose_one_target(self, int32_t partition) noexcept nogil:
-        cdef Py_ssize_t row
+    cdef bint _choose_one_target(self, int32_t partition) noexcept nogil:
+        """Give all rows the same target. ``False``: there are no rows, or their targets may differ."""
         cdef Topic* topic = &self.topics[0]
-        cdef int32_t target = topic.first_target + (
-            partition if partition >= 0
-            else 0 if self._hashes_keys and topic.partition_count == 1
-            else topic.partition_count
-        )
-        for row in range(self.rows):
-            self.block.targets[row] = target
+        cdef int64_t wanted
+        cdef int32_t target
+        if self.rows == 0 or self.positions[TOPIC] >= 0 or self.has(PARTITION):
+            return False
+        if partition < 0 and topic.partition_count > 1 and self._hashes_keys and self.has(KEY):
+            return False
+        wanted = self._wanted_partition(0, partition, topic.partition_count)
+        if wanted < 0:
+            return False
+        target = topic.first_target + <int32_t> wanted
         memset(self.block.details, 0, self.rows * sizeof(int64_t))
-        self.counts[target] = <int32_t> self.rows
+        self.ends[target] = <int32_t> self.rows
         self.block.touched[0] = target
         self.touched_count = 1
         self._put_in_plain_order()
+        return True
 
     cdef Py_ssize_t _choose_targets(self, int32_t partition) noexcept nogil:
         """Give each fine row its target. Returns -1, or the first row whose topic was not added yet."""
@@ -495,17 +460,17 @@ cdef class ArrowRows(BlockReader):
                     return row
             topic = &self.topics[number]
             self.block.details[row] = number
-            wanted = -1
-            if topic.partition_count >= 0:
-                wanted = self._wanted_partition(row, partition, topic.partition_count)
+            wanted = self._wanted_partition(row, partition, topic.partition_count)
             if wanted < 0:
                 self.block.status[row] = GENERAL_PATH
-                continue
-            self.block.targets[row] = topic.first_target + <int32_t> wanted
+            else:
+                self.block.targets[row] = topic.first_target + <int32_t> wanted
         return -1
 
     cdef int64_t _wanted_partition(self, Py_ssize_t row, int64_t partition, int32_t count) noexcept nogil:
-        """The partition of a row; ``count``: the sticky partition; -1: the topic has no such partition."""
+        """The partition of a row; ``count``: the sticky partition; -1: the general path chooses it."""
+        if count < 0:
+            return -1
         if self.has(PARTITION) and not is_null(&self.columns[PARTITION], self.first + row):
             partition = integer_at(&self.columns[PARTITION], self.first + row)
             return partition if 0 <= partition < count else -1
@@ -525,32 +490,26 @@ cdef class ArrowRows(BlockReader):
         for row in range(self.rows):
             if self.block.status[row] == ROW_IS_FINE:
                 target = self.block.targets[row]
-                if self.counts[target] == 0:
+                if self.ends[target] == 0:
                     self.block.touched[self.touched_count] = target
                     self.touched_count += 1
-                self.counts[target] += 1
-        if self.touched_count == 1 and self.counts[self.block.touched[0]] == self.rows:
+                self.ends[target] += 1
+        if self.touched_count == 1 and self.ends[self.block.touched[0]] == self.rows:
             self._put_in_plain_order()
             return
         self.order_is_plain = self._order_is_filled = False
+        # The counts become places in the order, which advance from the first row of a target to behind its last one.
         at = 0
         for row in range(self.touched_count):
             target = self.block.touched[row]
-            count = self.counts[target]
-            self.counts[target] = <int32_t> at
+            count = self.ends[target]
+            self.ends[target] = <int32_t> at
             at += count
         for row in range(self.rows):
             if self.block.status[row] == ROW_IS_FINE:
                 target = self.block.targets[row]
-                self.block.order[self.counts[target]] = <int32_t> row
-                self.counts[target] += 1
-        # Each count is now the end of its target's rows: turn it back into a number of rows.
-        at = 0
-        for row in range(self.touched_count):
-            target = self.block.touched[row]
-            count = self.counts[target]
-            self.counts[target] = count - <int32_t> at
-            at = count
+                self.block.order[self.ends[target]] = <int32_t> row
+                self.ends[target] += 1
 
     cdef void _put_in_plain_order(self) noexcept nogil:
         cdef Py_ssize_t row
@@ -618,3 +577,10 @@ cdef Py_ssize_t _write(ArrowRows plan, BatchWriter writer, StickyPartition stick
 
 cdef bytes _bytes(const Cell* cell):
     return None if cell.size < 0 else PyBytes_FromStringAndSize(cell.data, cell.size)
+
+
+cdef void* _resized(void* memory, size_t size) except NULL:
+    cdef void* resized = realloc(memory, size)
+    if resized == NULL:
+        raise MemoryError
+    return resized

@@ -88,11 +88,7 @@ class ArrowSource:
         except (pa.ArrowException, TypeError) as error:
             raise ValueError(f"invalid Arrow data: {error}") from error
         self._is_struct = pa.types.is_struct(kind)
-        fields = (
-            [kind.field(number) for number in range(kind.num_fields)]
-            if self._is_struct
-            else [pa.field("", kind)]
-        )
+        fields = list(kind) if self._is_struct else [pa.field("", kind)]
         self.names = tuple(field.name for field in fields)
         self.formats = tuple(_format_of(field.type) for field in fields)
 
