@@ -206,6 +206,8 @@ class PartitionLoad:
             active: the queues that hold something.
         """
         watches_nodes = self._availability_timeout_ms > 0
+        if not (active or self._topics_with_load or watches_nodes):
+            return
         asking = set()
         if self._adaptive:
             asking = {name for name, topic in list(topics.items()) if topic.slots.sticky is not None}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from kproducer.types import Node
 
 
-@attrs.frozen
-class ReadyCheckResult:
+class ReadyCheckResult(NamedTuple):
     """What ``ready`` found.
 
     Attributes:
@@ -100,14 +99,14 @@ class ReadyQueues:
             sends_everything: nothing lingers: a flush, the close, or a thread that waits for memory.
         """
         self.catch_up(snapshot, now_ms)
-        nodes = snapshot.nodes
-        has_ready = self._has_drainable if sends_everything else self._has_due
-        ready = {
-            nodes[node_queues.node_id]
-            for node_queues in self._nodes.values()
-            if has_ready(node_queues, now_ms)
-        }
-        return ReadyCheckResult(ready, self._delay_ms(now_ms), self._unknown_leader_topics())
+        ready = set()
+        for node_queues in self._nodes.values():
+            if (node_queues.due and self._has_due(node_queues, now_ms)) or (
+                sends_everything and self._has_drainable(node_queues, now_ms)
+            ):
+                ready.add(snapshot.nodes[node_queues.node_id])
+        unknown = self._unknown_leader_topics() if self._leaderless else set()
+        return ReadyCheckResult(ready, self._delay_ms(now_ms) if self._timers else NEVER_MS, unknown)
 
     def catch_up(self, snapshot: MetadataSnapshot, now_ms: int) -> None:
         """Apply what has happened since the last time: changed queues, timers, metadata."""
@@ -173,8 +172,6 @@ class ReadyQueues:
         return NEVER_MS
 
     def _unknown_leader_topics(self) -> set[str]:
-        if not self._leaderless:
-            return set()
         for topic, queues in list(self._leaderless.items()):
             while queues and not next(reversed(queues)).batches:
                 queues.popitem()

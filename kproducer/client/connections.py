@@ -52,6 +52,9 @@ class Connections:
         config: backoffs and timeouts.
         begin_lookup: host name to addresses.
         random: for jitter, and for the choice among equal nodes.
+
+    Attributes:
+        connecting: the connections that are not up yet, by node id.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class Connections:
         # written by the I/O thread, read by any; each write is one atomic dictionary operation
         self._by_id: dict[str, NodeConnection] = {}
         # I/O thread only
-        self._connecting: dict[str, NodeConnection] = {}
+        self.connecting: dict[str, NodeConnection] = {}
         self._repeats = LogRepeats(QUIET_MS)
 
     # -- queries ---------------------------------------------------------------------------------------
@@ -99,7 +102,6 @@ class Connections:
             and connection.is_ready(now_ms)
             and not connection.has_moved
             and self._in_flight.can_send_more(node_id)
-            and self._selector.is_channel_ready(node_id)
         )
 
     def can_connect(self, node: Node, now_ms: int) -> bool:
@@ -174,7 +176,7 @@ class Connections:
         if connection is None or not connection.is_at(node):
             connection = NodeConnection(node, self._reconnect_backoff, self._setup_timeout)
             self._by_id[node_id] = connection
-        self._connecting[node_id] = connection
+        self.connecting[node_id] = connection
         connection.connecting(now_ms, self._begin_lookup)
         return connection
 
@@ -187,21 +189,21 @@ class Connections:
 
     def resolving(self) -> list[NodeConnection]:
         """The connections that wait for a host name lookup."""
-        return [connection for connection in self._connecting.values() if connection.is_resolving]
+        return [connection for connection in self.connecting.values() if connection.is_resolving]
 
     def next_setup_timeout_ms(self, now_ms: int) -> int:
         """How long until a connection may run into its setup timeout; NEVER_MS if none is connecting."""
         return min(
-            (connection.setup_delay_ms(now_ms) for connection in self._connecting.values()), default=NEVER_MS
+            (connection.setup_delay_ms(now_ms) for connection in self.connecting.values()), default=NEVER_MS
         )
 
     def past_setup_timeout(self, now_ms: int) -> list[NodeConnection]:
         """The connections that have been connecting for longer than their setup timeout."""
-        return [each for each in self._connecting.values() if each.setup_left_ms(now_ms) < 0]
+        return [each for each in self.connecting.values() if each.setup_left_ms(now_ms) < 0]
 
     def checking_api_versions(self, connection: NodeConnection) -> None:
         """The connection is up and ApiVersions is being sent."""
-        del self._connecting[connection.id]
+        del self.connecting[connection.id]
         connection.checking_api_versions()
 
     def ended(
@@ -209,7 +211,7 @@ class Connections:
     ) -> None:
         """Note and log how a connection ended; ``nodes``: those of the cluster."""
         state, broker = connection.state, connection.broker
-        self._connecting.pop(connection.id, None)
+        self.connecting.pop(connection.id, None)
         connection.ended(now_ms)
         connection.last_error = str(error)
         suffix = self._repeats.suffix((broker, state, type(error).__name__), now_ms)

@@ -80,6 +80,7 @@ class Metadata:
         self._backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
         self._max_age_ms = config.metadata_max_age_ms
         self._max_idle_ms = config.metadata_max_idle_ms
+        self._renewal_ms = config.metadata_max_idle_ms // 100
         #: Guards everything below; ``await_update`` waits on it.
         self._lock = threading.Condition(threading.RLock())
         # Written under _lock, read by any thread.
@@ -160,9 +161,11 @@ class Metadata:
             wait_ms = max(self._backoff_ms, self._equivalent_backoff_ms)
             return max(due_in_ms, self._last_refresh_ms + wait_ms - now_ms)
 
-    def is_fresh(self, now_ms: int) -> bool:
-        """Whether no update is due. Takes no lock, so ``False`` may be wrong."""
-        return not self.update_requested and self._age_left_ms(now_ms) > 0
+    def fresh_for_ms(self, now_ms: int) -> int:
+        """How long no update will be due unless one is requested. Takes no lock, so 0 may be wrong."""
+        if self._need_full_update or self._need_partial_update:
+            return 0
+        return self._age_left_ms(now_ms)
 
     def _age_left_ms(self, now_ms: int) -> int:
         if self.last_successful_update_ms is None:
@@ -174,8 +177,9 @@ class Metadata:
     def add(self, topic: str, now_ms: int) -> None:
         """Renew the expiry of ``topic``; a new topic's metadata is requested at once."""
         expiry_ms = now_ms + self._max_idle_ms
-        # Called per record: without the lock if the expiry stays the same.
-        if self._expiries_ms.get(topic) == expiry_ms:
+        # Called per request: without the lock if the expiry would hardly change.
+        known_ms = self._expiries_ms.get(topic)
+        if known_ms is not None and expiry_ms - known_ms <= self._renewal_ms:
             return
         with self._lock:
             if topic not in self._expiries_ms:

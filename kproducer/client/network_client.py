@@ -97,6 +97,8 @@ class NetworkClient:
         random = random if random is not None else random_module.Random()
         # fixed after construction
         self._selector = selector
+        #: Ends the current or next ``poll`` early. Any thread; cheap and coalesced.
+        self.wakeup = selector.wakeup
         self._updater = metadata_updater
         self._clock = clock
         self._client_id = config.client_id
@@ -124,6 +126,7 @@ class NetworkClient:
         # I/O thread only
         self._correlation_id = 0
         self._ended: list[ClientResponse] = []  # the next poll to end completes them
+        self._expects_no_response = False  # whether any request has expected none
         self._unanswered_queued = 0  # requests that end by being written, and are not written yet
         self._moved: dict[str, NodeConnection] = {}  # connections to an address that their node has left
         # node id to the version of the ApiVersions request to send
@@ -277,6 +280,7 @@ class NetworkClient:
             self.end_connection(connection, reason, now_ms)
             raise
         if not expect_response:
+            self._expects_no_response = True
             self._unanswered_queued += 1
         return request
 
@@ -305,40 +309,45 @@ class NetworkClient:
             timeout_ms,
             self._updater.maybe_update(now_ms),
             self._in_flight.next_expiry_delay_ms(now_ms),
-            self.connections.next_setup_timeout_ms(now_ms),
         )
+        connecting = self.connections.connecting
+        if connecting:
+            timeout_ms = min(timeout_ms, self.connections.next_setup_timeout_ms(now_ms))
         if self._authenticator is not None:
             timeout_ms = min(timeout_ms, self._authenticator.next_delay_ms(now_ms))
         # After the end of a moved connection, the caller of ready() may begin a new one at once. A request
         # that expects no response ends when it is written; a wait must not delay that. (If its socket is
         # full, the event that it has space again ends the wait.)
-        if self._end_moved_connections(now_ms) or self._ended or self._unanswered_queued:
+        if (self._moved and self._end_moved_connections(now_ms)) or self._ended or self._unanswered_queued:
             timeout_ms = 0
         self._unanswered_queued = 0
-        self._selector.poll(max(timeout_ms, 0))
-        now_ms = self._clock.monotonic_ms()
+        selector = self._selector
+        now_ms = selector.poll(max(timeout_ms, 0))
         try:
-            self._handle_completed_sends(now_ms)
+            if self._expects_no_response:
+                self._handle_completed_sends(now_ms)
             self._handle_completed_receives(now_ms)
-            self._handle_disconnections(now_ms)
-            self._handle_connections()
-            self._ask_for_versions(now_ms)
+            if selector.disconnected:
+                self._handle_disconnections(now_ms)
+            if selector.connected:
+                self._handle_connections()
+            if self._versions_to_ask:
+                self._ask_for_versions(now_ms)
             if self._authenticator is not None:
                 self._authenticator.step(now_ms)
-            self._end_moved_connections(now_ms)
-            for connection in self.connections.resolving():
-                self._connect_if_resolved(connection, now_ms)
-            self._handle_setup_timeouts(now_ms)
+            if self._moved:
+                self._end_moved_connections(now_ms)
+            if connecting:
+                for connection in self.connections.resolving():
+                    self._connect_if_resolved(connection, now_ms)
+                self._handle_setup_timeouts(now_ms)
             self._handle_request_timeouts(now_ms)
         finally:
             # Even after an error: these requests are no longer in flight, so no later poll would end them.
             responses, self._ended = self._ended, []
-            self._complete(responses)
+            if responses:
+                self._complete(responses)
         return responses
-
-    def wakeup(self) -> None:
-        """End the current or next ``poll`` early. Any thread; cheap and coalesced."""
-        self._selector.wakeup()
 
     def close(self) -> None:
         """End all connections; the callbacks of their requests are called here. Idempotent."""

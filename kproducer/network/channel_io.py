@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kproducer import kernel
 from kproducer.network.kafka_channel import KafkaChannel
 from kproducer.network.network_send import NetworkSend
+from kproducer.network.wakeup import Wakeup
 
 if TYPE_CHECKING or kernel.IMPLEMENTATION == "native":
     try:
@@ -42,13 +43,14 @@ class PortableChannelIo:
     """Makes each system call by itself, through transport layers. I/O thread only.
 
     Args:
-        wakeup_fd: readable when a wait has to end; the selector reads it.
+        wakeup: readable when a wait has to end.
     """
 
-    def __init__(self, wakeup_fd: int) -> None:
+    def __init__(self, wakeup: Wakeup) -> None:
+        self._wakeup = wakeup
         self._read_view = memoryview(bytearray(READ_SIZE_BYTES))
         self._selector = selectors.DefaultSelector()
-        self._selector.register(wakeup_fd, READ, None)
+        self._selector.register(wakeup.fileno(), READ, None)
 
     def register(self, channel: KafkaChannel) -> None:
         """Watch a channel that is connecting. Raises OSError."""
@@ -83,7 +85,9 @@ class PortableChannelIo:
             if channel.is_closed:
                 timeout_ms = 0  # the connection broke: report that now
         for key, mask in self._selector.select(timeout_ms / 1000):
-            if key.data is not None:
+            if key.data is None:
+                self._wakeup.clear()
+            else:
                 yield key.data, mask
 
     def written(self, channel: KafkaChannel, completed: list[NetworkSend]) -> None:
@@ -111,13 +115,13 @@ class NativeChannelIo:
     ``PortableChannelIo`` documents the methods.
 
     Args:
-        wakeup_fd: readable when a wait has to end; its bytes are discarded.
+        wakeup: readable when a wait has to end; its bytes are discarded.
     """
 
-    def __init__(self, wakeup_fd: int) -> None:
+    def __init__(self, wakeup: Wakeup) -> None:
         buffer = bytearray(_NATIVE_BUFFER_BYTES)
         self._read_view = memoryview(buffer)
-        self._io = native.SocketIo(wakeup_fd, buffer, READ_SIZE_BYTES)
+        self._io = native.SocketIo(wakeup.fileno(), buffer, READ_SIZE_BYTES)
         #: Of the channel yielded last: (channel, mask, sent, errno, position, count, errno).
         self._outcome: tuple[KafkaChannel, int, int, int, int, int, int] | None = None
 

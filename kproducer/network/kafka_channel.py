@@ -36,6 +36,7 @@ class KafkaChannel:
         is_closed: ``close`` was called.
         last_active_ms: when bytes last moved (monotonic).
         tcp_connected: the TCP connect has succeeded (handshakes may follow).
+        is_ready: the connection is up, its tunnel is open and its handshakes have ended.
         interest: the events that ``PortableChannelIo`` registered; 0 is not registered.
         native_socket: the connection's part of ``NativeChannelIo``, if that moves the bytes.
         tunnel: a tunnel through a proxy that is not open yet; the transport layer waits for it.
@@ -50,14 +51,10 @@ class KafkaChannel:
     is_stalled: bool = attrs.field(init=False, default=False)
     is_closed: bool = attrs.field(init=False, default=False)
     tcp_connected: bool = attrs.field(init=False, default=False)
+    is_ready: bool = attrs.field(init=False, default=False)
     interest: int = attrs.field(init=False, default=0)
     native_socket: native.NativeSocket | None = attrs.field(init=False, default=None)
     tunnel: ProxyTunnel | None = None
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the connection is up and its handshakes have ended."""
-        return self.tunnel is None and self.transport.is_ready
 
     @property
     def wants_write(self) -> bool:

@@ -96,14 +96,15 @@ class Selector:
         self._transport_factory = transport_factory
         self._proxy = proxy
         self._wakeup = Wakeup()
+        #: Ends the current ``poll``, or makes the next one not wait. Any thread; coalesced; never blocks.
+        self.wakeup = self._wakeup.signal
         new_io = channel_io or (PlaintextChannelIo if transport_factory is None else PortableChannelIo)
-        self._io: ChannelIo = new_io(self._wakeup.fileno())
+        self._io: ChannelIo = new_io(self._wakeup)
         # I/O thread only
         self._channels: OrderedDict[str, KafkaChannel] = OrderedDict()  # least recently active first
         self._buffered: set[KafkaChannel] = set()  # with bytes inside the transport, which raise no event
         self._sending: dict[KafkaChannel, None] = {}  # with frames queued since the last poll
         self._closed = False
-        self._now_ms = clock.monotonic_ms()
         self.connected: list[str] = []
         self.disconnected: dict[str, KafkaError] = {}
         self.completed_sends: list[NetworkSend] = []
@@ -187,10 +188,6 @@ class Selector:
         self._wakeup.release_after_fork()
         self.close()
 
-    def wakeup(self) -> None:
-        """End the current ``poll``, or make the next one not wait. Any thread; coalesced; never blocks."""
-        self._wakeup.signal()
-
     # -- traffic -------------------------------------------------------------------------------------
 
     def send(self, send: NetworkSend) -> None:
@@ -207,13 +204,12 @@ class Selector:
         self._io.queue(channel, send)
         channel.sends.append(send)
         self._sending[channel] = None
-        self._touch(channel, self._now_ms)
 
-    def poll(self, timeout_ms: int) -> None:
+    def poll(self, timeout_ms: int) -> int:
         """Write what is queued, wait up to ``timeout_ms`` for events, and do the I/O that is possible.
 
         Replaces the four result attributes. Does not wait if a wake-up or a result other than completed sends
-        is already there.
+        is already there. Returns the time at the end (monotonic).
         """
         if timeout_ms < 0:
             raise ValueError(f"timeout_ms must not be negative: {timeout_ms}")
@@ -224,17 +220,24 @@ class Selector:
         buffered = list(self._buffered)
         if not self._wakeup.begin_wait() or buffered:
             timeout_ms = 0
-        sending, self._sending = self._sending, {}
+        sending, self._sending = list(self._sending), {}
+        served: dict[KafkaChannel, None] = {}
         try:
-            for channel, mask in self._io.exchange(list(sending), min(timeout_ms, _MAX_WAIT_MS)):
+            for channel, mask in self._io.exchange(sending, min(timeout_ms, _MAX_WAIT_MS)):
                 self._serve(channel, mask)
+                served[channel] = None
         finally:
             self._wakeup.end_wait()
         for channel in buffered:
             if channel in self._buffered:
                 self._serve(channel, READ)
-        now_ms = self._now_ms = self._clock.monotonic_ms()
+                served[channel] = None
+        now_ms = self._clock.monotonic_ms()
+        for channel in served:
+            if not channel.is_closed:
+                self._touch(channel, now_ms)
         self._close_idle(now_ms)
+        return now_ms
 
     # -- inside --------------------------------------------------------------------------------------
 
@@ -242,7 +245,6 @@ class Selector:
         """Do what the events allow. An error ends this connection and no other."""
         if self._channels.get(channel.connection_id) is not channel:
             return  # ended earlier in this poll
-        self._touch(channel, self._clock.monotonic_ms())
         doing = "connect to"
         try:
             if not channel.is_ready:
@@ -293,6 +295,7 @@ class Selector:
             channel.tunnel = None
         if channel.tunnel is None and not transport.is_ready:
             transport.handshake()
+        channel.is_ready = channel.tunnel is None and transport.is_ready
         self._io.update(channel)
         if channel.is_ready and transport.has_buffered_bytes:
             self._buffered.add(channel)

@@ -15,7 +15,7 @@ import threading
 class Wakeup:
     """A wake-up flag with a socket pair behind it. ``signal``: any thread; the rest: I/O thread."""
 
-    __slots__ = ("_closed", "_lock", "_reader", "_signalled", "_waiting", "_woken", "_writer")
+    __slots__ = ("_closed", "_lock", "_reader", "_waiting", "_woken", "_writer")
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
@@ -26,7 +26,6 @@ class Wakeup:
         # guarded by _lock (``_woken`` is read without it on the fast path of signal())
         self._woken = False
         self._waiting = False
-        self._signalled = False
         self._closed = False
 
     def fileno(self) -> int:
@@ -47,7 +46,6 @@ class Wakeup:
                 # close() takes the lock too, so the descriptor cannot be closed and reused meanwhile.
                 with contextlib.suppress(BlockingIOError):
                     self._writer.send(b"\0")
-                self._signalled = True
 
     def begin_wait(self) -> bool:
         """Announce a wait; returns False if it must not block because a signal is pending."""
@@ -58,14 +56,14 @@ class Wakeup:
             return True
 
     def end_wait(self) -> None:
-        """End the wait and clear the signals so far. Reads the socket only if it was written to."""
+        """End the wait and clear the signals so far. The bytes in the socket are ``clear``'s."""
         with self._lock:
             self._waiting = False
             self._woken = False
-            if self._signalled:
-                self._signalled = False
-                with contextlib.suppress(BlockingIOError):
-                    self._reader.recv(64)
+
+    def clear(self) -> None:
+        """Read what signals have written. The socket must be readable; native waits read it themselves."""
+        self._reader.recv(64)
 
     def release_after_fork(self) -> None:
         """In a forked child: ``close``, even if a thread that exists only in the parent held the lock."""

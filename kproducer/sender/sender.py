@@ -170,7 +170,8 @@ class Sender:
         # Kafka polls after each round of requests. Here a poll may have to wait for the interpreter lock, so
         # several rounds are sent before it.
         # Refusals first: the next attempt to connect removes them, and a coordinator request may begin one.
-        self._fail_refused(self._metadata.snapshot)
+        if self._client.refusals:
+            self._fail_refused(self._metadata.snapshot)
         coordinator_delay_ms = self._advance_transactions(now_ms)
         accumulator = self._accumulator
         accumulator.next_look_ms = NEVER_MS
@@ -285,13 +286,30 @@ class Sender:
         if self._transaction_manager is not None:
             self._transaction_manager.sequences.note_topic_ids(snapshot.topic_ids)
         # Before the drain, unlike Kafka: an expired batch must not be sent after its futures have failed.
-        self._expire(now_ms, snapshot)
+        if now_ms >= self._next_expiry_ms:
+            self._expire(now_ms, snapshot)
         result = accumulator.ready_batches.ready(snapshot, now_ms)
         if result.unknown_leader_topics:
             self._ask_for_leaders(result.unknown_leader_topics, now_ms)
-        ready_nodes, not_ready_delay_ms = self._sendable_nodes(result.ready_nodes, now_ms)
-        batches_by_node = accumulator.ready_batches.drain(
-            snapshot, ready_nodes, self._config.max_request_size, now_ms
+        poll_timeout_ms: int = result.next_ready_check_delay_ms
+        if result.ready_nodes:
+            ready_nodes, not_ready_delay_ms = self._sendable_nodes(result.ready_nodes, now_ms)
+            if ready_nodes:
+                if self._drain_and_send(ready_nodes, snapshot, now_ms):
+                    return None
+                # The nodes were ready, but nothing could be drained: look again soon, without spinning.
+                not_ready_delay_ms = min(not_ready_delay_ms, _UNDRAINED_DELAY_MS)
+            poll_timeout_ms = min(poll_timeout_ms, not_ready_delay_ms)
+        return max(0, min(poll_timeout_ms, self._next_expiry_ms - now_ms))
+
+    @property
+    def _next_expiry_ms(self) -> int:
+        return min(self._accumulator.queues.next_expiry_ms, self.in_flight.next_expiry_ms)
+
+    def _drain_and_send(self, nodes: Iterable[Node], snapshot: MetadataSnapshot, now_ms: int) -> bool:
+        """Send a Produce request to each of the nodes. Returns whether there was anything to send."""
+        batches_by_node = self._accumulator.ready_batches.drain(
+            snapshot, nodes, self._config.max_request_size, now_ms
         )
         self._register(batches_by_node)
         for node_id, batches in batches_by_node.items():
@@ -300,14 +318,7 @@ class Sender:
             except Exception as error:
                 # The batches have left their queues, so nothing else would ever complete them.
                 self._completion.fail_unsent(batches, error, self._clock.monotonic_ms())
-        if batches_by_node:
-            return None
-        poll_timeout_ms: int = min(result.next_ready_check_delay_ms, not_ready_delay_ms)
-        if ready_nodes:
-            # The nodes were ready, but nothing could be drained: look again soon, without spinning.
-            poll_timeout_ms = min(poll_timeout_ms, _UNDRAINED_DELAY_MS)
-        next_expiry_ms = min(accumulator.queues.next_expiry_ms, self.in_flight.next_expiry_ms)
-        return max(0, min(poll_timeout_ms, next_expiry_ms - now_ms))
+        return bool(batches_by_node)
 
     def _ask_for_leaders(self, topics: Iterable[str], now_ms: int) -> None:
         """Request metadata. The topics are added again, because their metadata may have expired meanwhile."""

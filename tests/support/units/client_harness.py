@@ -100,7 +100,7 @@ class Harness:
         **settings: Any,
     ) -> None:
         self.clock = ManualClock()
-        self.selector = MockSelector()
+        self.selector = MockSelector(self.clock)
         self.updater = NoteTakingUpdater(nodes)
         self.addresses: dict[str, list[str]] = {}
         self.resolved: list[str] = []

@@ -16,6 +16,7 @@ from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.transport_layer import SocketAddress
 from kproducer.protocol.registry import request_header_version, response_header_version
+from kproducer.runtime.clock import Clock
 
 
 class SentRequest(NamedTuple):
@@ -32,7 +33,8 @@ class SentRequest(NamedTuple):
 class MockSelector:
     """Connections succeed at the next poll by default. Not thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.connected: list[str] = []
         self.disconnected: dict[str, KafkaError] = {}
         self.completed_sends: list[NetworkSend] = []
@@ -86,7 +88,7 @@ class MockSelector:
             return
         self._write(send)
 
-    def poll(self, timeout_ms: int) -> None:
+    def poll(self, timeout_ms: int) -> int:
         self.poll_timeouts_ms.append(timeout_ms)
         self.connected = [i for i in self._connecting if i not in self.hang]
         self._connecting = [i for i in self._connecting if i in self.hang]
@@ -94,6 +96,7 @@ class MockSelector:
         self.completed_sends, self._next_sends = self._next_sends, []
         self.completed_receives, self._next_receives = self._next_receives, []
         self.disconnected, self._next_disconnected = self._next_disconnected, {}
+        return self._clock.monotonic_ms()
 
     def wakeup(self) -> None:
         self.wakeups += 1

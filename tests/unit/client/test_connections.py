@@ -14,6 +14,7 @@ from kproducer.network.host_resolver import ResolvedAddress
 from kproducer.protocol.registry import ApiKey
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Node
+from tests.support.manual_clock import ManualClock
 from tests.support.units.lookups import at_once
 from tests.support.units.mock_selector import MockSelector
 
@@ -23,7 +24,7 @@ NODE, BOOTSTRAP = Node(1, "one", 9092), Node(-1, "seed", 9092)
 
 @pytest.fixture
 def selector() -> MockSelector:
-    selector = MockSelector()
+    selector = MockSelector(ManualClock())
     selector.fail_at_once = {"1"}
     return selector
 

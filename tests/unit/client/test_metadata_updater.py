@@ -54,7 +54,7 @@ class World:
 
     def __init__(self, servers: tuple[str, ...] = ("boot1:9092", "boot2:9092"), **settings: Any) -> None:
         self.clock = ManualClock()
-        self.selector = MockSelector()
+        self.selector = MockSelector(self.clock)
         self._answered: list[SentRequest] = []
         config = ProducerConfig(bootstrap_servers=servers, **settings)
         self.metadata = Metadata(config, random=random.Random(1))

@@ -92,7 +92,7 @@ def test_requests_that_ended_are_told_although_the_rest_of_the_poll_fails() -> N
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("a bug")
 
-    harness.client._handle_disconnections = fail  # type: ignore[method-assign,assignment]
+    harness.client._handle_request_timeouts = fail  # type: ignore[method-assign,assignment]
     with pytest.raises(ZeroDivisionError):
         harness.poll()
     assert [r.request.correlation_id for r in harness.done] == [request.correlation_id]

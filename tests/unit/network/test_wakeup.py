@@ -22,11 +22,12 @@ def test_a_signal_before_the_wait_makes_it_not_block_and_writes_nothing() -> Non
     wakeup.close()
 
 
-def test_a_signal_during_the_wait_makes_the_descriptor_readable_until_it_ends() -> None:
+def test_a_signal_during_the_wait_makes_the_descriptor_readable_until_it_is_cleared() -> None:
     wakeup = Wakeup()
     assert wakeup.begin_wait()
     wakeup.signal()
     assert is_readable(wakeup)
+    wakeup.clear()
     wakeup.end_wait()
     assert not is_readable(wakeup)
     wakeup.close()
@@ -37,6 +38,7 @@ def test_a_million_signals_never_block_and_count_as_one() -> None:
     assert wakeup.begin_wait()
     for _ in range(1_000_000):
         wakeup.signal()
+    wakeup.clear()
     wakeup.end_wait()
     assert not is_readable(wakeup)
     assert wakeup.begin_wait()
