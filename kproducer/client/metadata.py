@@ -163,9 +163,10 @@ class Metadata:
 
     def fresh_for_ms(self, now_ms: int) -> int:
         """How long no update will be due unless one is requested. Takes no lock, so 0 may be wrong."""
-        if self._need_full_update or self._need_partial_update:
+        updated_ms = self.last_successful_update_ms
+        if updated_ms is None or self._need_full_update or self._need_partial_update:
             return 0
-        return self._age_left_ms(now_ms)
+        return max(updated_ms + self._max_age_ms - now_ms, 0)
 
     def _age_left_ms(self, now_ms: int) -> int:
         if self.last_successful_update_ms is None:

@@ -145,7 +145,9 @@ class NetworkClient:
 
         A connection to an address that the node has left ends as soon as its requests are answered.
         """
-        self._note_move(node)
+        connection = self.connections.get(str(node.id))
+        if connection is None or connection.node is not node:
+            self._note_move(node)
         if self.is_ready(node, now_ms):
             return True
         self.connect_if_possible(node, now_ms)

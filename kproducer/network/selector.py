@@ -47,7 +47,7 @@ from kproducer.network.transport_layer import (
 )
 from kproducer.network.wakeup import Wakeup
 from kproducer.protocol.framing import MAX_FRAME_BYTES
-from kproducer.runtime.clock import Clock
+from kproducer.runtime.clock import NEVER_MS, Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
 
 _log = GuardedLogger(__name__)
@@ -90,7 +90,9 @@ class Selector:
     ) -> None:
         # fixed after construction
         self._config = config
-        self._max_idle_ms = config.connections_max_idle_ms
+        self._max_idle_ms = (
+            config.connections_max_idle_ms if config.connections_max_idle_ms >= 0 else NEVER_MS
+        )
         self._max_frame_bytes = max_frame_bytes
         self._clock = clock
         self._transport_factory = transport_factory
@@ -105,6 +107,7 @@ class Selector:
         self._buffered: set[KafkaChannel] = set()  # with bytes inside the transport, which raise no event
         self._sending: dict[KafkaChannel, None] = {}  # with frames queued since the last poll
         self._closed = False
+        self._next_idle_ms = NEVER_MS  # no connection is idle for too long before
         self.connected: list[str] = []
         self.disconnected: dict[str, KafkaError] = {}
         self.completed_sends: list[NetworkSend] = []
@@ -161,6 +164,7 @@ class Selector:
             sock.close()
             raise
         self._channels[connection_id] = channel
+        self._next_idle_ms = min(self._next_idle_ms, now_ms + self._max_idle_ms)
 
     def is_channel_ready(self, connection_id: str) -> bool:
         """Whether the connection is up and its handshakes have ended."""
@@ -236,7 +240,8 @@ class Selector:
         for channel in served:
             if not channel.is_closed:
                 self._touch(channel, now_ms)
-        self._close_idle(now_ms)
+        if now_ms >= self._next_idle_ms:
+            self._close_idle(now_ms)
         return now_ms
 
     # -- inside --------------------------------------------------------------------------------------
@@ -338,11 +343,11 @@ class Selector:
         return None
 
     def _close_idle(self, now_ms: int) -> None:
-        if self._max_idle_ms < 0:
-            return
         while self._channels:
             channel = next(iter(self._channels.values()))
-            if now_ms - channel.last_active_ms < self._max_idle_ms:
+            idle_ms = channel.last_active_ms + self._max_idle_ms
+            if now_ms < idle_ms:
+                self._next_idle_ms = idle_ms
                 return
             if not channel.sends:
                 text = (
@@ -353,6 +358,7 @@ class Selector:
             else:
                 channel.last_active_ms = now_ms
                 self._channels.move_to_end(channel.connection_id)
+        self._next_idle_ms = NEVER_MS
 
     def _fail(self, channel: KafkaChannel, error: KafkaError) -> None:
         self.disconnected[channel.connection_id] = error

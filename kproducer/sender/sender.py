@@ -286,8 +286,9 @@ class Sender:
         if self._transaction_manager is not None:
             self._transaction_manager.sequences.note_topic_ids(snapshot.topic_ids)
         # Before the drain, unlike Kafka: an expired batch must not be sent after its futures have failed.
-        if now_ms >= self._next_expiry_ms:
-            self._expire(now_ms, snapshot)
+        next_expiry_ms: int = min(accumulator.queues.next_expiry_ms, self.in_flight.next_expiry_ms)
+        if now_ms >= next_expiry_ms:
+            next_expiry_ms = self._expire(now_ms, snapshot)
         result = accumulator.ready_batches.ready(snapshot, now_ms)
         if result.unknown_leader_topics:
             self._ask_for_leaders(result.unknown_leader_topics, now_ms)
@@ -300,11 +301,7 @@ class Sender:
                 # The nodes were ready, but nothing could be drained: look again soon, without spinning.
                 not_ready_delay_ms = min(not_ready_delay_ms, _UNDRAINED_DELAY_MS)
             poll_timeout_ms = min(poll_timeout_ms, not_ready_delay_ms)
-        return max(0, min(poll_timeout_ms, self._next_expiry_ms - now_ms))
-
-    @property
-    def _next_expiry_ms(self) -> int:
-        return min(self._accumulator.queues.next_expiry_ms, self.in_flight.next_expiry_ms)
+        return max(0, min(poll_timeout_ms, next_expiry_ms - now_ms))
 
     def _drain_and_send(self, nodes: Iterable[Node], snapshot: MetadataSnapshot, now_ms: int) -> bool:
         """Send a Produce request to each of the nodes. Returns whether there was anything to send."""
@@ -339,12 +336,14 @@ class Sender:
                 delay_ms = min(delay_ms, self._client.poll_delay_ms(node, now_ms))
         return sendable, delay_ms
 
-    def _expire(self, now_ms: int, snapshot: MetadataSnapshot) -> None:
+    def _expire(self, now_ms: int, snapshot: MetadataSnapshot) -> int:
+        """Fail the batches whose delivery timeout has passed; returns when to call this again."""
         for batch, node_id in self.in_flight.expired(now_ms):
             node = snapshot.nodes.get(node_id, node_id)
             self._completion.expire(batch, now_ms, f"waiting for the response of broker {node}")
         for batch in self._accumulator.queues.take_expired(now_ms):
             self._completion.expire(batch, now_ms, self._stage_of(batch, snapshot))
+        return min(self._accumulator.queues.next_expiry_ms, self.in_flight.next_expiry_ms)
 
     def _fail_refused(self, snapshot: MetadataSnapshot) -> None:
         """Fail the batches that wait for a broker which has just refused this client, or the other way round.
