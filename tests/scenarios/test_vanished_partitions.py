@@ -157,6 +157,9 @@ def test_the_timeout_error_names_a_topic_without_partitions(
 ) -> None:
     cluster.control(METADATA, name_no_partitions, times=None)
     kafka = stage.producer(cluster, max_block_ms=100).kafka
+    while len(cluster.requests(METADATA)) < 2:  # after the second request the first response is known
+        with pytest.raises(MetadataTimeoutError):
+            kafka.partitions_for("t")
     with pytest.raises(MetadataTimeoutError, match=r"'t' is not known .*LEADER_NOT_AVAILABLE"):
         send_all(kafka, 2, **how)
 
