@@ -328,7 +328,8 @@ class NetworkClient:
         try:
             if self._expects_no_response:
                 self._handle_completed_sends(now_ms)
-            self._handle_completed_receives(now_ms)
+            if selector.completed_receives:
+                self._handle_completed_receives(now_ms)
             if selector.disconnected:
                 self._handle_disconnections(now_ms)
             if selector.connected:

@@ -11,8 +11,8 @@ Source: Kafka's ``Selector`` (pollSelectionKeys); the native step is ours.
 from __future__ import annotations
 
 import selectors
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kproducer import kernel
 from kproducer.network.kafka_channel import KafkaChannel
@@ -31,6 +31,9 @@ else:
 #: Bits of an event, as in ``selectors``.
 READ = 1
 WRITE = 2
+
+#: (channel, mask, ...): what may be done with a channel. The rest is the implementation's.
+Event: TypeAlias = tuple[Any, ...]
 
 #: The most that one read takes: several responses, or a good part of a large metadata response.
 READ_SIZE_BYTES = 256 * 1024
@@ -74,11 +77,11 @@ class PortableChannelIo:
             channel.interest = 0
             self._selector.unregister(channel.transport.fileno())
 
-    def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterator[tuple[KafkaChannel, int]]:
-        """Write what ``sending`` have queued, wait for events, and yield each channel with its events.
+    def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterable[Event]:
+        """Write what ``sending`` have queued, wait, and return the events, one after the other.
 
-        For the channel just yielded the caller may call ``written`` and ``received``, once per event bit.
-        Does not wait if the caller closed one of ``sending`` meanwhile. Raises OSError.
+        For each event the caller may call ``received`` and ``written``, once per bit of its mask, before it
+        takes the next one. Does not wait if the caller closed one of ``sending`` meanwhile. Raises OSError.
         """
         for channel in sending:
             yield channel, WRITE
@@ -90,16 +93,18 @@ class PortableChannelIo:
             else:
                 yield key.data, mask
 
-    def written(self, channel: KafkaChannel, completed: list[NetworkSend]) -> None:
+    def written(self, event: Event, completed: list[NetworkSend]) -> None:
         """Append the frames that are completely written. Raises OSError if the connection broke."""
+        channel: KafkaChannel = event[0]
         channel.write(completed)
         self.update(channel)
 
-    def received(self, channel: KafkaChannel) -> memoryview | None:
+    def received(self, event: Event) -> memoryview | None:
         """The bytes received, valid until the next call; empty at the end of the stream, ``None``: nothing.
 
         Raises OSError if the connection broke.
         """
+        channel: KafkaChannel = event[0]
         return channel.read(self._read_view)
 
     def close(self) -> None:
@@ -122,8 +127,6 @@ class NativeChannelIo:
         buffer = bytearray(_NATIVE_BUFFER_BYTES)
         self._read_view = memoryview(buffer)
         self._io = native.SocketIo(wakeup.fileno(), buffer, READ_SIZE_BYTES)
-        #: Of the channel yielded last: (channel, mask, sent, errno, position, count, errno).
-        self._outcome: tuple[KafkaChannel, int, int, int, int, int, int] | None = None
 
     def register(self, channel: KafkaChannel) -> None:
         channel.native_socket = self._io.register(channel.transport.fileno(), channel)
@@ -147,23 +150,18 @@ class NativeChannelIo:
         if native_socket is not None:
             native_socket.close()
 
-    def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterator[tuple[KafkaChannel, int]]:
+    def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterable[Event]:
         sockets = [channel.native_socket for channel in sending if channel.native_socket is not None]
-        for outcome in self._io.exchange(sockets, timeout_ms):
-            self._outcome = outcome
-            yield outcome[0], outcome[1]
-        self._outcome = None
+        return self._io.exchange(sockets, timeout_ms)
 
-    def written(self, channel: KafkaChannel, completed: list[NetworkSend]) -> None:
-        assert self._outcome is not None
-        _, _, sent, code, _, _, _ = self._outcome
+    def written(self, event: Event, completed: list[NetworkSend]) -> None:
+        channel, _, sent, code, _, _, _ = event
         channel.note_written(sent, completed)
         if code:
             raise channel.transport.native_error(code)
 
-    def received(self, channel: KafkaChannel) -> memoryview | None:
-        assert self._outcome is not None
-        _, _, _, _, position, count, code = self._outcome
+    def received(self, event: Event) -> memoryview | None:
+        channel, _, _, _, position, count, code = event
         if code:
             raise channel.transport.native_error(code)
         return None if count < 0 else self._read_view[position : position + count]

@@ -29,6 +29,7 @@ from kproducer.network.channel_io import (
     READ_SIZE_BYTES,
     WRITE,
     ChannelIo,
+    Event,
     PlaintextChannelIo,
     PortableChannelIo,
 )
@@ -227,14 +228,14 @@ class Selector:
         sending, self._sending = list(self._sending), {}
         served: dict[KafkaChannel, None] = {}
         try:
-            for channel, mask in self._io.exchange(sending, min(timeout_ms, _MAX_WAIT_MS)):
-                self._serve(channel, mask)
-                served[channel] = None
+            for event in self._io.exchange(sending, min(timeout_ms, _MAX_WAIT_MS)):
+                self._serve(event)
+                served[event[0]] = None
         finally:
             self._wakeup.end_wait()
         for channel in buffered:
             if channel in self._buffered:
-                self._serve(channel, READ)
+                self._serve((channel, READ))
                 served[channel] = None
         now_ms = self._clock.monotonic_ms()
         for channel in served:
@@ -246,8 +247,10 @@ class Selector:
 
     # -- inside --------------------------------------------------------------------------------------
 
-    def _serve(self, channel: KafkaChannel, mask: int) -> None:
-        """Do what the events allow. An error ends this connection and no other."""
+    def _serve(self, event: Event) -> None:
+        """Do what the event allows. An error ends this connection and no other."""
+        channel: KafkaChannel = event[0]
+        mask: int = event[1]
         if self._channels.get(channel.connection_id) is not channel:
             return  # ended earlier in this poll
         doing = "connect to"
@@ -257,10 +260,10 @@ class Selector:
                 return
             doing = "reading from"
             if mask & READ:
-                self._read(channel, self._io.received(channel))
+                self._read(channel, self._io.received(event))
             doing = "writing to"
             if mask & WRITE and (channel.sends or channel.transport.wants_write):
-                self._io.written(channel, self.completed_sends)
+                self._io.written(event, self.completed_sends)
         except OSError as error:
             refusal = self._save_last_responses(channel) if doing == "writing to" else None
             if refusal is not None:

@@ -172,7 +172,9 @@ class Sender:
         # Refusals first: the next attempt to connect removes them, and a coordinator request may begin one.
         if self._client.refusals:
             self._fail_refused(self._metadata.snapshot)
-        coordinator_delay_ms = self._advance_transactions(now_ms)
+        coordinator_delay_ms = _LONGEST_POLL_MS
+        if self._transaction_manager is not None:
+            coordinator_delay_ms = self._advance_transactions(now_ms)
         accumulator = self._accumulator
         accumulator.next_look_ms = NEVER_MS
         for _ in range(_ROUNDS_PER_POLL):
@@ -264,8 +266,8 @@ class Sender:
             Milliseconds until the next request is due.
         """
         transaction_manager, coordinators = self._transaction_manager, self._coordinators
-        if transaction_manager is None or coordinators is None:
-            return _LONGEST_POLL_MS
+        assert transaction_manager is not None
+        assert coordinators is not None
         failure = transaction_manager.lifecycle.queued_batches_to_fail()
         if failure is not None:
             self._accumulator.abort_undrained_batches(failure.error, failure.sent_too)
