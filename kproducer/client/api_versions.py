@@ -81,15 +81,16 @@ class NodeApiVersions:
             UnsupportedVersionError: there is none; names the broker, the API and both ranges.
         """
         known = self.ranges.get(api_key)
+        if known is not None:
+            broker_oldest, broker_latest = known
+            version = min(latest, broker_latest)
+            if version >= oldest and version >= broker_oldest:
+                return version
         ours = f"this client supports {_range_text(oldest, latest)}"
         if known is None:
             raise UnsupportedVersionError(
                 f"{api_name(api_key)}: broker {self.broker} does not support this API, {ours}"
             )
-        broker_oldest, broker_latest = known
-        version = min(latest, broker_latest)
-        if version >= oldest and version >= broker_oldest:
-            return version
         if broker_latest < oldest:
             verdict = "the broker is too old for this client"
         elif broker_oldest > latest:

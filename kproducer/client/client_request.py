@@ -1,4 +1,4 @@
-"""A request to one node, the builder of its message, and its response.
+"""A request to one node, the builder of its frame, and its response.
 
 Plain values between the callers of the network client and the client.
 Source: Kafka classes ``ClientRequest``, ``ClientResponse``, ``AbstractRequest.Builder``.
@@ -14,10 +14,11 @@ import attrs
 from kproducer.errors import KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.network.network_send import NetworkSend
+from kproducer.protocol.send_builder import build_request
 
 
 class RequestBuilder(Protocol):
-    """Builds the message of a request in the version negotiated with the broker.
+    """Builds the frame of a request in the version negotiated with the broker.
 
     Attributes:
         api_key: Kafka's number of the API.
@@ -31,8 +32,13 @@ class RequestBuilder(Protocol):
     @property
     def latest_version(self) -> int: ...
 
-    def build(self, version: int) -> Any:
-        """The message. May raise UnsupportedVersionError if this version lacks a feature that is needed."""
+    def build_frame(self, version: int, correlation_id: int, client_id: str | None) -> list[memoryview]:
+        """The bytes of the request, in parts that are not changed until they are written.
+
+        Raises:
+            LocalProtocolError: this version cannot express the request, or it is too large for a frame.
+            UnsupportedVersionError: this version lacks a feature that is needed.
+        """
 
 
 @attrs.frozen
@@ -51,51 +57,52 @@ class MessageBuilder:
         key: int = self.message.API_KEY
         return key
 
-    def build(self, version: int) -> Any:
-        return self.message
+    def build_frame(self, version: int, correlation_id: int, client_id: str | None) -> list[memoryview]:
+        return build_request(self.api_key, version, correlation_id, client_id, self.message)
 
 
-@attrs.define(eq=False)
 class ClientRequest:
     """A request to one node. I/O thread only.
 
     Attributes:
         destination: connection id (the node id as text).
-        builder: builds the message.
+        api_key: of the builder.
+        builder: builds the frame.
         correlation_id: set by the client; the response has the same.
         expect_response: False if the broker sends none (``acks=0``).
         sent_ms: when it was queued for the socket (monotonic); the timeout counts from here.
         timeout_ms: the longest wait for the response.
         callback: called with the ClientResponse inside ``NetworkClient.poll``, exactly once; ``None`` for a
             request of the client itself (Metadata, ApiVersions).
+        is_internal: whether the client itself made the request.
         api_version: the version it was encoded in; the builder's latest before that.
         send: its bytes, once it is encoded; completed once they are written.
         expires_ms: when it times out; later if the broker throttles this client.
     """
 
-    destination: str
-    builder: RequestBuilder
-    correlation_id: int
-    expect_response: bool
-    sent_ms: int
-    timeout_ms: int
-    callback: Callable[[ClientResponse], None] | None = None
-    api_version: int = attrs.field(init=False)
-    send: NetworkSend = attrs.field(init=False)
-    expires_ms: int = attrs.field(init=False)
+    send: NetworkSend
 
-    def __attrs_post_init__(self) -> None:
-        self.api_version = self.builder.latest_version
-        self.expires_ms = self.sent_ms + self.timeout_ms
-
-    @property
-    def api_key(self) -> int:
-        return self.builder.api_key
-
-    @property
-    def is_internal(self) -> bool:
-        """Whether the client itself made the request."""
-        return self.callback is None
+    def __init__(
+        self,
+        destination: str,
+        builder: RequestBuilder,
+        correlation_id: int,
+        expect_response: bool,
+        sent_ms: int,
+        timeout_ms: int,
+        callback: Callable[[ClientResponse], None] | None = None,
+    ) -> None:
+        self.destination = destination
+        self.api_key = builder.api_key
+        self.builder = builder
+        self.correlation_id = correlation_id
+        self.expect_response = expect_response
+        self.sent_ms = sent_ms
+        self.timeout_ms = timeout_ms
+        self.callback = callback
+        self.is_internal = callback is None
+        self.api_version = builder.latest_version
+        self.expires_ms = sent_ms + timeout_ms
 
 
 @attrs.define(eq=False)

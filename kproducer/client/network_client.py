@@ -44,7 +44,6 @@ from kproducer.network.proxy import Proxy
 from kproducer.network.selector import Selector
 from kproducer.protocol.framing import TlsListenerError
 from kproducer.protocol.registry import ApiKey, api_name
-from kproducer.protocol.send_builder import build_request
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
 from kproducer.types import Node
@@ -223,7 +222,7 @@ class NetworkClient:
 
         Args:
             node_id: of a connection that is ready (for the client's own requests: that is up).
-            builder: builds the message.
+            builder: builds the frame.
             now_ms: monotonic.
             callback: ``None`` for the client's own requests (Metadata, ApiVersions, SASL).
             expect_response: whether the broker answers it.
@@ -233,10 +232,18 @@ class NetworkClient:
         """
         if not self.active:
             raise IllegalStateError("the network client is closed")
-        if callback is not None and not self.connections.can_send(str(node_id), now_ms):
+        destination = str(node_id)
+        connection = self.connections.get(destination)
+        # What an earlier request or response may have changed since ``ready`` returned true.
+        if callback is not None and (
+            connection is None
+            or not connection.is_ready(now_ms)
+            or not self._in_flight.can_send_more(destination)
+        ):
             raise IllegalStateError(f"{api_name(builder.api_key)} to node {node_id}: the node is not ready")
+        assert connection is not None
         request = ClientRequest(
-            str(node_id),
+            destination,
             builder,
             self._correlation_id,
             expect_response,
@@ -245,17 +252,12 @@ class NetworkClient:
             callback,
         )
         self._correlation_id = (self._correlation_id + 1) % _CORRELATION_ID_LIMIT
-        connection = self.connections.get(request.destination)
-        assert connection is not None
         try:
             if connection.versions is not None:
                 request.api_version = connection.versions.latest_usable_version(
                     builder.api_key, builder.oldest_version, builder.latest_version
                 )
-            message = builder.build(request.api_version)
-            buffers = build_request(
-                builder.api_key, request.api_version, request.correlation_id, self._client_id, message
-            )
+            frame = builder.build_frame(request.api_version, request.correlation_id, self._client_id)
         except (UnsupportedVersionError, LocalProtocolError) as error:
             if not request.is_internal:
                 self._ended.append(ClientResponse(request, now_ms, error=error))
@@ -269,8 +271,8 @@ class NetworkClient:
             else:
                 self.end_connection(connection, error, now_ms)
             return request
-        request.send = NetworkSend(request.destination, buffers)
-        self._versions_used[request.destination, builder.api_key] = request.api_version
+        request.send = NetworkSend(destination, frame)
+        self._versions_used[destination, request.api_key] = request.api_version
         connection.was_used = True
         try:
             self._selector.send(request.send)
@@ -417,7 +419,8 @@ class NetworkClient:
         if not pending.is_internal:
             # This comes first: an error below must not lose a request that is no longer in flight.
             self._ended.append(ClientResponse(pending, now_ms, body=body))
-        self.connections.throttle(connection, api_key, version, body, now_ms)
+        if getattr(body, "throttle_time_ms", 0):
+            self.connections.throttle(connection, api_key, version, body, now_ms)
         if api_key in _SASL_APIS:
             assert self._authenticator is not None
             self._authenticator.on_response(connection, body, now_ms)

@@ -61,15 +61,13 @@ class KafkaChannel:
         """Whether bytes other than frames wait for the socket."""
         return self.transport.wants_write if self.tunnel is None else self.tunnel.wants_write
 
-    def check_writable(self) -> None:
-        """Raise IllegalStateError if the connection is not ready or its socket is full."""
+    def not_writable(self) -> IllegalStateError:
+        """The error for a frame that the connection cannot take now."""
+        reason = "not ready to send"
         if self.is_stalled:
             left = sum(waiting.remaining_bytes for waiting in self.sends)
-            raise IllegalStateError(
-                f"connection {self.connection_id} to {self.address} is still sending ({left} bytes left)"
-            )
-        if not self.is_ready:
-            raise IllegalStateError(f"connection {self.connection_id} to {self.address} is not ready to send")
+            reason = f"still sending ({left} bytes left)"
+        return IllegalStateError(f"connection {self.connection_id} to {self.address} is {reason}")
 
     def write(self, completed: list[NetworkSend]) -> None:
         """Write queued frames; append those that complete. Raises OSError if the connection broke.

@@ -30,7 +30,7 @@ class NetworkSend:
 
     Attributes:
         destination: connection id.
-        buffers: the bytes to be written.
+        buffers: the bytes to be written, as views of single bytes.
         remaining_bytes: their number.
         completed: the operating system has accepted all bytes.
         is_stalled: a write was tried, and the socket did not take everything.
@@ -40,8 +40,9 @@ class NetworkSend:
 
     def __init__(self, destination: str, buffers: Sequence[memoryview]) -> None:
         self.destination = destination
-        self.buffers: list[memoryview] = [piece for piece in buffers if piece.nbytes]
-        self.remaining_bytes = sum(piece.nbytes for piece in self.buffers)
+        # An empty buffer would cost an entry of sendmsg, of which there are only so many.
+        self.buffers: list[memoryview] = list(filter(None, buffers))
+        self.remaining_bytes = sum(map(len, self.buffers))
         self.completed = False
         self.is_stalled = False
 

@@ -205,7 +205,8 @@ class Selector:
         channel = self._channels.get(send.destination)
         if channel is None:
             raise IllegalStateError(f"there is no connection with id {send.destination}")
-        channel.check_writable()
+        if channel.is_stalled or not channel.is_ready:
+            raise channel.not_writable()
         self._io.queue(channel, send)
         channel.sends.append(send)
         self._sending[channel] = None

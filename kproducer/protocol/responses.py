@@ -15,7 +15,6 @@ from kproducer_messages import DecodeError, ResponseHeader
 from kproducer.errors import RemoteProtocolError
 from kproducer.protocol.registry import api_name, response_class, response_header_version
 
-#: The header that brokers send so far: the correlation id and, if flexible, no tagged fields.
 _CORRELATION_ID = struct.Struct(">i")
 
 _header_version = cache(response_header_version)
@@ -40,8 +39,14 @@ def parse_response(
     """
     # One copy: the message owns the bytes that it refers to, and decoding is fastest from ``bytes``.
     data = payload if type(payload) is bytes else bytes(payload)
+    header_version = _header_version(api_key, version)
     try:
-        correlation_id, position = _read_header(data, _header_version(api_key, version))
+        if len(data) > 4 and (header_version == 0 or data[4] == 0):
+            # The header that brokers send so far: the correlation id and, if flexible, no tagged fields.
+            (correlation_id,), position = _CORRELATION_ID.unpack_from(data), 4 + header_version
+        else:
+            header, position = ResponseHeader.decode(data, header_version)
+            correlation_id = header.correlation_id
         if correlation_id != expected_correlation_id:
             raise CorrelationIdMismatchError(
                 f"{api_name(api_key)} v{version}: the response has correlation id {correlation_id}, "
@@ -51,11 +56,3 @@ def parse_response(
     except DecodeError as error:
         raise RemoteProtocolError(str(error)) from error
     return message
-
-
-def _read_header(data: bytes, header_version: int) -> tuple[int, int]:
-    """The correlation id and the position after the header. Raises DecodeError."""
-    if len(data) > 4 and (header_version == 0 or data[4] == 0):
-        return _CORRELATION_ID.unpack_from(data)[0], 4 + header_version
-    header, position = ResponseHeader.decode(data, header_version)
-    return header.correlation_id, position

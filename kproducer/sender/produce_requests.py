@@ -1,4 +1,4 @@
-"""Produce requests: the message of one request, and the batches that are in requests now.
+"""Produce requests: the frame of one request, and the batches that are in requests now.
 
 Source: Produce v3 (KIP-98) to v13 (KIP-516: topic ids); zstd needs v7 (KIP-110); Kafka's
 ``Sender.inFlightBatches`` (KIP-91).
@@ -6,13 +6,18 @@ Source: Produce v3 (KIP-98) to v13 (KIP-516: topic ids); zstd needs v7 (KIP-110)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 from kproducer_messages import ProduceRequest
-from kproducer_messages.produce_request import PartitionProduceData, TopicProduceData
+from kproducer_messages.produce_request import TopicProduceData
 
 from kproducer.protocol.registry import ApiKey
+from kproducer.protocol.send_builder import FRAME_START, build_request, frame_start
 from kproducer.runtime.clock import NEVER_MS
 
 if TYPE_CHECKING:
@@ -22,15 +27,19 @@ FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_THAT_ADDS_PARTITIONS = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
+_PRODUCE = int(ApiKey.PRODUCE)
+_INT32 = struct.Struct(">i")
+
 
 class ProduceRequestBuilder:
-    """Builds a Produce request from the batches of one node, in the version that the node supports.
+    """Lays out a Produce request with the batches of one node, in the version that the node supports.
 
-    The network client asks for the message when the connection is ready, because only then the version is
-    known; after a change of version it asks again. The records are not copied. I/O thread only.
+    The frame is what ``build_request`` returns for the generated message. It is made directly, because this
+    is work per batch: the parts that many requests share come from the generated code once. The records are
+    not copied. I/O thread only.
 
     Args:
-        batches: closed batches, at most one per partition.
+        batches: closed batches, at least one and at most one per partition.
         topic_ids: topic name to id. Versions with topic ids are offered only if all topics have one.
         acks: 0, 1 or -1.
         timeout_ms: how long the broker may wait for replicas.
@@ -43,18 +52,20 @@ class ProduceRequestBuilder:
     def __init__(
         self,
         batches: Sequence[ProducerBatch],
-        topic_ids: Mapping[str, Any],
+        topic_ids: Mapping[str, UUID],
         acks: int,
         timeout_ms: int,
         uses_zstd: bool,
         transactional_id: str | None = None,
         transaction_version: int = 2,
     ) -> None:
-        self._batches = batches
+        self._batches_by_topic: dict[str, list[ProducerBatch]] = {}
+        for batch in batches:
+            self._batches_by_topic.setdefault(batch.topic_partition.topic, []).append(batch)
         self._topic_ids = topic_ids
         self._acks = acks
         self._timeout_ms = timeout_ms
-        self.api_key = int(ApiKey.PRODUCE)
+        self.api_key = _PRODUCE
         self.oldest_version = FIRST_VERSION_WITH_ZSTD if uses_zstd else ProduceRequest.MIN_VERSION
         self.latest_version = ProduceRequest.MAX_VERSION
         self._transactional_id = transactional_id
@@ -63,31 +74,83 @@ class ProduceRequestBuilder:
                 self.oldest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS
             else:
                 self.latest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS - 1
-        if not {batch.topic_partition.topic for batch in batches} <= topic_ids.keys():
+        if not self._batches_by_topic.keys() <= topic_ids.keys():
             # The metadata may come from a broker without topic ids, and the leader may support them.
             self.latest_version = min(self.latest_version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 
-    def build(self, version: int) -> ProduceRequest:
-        """The message; ``version`` decides between topic names and topic ids."""
-        uses_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
-        topics: dict[str, TopicProduceData] = {}
-        for batch in self._batches:
-            name, partition = batch.topic_partition
-            topic = topics.get(name)
-            if topic is None:
-                id_or_name = {"topic_id": self._topic_ids[name]} if uses_ids else {"name": name}
-                topic = topics[name] = TopicProduceData(**id_or_name)
-            topic.partition_data.append(PartitionProduceData(index=partition, records=batch.records()))
-        return ProduceRequest(
-            transactional_id=self._transactional_id,
-            acks=self._acks,
-            timeout_ms=self._timeout_ms,
-            topic_data=list(topics.values()),
-        )
+    def build_frame(self, version: int, correlation_id: int, client_id: str | None) -> list[memoryview]:
+        """The frame, with the records between slices of everything else."""
+        length_of, end = _length_and_end(version)
+        small = _fields(version, client_id, self._acks, self._timeout_ms, self._transactional_id)
+        small += length_of(len(self._batches_by_topic))
+        frame_bytes = FRAME_START.size
+        pieces: list[memoryview] = []
+        for topic, batches in self._batches_by_topic.items():
+            if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+                small += self._topic_ids[topic].int.to_bytes(16, "big")
+            else:
+                small += _topic_name(version, topic)
+            small += length_of(len(batches))
+            for batch in batches:
+                records = batch.records()
+                record_bytes = len(records)
+                small += _INT32.pack(batch.topic_partition.partition) + length_of(record_bytes)
+                frame_bytes += len(small) + record_bytes
+                pieces += memoryview(small), records
+                small = end  # of the partition
+            small += end  # of the topic
+        small += end  # of the request
+        if small:
+            frame_bytes += len(small)
+            pieces.append(memoryview(small))
+        start = frame_start(_PRODUCE, version, correlation_id, frame_bytes)
+        pieces[0] = memoryview(start + pieces[0])
+        return pieces
 
     def __repr__(self) -> str:
-        partitions = ", ".join(str(batch.topic_partition) for batch in self._batches)
-        return f"ProduceRequest({partitions})"
+        batches = chain.from_iterable(self._batches_by_topic.values())
+        return f"ProduceRequest({', '.join(str(batch.topic_partition) for batch in batches)})"
+
+
+def _length_and_end(version: int) -> tuple[Callable[[int], bytes], bytes]:
+    """What a version writes for a length, and at the end of a structure (flexible: no tagged fields)."""
+    return _FLEXIBLE if version in ProduceRequest.FLEXIBLE_VERSIONS else _NOT_FLEXIBLE
+
+
+@lru_cache(maxsize=1024)
+def _compact_length(length: int) -> bytes:
+    """The length of an array or of bytes in a flexible version: an unsigned varint of one more."""
+    encoded, rest = bytearray(), length + 1
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+@lru_cache(maxsize=64)
+def _fields(
+    version: int, client_id: str | None, acks: int, timeout_ms: int, transactional_id: str | None
+) -> bytes:
+    """What is between the correlation id and the number of topics. Raises LocalProtocolError."""
+    message = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms)
+    frame = b"".join(build_request(_PRODUCE, version, 0, client_id, message))
+    length_of, end = _length_and_end(version)
+    return frame[FRAME_START.size : len(frame) - len(length_of(0) + end)]
+
+
+@lru_cache(maxsize=1024)
+def _topic_name(version: int, name: str) -> bytes:
+    """Raises LocalProtocolError."""
+    message = ProduceRequest(topic_data=[TopicProduceData(name=name)])
+    frame = b"".join(build_request(_PRODUCE, version, 0, None, message))
+    length_of, end = _length_and_end(version)
+    before = FRAME_START.size + len(_fields(version, None, 0, 0, None) + length_of(1))
+    return frame[before : len(frame) - len(length_of(0) + end + end)]
+
+
+_FLEXIBLE = (_compact_length, b"\0")
+_NOT_FLEXIBLE = (_INT32.pack, b"")
 
 
 class InFlightBatches:
@@ -113,7 +176,9 @@ class InFlightBatches:
         """Add the batches of a request to a node."""
         for batch in batches:
             self._node_of_batch[batch] = node_id
-            self.next_expiry_ms = min(self.next_expiry_ms, batch.closed_ms + self._delivery_timeout_ms)
+            expiry_ms = batch.closed_ms + self._delivery_timeout_ms
+            if expiry_ms < self.next_expiry_ms:
+                self.next_expiry_ms = expiry_ms
 
     def remove(self, batch: ProducerBatch) -> None:
         """Remove a batch whose request has completed. ``next_expiry_ms`` may now be too early, never late."""

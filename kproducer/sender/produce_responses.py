@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -59,6 +60,7 @@ _log = GuardedLogger(__name__)
 #: Errors with which a broker may name the partition's new leader (KIP-951).
 _LEADER_MOVED_CODES = frozenset({6, 74})
 _UNSUPPORTED_COMPRESSION_CODE = 76
+_PARTITION_OF = attrgetter("topic_partition")
 #: Repeated retries and failures with the same error class are logged once per this interval, with a count.
 _LOG_INTERVAL_MS = 10_000
 
@@ -94,7 +96,9 @@ class ProduceResponseHandler:
             node: the broker it was sent to.
             response: the response, or the reason why there is none.
         """
-        waiting: dict[tuple[str, int], ProducerBatch] = {batch.topic_partition: batch for batch in batches}
+        waiting: dict[tuple[str, int], ProducerBatch] = dict(
+            zip(map(_PARTITION_OF, batches), batches, strict=True)
+        )
         try:
             if response.body is not None:
                 self._metrics.response_received(response.latency_ms, response.body.throttle_time_ms)
@@ -159,12 +163,14 @@ class ProduceResponseHandler:
         response: ClientResponse,
     ) -> None:
         body: ProduceResponse = response.body
-        names = {}
+        names: dict[int, str] = {}
         if response.request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            names = {topic_ids[topic]: topic for topic in {topic for topic, _ in waiting}}
+            for topic_name, _ in waiting:
+                # As integers, whose hash is no Python code.
+                names[topic_ids[topic_name].int] = topic_name
         leaders: dict[TopicPartition, tuple[int, int]] = {}
         for topic in body.responses:
-            name = names.get(topic.topic_id) if names else topic.name
+            name = names.get(topic.topic_id.int) if names else topic.name
             for partition in topic.partition_responses:
                 batch = waiting.pop((name, partition.index), None) if name is not None else None
                 if batch is None:

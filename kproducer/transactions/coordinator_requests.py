@@ -22,6 +22,7 @@ import kproducer_messages as messages
 from kproducer.client.api_versions import NodeApiVersions
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.protocol.registry import ApiKey
+from kproducer.protocol.send_builder import build_request
 from kproducer.transactions.partition_sequences import ProducerIdAndEpoch
 from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import Node, TopicPartition
@@ -126,6 +127,10 @@ class CoordinatorRequest:
     def build(self, version: int) -> Any:
         """The message."""
         raise NotImplementedError
+
+    def build_frame(self, version: int, correlation_id: int, client_id: str | None) -> list[memoryview]:
+        """See ``RequestBuilder``."""
+        return build_request(self.api_key, version, correlation_id, client_id, self.build(version))
 
     def parse(self, body: Any) -> dict[Any, Result]:
         """The results in the response, by coordinator, partition or group; ``None``: of the whole request."""

@@ -15,6 +15,7 @@ from kproducer.client.network_client import NetworkClient
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import KafkaError
 from kproducer.network.host_resolver import BeginLookup, ResolvedAddress
+from kproducer.protocol.send_builder import build_request
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Node
 from tests.support.manual_clock import ManualClock
@@ -63,7 +64,7 @@ class NoteTakingUpdater:
 
 
 class Builder:
-    """A request builder for any message; ``message`` may be an error to raise."""
+    """A request builder for any message."""
 
     def __init__(self, message: Any, oldest: int | None = None, latest: int | None = None) -> None:
         self.message = message
@@ -71,8 +72,8 @@ class Builder:
         self.oldest_version = message.MIN_VERSION if oldest is None else oldest
         self.latest_version = message.MAX_VERSION if latest is None else latest
 
-    def build(self, version: int) -> Any:
-        return self.message
+    def build_frame(self, version: int, correlation_id: int, client_id: str | None) -> list[memoryview]:
+        return build_request(self.api_key, version, correlation_id, client_id, self.message)
 
 
 def produce_builder() -> Builder:

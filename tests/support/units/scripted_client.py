@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kproducer_messages import ProduceRequest, ProduceResponse
+from kproducer_messages import ProduceRequest, ProduceResponse, RequestHeader
 from kproducer_messages.produce_response import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -17,6 +17,8 @@ from kproducer_messages.produce_response import (
 from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.errors import AuthenticationError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
+from kproducer.protocol.framing import SIZE_PREFIX_BYTES
+from kproducer.protocol.registry import ApiKey, request_header_version
 from kproducer.types import Node
 
 
@@ -92,8 +94,12 @@ class ScriptedClient:
         request = ClientRequest(
             str(node_id), builder, self._correlation_id, expect_response, now_ms, 30_000, callback
         )
-        request.api_version = min(self.version, builder.latest_version)
-        self.sent.append(SentRequest(request, builder.build(request.api_version)))
+        request.api_version = version = min(self.version, builder.latest_version)
+        frame = b"".join(builder.build_frame(version, self._correlation_id, "tester"))
+        header_version = request_header_version(ApiKey.PRODUCE, version)
+        _, position = RequestHeader.decode(frame, header_version, SIZE_PREFIX_BYTES)
+        message, _ = ProduceRequest.decode(frame, version, position)
+        self.sent.append(SentRequest(request, message))
 
     def poll(self, timeout_ms: int, now_ms: int) -> list[ClientResponse]:
         self.poll_timeouts.append(timeout_ms)

@@ -152,7 +152,7 @@ def test_a_broker_without_a_needed_version_is_a_clear_error_and_no_hang() -> Non
 
 def test_a_builder_that_cannot_say_it_in_that_version() -> None:
     class Picky(Builder):
-        def build(self, version: int) -> object:
+        def build_frame(self, version: int, correlation_id: int, client_id: str | None) -> list[memoryview]:
             raise UnsupportedVersionError("needs a newer broker")
 
     harness = Harness()

@@ -76,7 +76,7 @@ def test_a_bug_met_in_one_answer_ends_that_connection_and_no_other_request(
         throttle(connection, *arguments)
 
     harness.client.connections.throttle = stumble  # type: ignore[method-assign,assignment]
-    harness.selector.respond(asked, ProduceResponse())
+    harness.selector.respond(asked, ProduceResponse(throttle_time_ms=1))
     harness.poll()
     assert [r.request.correlation_id for r in harness.done] == [fine.correlation_id, unlucky.correlation_id]
     assert harness.selector.closed == [ID]
