@@ -51,7 +51,8 @@ class NetworkSend:
         if count >= self.remaining_bytes:
             count -= self.remaining_bytes
             self.completed = True
-            self.release()
+            self.buffers = []
+            self.remaining_bytes = 0
             return count
         self.remaining_bytes -= count
         pieces, whole = self.buffers, 0

@@ -80,7 +80,7 @@ class ProduceRequestBuilder:
 
     def build_frame(self, version: int, correlation_id: int, client_id: str | None) -> list[memoryview]:
         """The frame, with the records between slices of everything else."""
-        length_of, end = _length_and_end(version)
+        length_of, end = _LENGTH_AND_END[version]
         small = _fields(version, client_id, self._acks, self._timeout_ms, self._transactional_id)
         small += length_of(len(self._batches_by_topic))
         frame_bytes = FRAME_START.size
@@ -112,11 +112,6 @@ class ProduceRequestBuilder:
         return f"ProduceRequest({', '.join(str(batch.topic_partition) for batch in batches)})"
 
 
-def _length_and_end(version: int) -> tuple[Callable[[int], bytes], bytes]:
-    """What a version writes for a length, and at the end of a structure (flexible: no tagged fields)."""
-    return _FLEXIBLE if version in ProduceRequest.FLEXIBLE_VERSIONS else _NOT_FLEXIBLE
-
-
 @lru_cache(maxsize=1024)
 def _compact_length(length: int) -> bytes:
     """The length of an array or of bytes in a flexible version: an unsigned varint of one more."""
@@ -128,6 +123,13 @@ def _compact_length(length: int) -> bytes:
     return bytes(encoded)
 
 
+#: What a version writes for a length, and at the end of a structure (flexible: no tagged fields).
+_LENGTH_AND_END: dict[int, tuple[Callable[[int], bytes], bytes]] = {
+    version: (_compact_length, b"\0") if version in ProduceRequest.FLEXIBLE_VERSIONS else (_INT32.pack, b"")
+    for version in range(ProduceRequest.MIN_VERSION, ProduceRequest.MAX_VERSION + 1)
+}
+
+
 @lru_cache(maxsize=64)
 def _fields(
     version: int, client_id: str | None, acks: int, timeout_ms: int, transactional_id: str | None
@@ -135,7 +137,7 @@ def _fields(
     """What is between the correlation id and the number of topics. Raises LocalProtocolError."""
     message = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms)
     frame = b"".join(build_request(_PRODUCE, version, 0, client_id, message))
-    length_of, end = _length_and_end(version)
+    length_of, end = _LENGTH_AND_END[version]
     return frame[FRAME_START.size : len(frame) - len(length_of(0) + end)]
 
 
@@ -144,13 +146,9 @@ def _topic_name(version: int, name: str) -> bytes:
     """Raises LocalProtocolError."""
     message = ProduceRequest(topic_data=[TopicProduceData(name=name)])
     frame = b"".join(build_request(_PRODUCE, version, 0, None, message))
-    length_of, end = _length_and_end(version)
+    length_of, end = _LENGTH_AND_END[version]
     before = FRAME_START.size + len(_fields(version, None, 0, 0, None) + length_of(1))
     return frame[before : len(frame) - len(length_of(0) + end + end)]
-
-
-_FLEXIBLE = (_compact_length, b"\0")
-_NOT_FLEXIBLE = (_INT32.pack, b"")
 
 
 class InFlightBatches:
