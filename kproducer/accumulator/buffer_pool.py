@@ -130,14 +130,26 @@ class BufferPool:
         For code that must not wait (it holds a lock), and for growing batches, which must not make others
         wait.
         """
-        grant = _Grant(size_bytes)
+        buffer: bytearray | None = None
+        grant: _Grant | None = None
         try:
             with self.lock:
-                if self._waiters or self._closed or not self._take_locked(grant, 2 * size_bytes):
+                if self._waiters or self._closed or self._unpooled_bytes + self._free_bytes < 2 * size_bytes:
                     return None
-            return _buffer_of(grant)
+                buffers = self._free.get(size_bytes)
+                if buffers:
+                    buffer = buffers[-1]
+                    del buffers[-1]
+                    self._free_bytes -= size_bytes
+                else:
+                    grant = _Grant(size_bytes)
+                    self._take_locked(grant, size_bytes)
+            return buffer if grant is None else _buffer_of(grant)
         except BaseException:
-            self._give_back(grant)
+            if buffer is not None:
+                self.deallocate(buffer)
+            elif grant is not None:
+                self._give_back(grant)
             raise
 
     def deallocate(self, buffer: bytearray) -> None:
@@ -146,7 +158,24 @@ class BufferPool:
         Raises:
             IllegalStateError: more would come back than was taken.
         """
-        self._give_back(_Grant(len(buffer), buffer=buffer))
+        # The usual case, in few steps: of a size that is kept, and no thread waits for it.
+        size_bytes = len(buffer)
+        is_back = False
+        try:
+            with self.lock:
+                buffers = self._free.get(size_bytes)
+                free_bytes = self._free_bytes + size_bytes
+                if (
+                    buffers is not None
+                    and not self._waiters
+                    and self._unpooled_bytes + free_bytes <= self.total_bytes
+                ):
+                    self._free_bytes = free_bytes
+                    buffers += (buffer,)
+                    is_back = True
+        finally:
+            if not is_back:
+                self._give_back(_Grant(size_bytes, buffer=buffer))
 
     def close(self) -> None:
         """Make every waiting and later ``allocate`` raise; buffers may still come back. Idempotent."""

@@ -174,7 +174,7 @@ def test_a_batch_that_cannot_be_compressed_expires_all_the_same(monkeypatch: pyt
     [
         (PartitionQueue, "add_batch_locked"),
         (PartitionQueues, "note_expiry"),
-        (BufferPool, "_take_free_locked"),
+        (BufferPool, "_take_locked"),
     ],
 )
 def test_a_finalizer_that_sends_is_refused_where_it_would_wait_for_itself(
@@ -184,7 +184,7 @@ def test_a_finalizer_that_sends_is_refused_where_it_would_wait_for_itself(
     kit = Kit()
     kit.append(1)
     for batch in kit.drain(1, 2):
-        kit.finish(batch)  # a buffer is at hand now
+        kit.finish(batch)
     original = getattr(owner, method)
     errors: list[KafkaError] = []
 
@@ -197,7 +197,7 @@ def test_a_finalizer_that_sends_is_refused_where_it_would_wait_for_itself(
         return original(*arguments)
 
     monkeypatch.setattr(owner, method, collecting)
-    future = kit.append()
+    future = kit.append(value=b"x" * 2000)  # no buffer of this size is at hand
     (error,) = errors
     assert isinstance(error, IllegalStateError)
     assert error.outcome is Outcome.NOT_SENT
