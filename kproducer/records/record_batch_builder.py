@@ -62,7 +62,24 @@ class RecordBatchBuilder:
     Attributes:
         compression: as given.
         writer: encodes the records. If it refuses one, the caller asks ``append_at_limit``.
+        compression_ratio: size on the wire divided by plain size, without the batch's header; 1.0 until it is
+            known.
     """
+
+    # What every batch begins with; for most batches these stay as they are.
+    compression_ratio = 1.0
+    #: Expected bytes on the wire per plain byte.
+    _factor = 1.0
+    _is_open = True
+    #: Producer id, producer epoch, base sequence.
+    _producer_state = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+    _is_transactional = False
+    #: The compressed records until they are in the wire buffer, so that an interrupted copy is repeated.
+    _compressed: bytes | None = None
+    #: Set when the records are finished: their plain size and their size on the wire.
+    _record_bytes = 0
+    _compressed_size_bytes = 0
+    _closed_view: memoryview | None = None
 
     def __init__(
         self,
@@ -74,29 +91,15 @@ class RecordBatchBuilder:
     ) -> None:
         self.compression = compression
         self.writer = BatchWriter(buffer)
-        #: Producer id, producer epoch, base sequence.
-        self._producer_state = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
-        self._is_transactional = False
         self._buffers = buffers
-        self._write_limit = len(buffer) if write_limit is None else write_limit
-        if buffers is None:
-            self._write_limit = min(self._write_limit, len(buffer))
-        is_compressed = compression.type is not CompressionType.NONE
-        self._largest_buffer_bytes = largest_buffer_bytes(self._write_limit, is_compressed)
+        if write_limit is None or (buffers is None and write_limit > len(buffer)):
+            write_limit = len(buffer)
+        self._write_limit = write_limit
         self._topic_ratio = topic_ratio
-        #: Expected bytes on the wire per plain byte.
-        self._factor = 1.0
-        if is_compressed:
+        if compression.type is not CompressionType.NONE:
             self._factor = ESTIMATION_FACTOR * (1.0 if topic_ratio is None else topic_ratio.ratio)
-        self._is_open = True
-        #: The compressed records until they are in the wire buffer, so that an interrupted copy is repeated.
-        self._compressed: bytes | None = None
-        #: Set when the records are finished: their plain size and their size on the wire.
-        self._record_bytes = 0
-        self._compressed_size_bytes = 0
         #: Where the finished batch lies.
         self._wire_buffer = buffer
-        self._closed_view: memoryview | None = None
         self._adjust_limit()
 
     # -- contents --------------------------------------------------------------------------------------------
@@ -109,36 +112,28 @@ class RecordBatchBuilder:
     @property
     def uncompressed_size_bytes(self) -> int:
         """Size of the batch before compression, header included."""
-        return RECORD_BATCH_OVERHEAD + self._plain_bytes()
+        return self.writer.position
 
     @property
     def estimated_size_bytes(self) -> int:
         """Size of the batch on the wire: exact once its records are finished or without compression."""
         if self._compressed_size_bytes:
             return RECORD_BATCH_OVERHEAD + self._compressed_size_bytes
-        return RECORD_BATCH_OVERHEAD + int(self._plain_bytes() * self._factor)
+        return RECORD_BATCH_OVERHEAD + int((self.writer.position - RECORD_BATCH_OVERHEAD) * self._factor)
 
     @property
     def is_full(self) -> bool:
         """Whether the batch takes no further record: it is closed for appends, or at the write limit."""
-        return not self._is_open or (
-            self.writer.record_count > 0 and self.estimated_size_bytes >= self._write_limit
-        )
+        if not self._is_open:
+            return True
+        writer = self.writer
+        size_bytes = writer.position if self._factor == 1.0 else self.estimated_size_bytes
+        return size_bytes >= self._write_limit and writer.record_count > 0
 
     @property
     def is_compressed(self) -> bool:
         """Whether the records are in the form in which they are sent."""
         return bool(self._record_bytes)
-
-    @property
-    def compression_ratio(self) -> float:
-        """Size on the wire divided by plain size, without the batch's header; 1.0 until it is known."""
-        return self._compressed_size_bytes / self._record_bytes if self._record_bytes else 1.0
-
-    def _plain_bytes(self) -> int:
-        if self._record_bytes:
-            return self._record_bytes
-        return self.writer.position - RECORD_BATCH_OVERHEAD
 
     # -- appending -------------------------------------------------------------------------------------------
 
@@ -193,7 +188,7 @@ class RecordBatchBuilder:
         """Move to a buffer with room for a record of this size, or to the largest that a batch may have."""
         writer = self.writer
         old = writer.buffer
-        largest = self._largest_buffer_bytes
+        largest = largest_buffer_bytes(self._write_limit, self.compression.type is not CompressionType.NONE)
         if self._buffers is None or len(old) >= largest:
             return False
         wanted = max(writer.position + record_bytes, 2 * len(old))
@@ -212,7 +207,7 @@ class RecordBatchBuilder:
 
     def _room_bytes(self) -> int:
         """The most bytes that the next record may have. As in Kafka, it counts uncompressed."""
-        return self._write_limit - RECORD_BATCH_OVERHEAD - int(self._plain_bytes() * self._factor)
+        return self._write_limit - self.estimated_size_bytes
 
     def _adjust_limit(self) -> None:
         """Let the writer take records on its own as far as the estimate is certain to hold.
@@ -288,7 +283,10 @@ class RecordBatchBuilder:
         writer = self.writer
         if not writer.record_count:
             raise IllegalStateError("cannot close a batch without records")
-        self.compress()
+        self._is_open = False
+        writer.limit = 0
+        if not self._record_bytes:
+            self._finish_records()
         end = RECORD_BATCH_OVERHEAD + self._compressed_size_bytes
         attributes = self.compression.type | (TRANSACTIONAL_MASK if self._is_transactional else 0)
         times_ms = (writer.base_timestamp_ms, writer.max_timestamp_ms)
@@ -300,7 +298,7 @@ class RecordBatchBuilder:
 
     def _finish_records(self) -> None:
         """Compress the records, and put them where they will be sent from. Can be repeated if interrupted."""
-        plain_bytes = self._plain_bytes()
+        plain_bytes = self.writer.position - RECORD_BATCH_OVERHEAD
         if self.compression.type is CompressionType.NONE:
             self._compressed_size_bytes = self._record_bytes = plain_bytes
             return
@@ -317,6 +315,7 @@ class RecordBatchBuilder:
         self._compressed_size_bytes = len(compressed)
         self._record_bytes = plain_bytes
         self._compressed = None
+        self.compression_ratio = len(compressed) / plain_bytes
         if self._topic_ratio is not None:
             self._topic_ratio.observe(self.compression_ratio)
 
