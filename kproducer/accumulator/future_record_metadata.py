@@ -109,11 +109,6 @@ class ProduceRequestResult:
 
     # -- the batch's side ------------------------------------------------------------------------------
 
-    @property
-    def is_settled(self) -> bool:
-        """The outcome is decided, though callbacks may still be running; or left to the parts of a split."""
-        return self.outcome.settled or self.outcome.is_split
-
     def settle(
         self,
         base_offset: int,
@@ -149,6 +144,8 @@ class ProduceRequestResult:
         with FutureRecordMetadata._lock:
             self.outcome.done = True
             self.outcome.firing_thread_id = 0
+            if not self._listeners and not self._future_waiters:
+                return
             listeners, self._listeners = self._listeners, []
             # Waiter lists stay where they are: wait() and as_completed() remove their waiters later.
             all_attached = [attached for _, attached in sorted(self._future_waiters.items())]

@@ -81,26 +81,23 @@ class PartitionQueue:
 
     # -- the slot --------------------------------------------------------------------------------------
 
-    def clear_slot_locked(self) -> None:
-        """Keep compiled code from appending to the open batch, which the caller is about to change."""
-        self.slot.appender = None
+    def fill_slot_locked(self) -> bool:
+        """Let compiled code append to the open batch, if there is one; if that is full, it is due.
 
-    def fill_slot_locked(self) -> None:
-        """Let compiled code append to the open batch, if there is one; if that is full, it is due."""
+        Returns:
+            Whether there is one, and it is full.
+        """
         batch = self.open_batch
         if batch is None or not batch.is_open:
-            return
+            return False
         self.slot.appender = batch.appender
         # In this order, and PartitionQueues.close() in the other one: no slot stays filled after it.
         if self._all.is_closed:
             self.slot.appender = None
-        if batch.is_full:
+        is_full = batch.is_full
+        if is_full:
             self._all.changed.append(self)
-
-    @property
-    def has_room_locked(self) -> bool:
-        """Whether there is an open batch that is not full."""
-        return self.open_batch is not None and not self.open_batch.is_full
+        return is_full
 
     def is_full(self, batch: ProducerBatch) -> bool:
         """Whether a batch of this queue takes no more records."""
@@ -115,11 +112,14 @@ class PartitionQueue:
         self.open_batch = batch
         self.batches.append(batch)
         # In this order: take_expired() first resets the expiry and then looks at the active queues.
-        self._all.active[self] = None
-        self._all.note_expiry(batch.created_ms + self._all.longest_open_ms)
+        queues = self._all
+        queues.active[self] = None
+        expiry_ms = batch.created_ms + queues.longest_open_ms
+        if expiry_ms < queues.next_expiry_ms:
+            queues.note_expiry(expiry_ms)
         # The second one makes the first one due.
         if len(self.batches) <= 2:
-            self._all.changed.append(self)
+            queues.changed.append(self)
 
     def remove(self, batch: ProducerBatch) -> None:
         """Take out a batch, which takes no more records. Nothing happens if it is not here."""
@@ -153,7 +153,6 @@ class PartitionQueue:
         self.slot.appender = None
         batch, self.open_batch = self.open_batch, None
         if batch is not None:
-            batch.is_open = False
             batch.took_last_record(now_ms)
 
     def put_back(self, batch: ProducerBatch) -> None:
@@ -322,7 +321,8 @@ class PartitionQueues:
 
     def queue(self, topic_queues: TopicQueues, partition: int) -> PartitionQueue:
         """The partition's queue, created if there is none."""
-        found = topic_queues.queue(partition)
+        queues = topic_queues.queues
+        found = queues[partition] if partition < len(queues) else None
         if found is None:
             with self._lock:
                 found = topic_queues.queue(partition)
@@ -368,4 +368,4 @@ class PartitionQueues:
         """Refuse further records. What was accepted stays."""
         self.is_closed = True
         for queue in self.all_queues():
-            queue.clear_slot_locked()
+            queue.slot.appender = None

@@ -56,6 +56,24 @@ class ProducerBatch:
         producer_id, producer_epoch, base_sequence: see ``set_producer_state``; -1 before.
     """
 
+    # What every batch begins with; for most batches some of these stay as they are. The first two are guarded
+    # by the partition queue's lock, the others are for the I/O thread only.
+    is_open = True
+    _final_record_count = 0
+    _records: memoryview | None = None
+    attempts = 0
+    send_count = 0
+    in_flight = False
+    retry_at_ms = 0
+    last_error: KafkaError | None = None
+    knowledge = Knowledge.NEVER_SENT
+    _leader_epoch = NO_LEADER_EPOCH
+    _leader_epoch_attempt = 0
+    # Idempotence and transactions.
+    producer_id = -1
+    producer_epoch = -1
+    base_sequence = -1
+
     def __init__(
         self,
         topic_partition: TopicPartition,
@@ -70,29 +88,12 @@ class ProducerBatch:
         self.closed_ms = created_ms
         self.order = order
         self.is_split = is_split
-        self.result = ProduceRequestResult(topic_partition)
+        self.result = result = ProduceRequestResult(topic_partition)
         # Guarded by the partition queue's lock.
         self.builder: RecordBatchBuilder | None = builder
-        self.appender: RecordAppender | None = RecordAppender(
-            builder.writer, self.result, self.result.outcome, FutureRecordMetadata
-        )
-        self.is_open = True
-        self._final_record_count = 0
-        self._deliveries = self.appender.deliveries
-        # I/O thread only.
-        self._records: memoryview | None = None
-        self.attempts = 0
-        self.send_count = 0
-        self.in_flight = False
-        self.retry_at_ms = created_ms
-        self.last_error: KafkaError | None = None
-        self.knowledge = Knowledge.NEVER_SENT
-        self._leader_epoch = NO_LEADER_EPOCH
-        self._leader_epoch_attempt = 0
-        # Idempotence and transactions.
-        self.producer_id = -1
-        self.producer_epoch = -1
-        self.base_sequence = -1
+        appender = RecordAppender(builder.writer, result, result.outcome, FutureRecordMetadata)
+        self.appender: RecordAppender | None = appender
+        self._deliveries = appender.deliveries
 
     # -- appending -------------------------------------------------------------------------------------
 
@@ -137,9 +138,10 @@ class ProducerBatch:
 
     def took_last_record(self, now_ms: int) -> None:
         """Note that no record was appended after ``now_ms``, and none will be."""
+        self.is_open = False
         # A single record came when the batch was made, which may be long ago.
-        if self.record_count > 1:
-            self.closed_ms = max(self.created_ms, now_ms)
+        if now_ms > self.created_ms and self.record_count > 1:
+            self.closed_ms = now_ms
 
     def compress(self) -> None:
         """Take no more records, and compress them now: ``records`` has less to do then. Idempotent."""
@@ -205,8 +207,10 @@ class ProducerBatch:
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
 
-    def drained(self) -> None:
-        """Note that it goes into a request now."""
+    def drained(self, leader_epoch: int = NO_LEADER_EPOCH) -> None:
+        """Note that it goes into a request to the leader with this epoch now."""
+        if leader_epoch > self._leader_epoch:
+            self.maybe_update_leader_epoch(leader_epoch)
         self.in_flight = True
         self.send_count += 1
 
@@ -278,7 +282,8 @@ class ProducerBatch:
     @property
     def is_done(self) -> bool:
         """Whether its outcome is decided, or left to the parts it was split into."""
-        return self.result.is_settled
+        outcome = self.result.outcome
+        return outcome.settled or outcome.is_split
 
     def complete(
         self,
@@ -363,8 +368,9 @@ class ProducerBatch:
 
     def forget_memory(self) -> None:
         """Drop every reference to the buffer, which goes back to the pool. ``records`` raises afterwards."""
-        self._final_record_count = self.record_count
-        self.appender = None
+        if self.appender is not None:
+            self._final_record_count = self.appender.writer.record_count
+            self.appender = None
         self._records = None
         self.builder = None
         self.is_open = False

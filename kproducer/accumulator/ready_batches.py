@@ -135,13 +135,14 @@ class ReadyBatches:
                     continue
                 if size:
                     # While the slot is empty the size does not change.
-                    queue.clear_slot_locked()
+                    queue.slot.appender = None
                     if size + batch.estimated_size_bytes > max_request_size:
                         # Nothing smaller overtakes it: this queue is the node's first next time.
                         queue.fill_slot_locked()
                         break
-                batch.maybe_update_leader_epoch(queue.leader_epoch)
-                queue.pop_first_locked(self._clock.monotonic_ms())
+                # An open batch may have taken a record after ``now_ms``.
+                is_open = batch is queue.open_batch
+                queue.pop_first_locked(self._clock.monotonic_ms() if is_open else now_ms)
                 rotation.popleft()
                 if queue.batches:
                     rotation.append(queue)
@@ -151,7 +152,7 @@ class ReadyBatches:
             # With no lock held: compression takes its time.
             size_bytes = self._finish(batch)
             if size_bytes:
-                batch.drained()
+                batch.drained(queue.leader_epoch)
                 size += size_bytes
                 drained.append(batch)
         return drained

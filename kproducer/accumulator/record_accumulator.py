@@ -42,15 +42,6 @@ _log = GuardedLogger(__name__)
 MAX_COMPRESSION_BACKLOG: Final = 3
 
 
-class _SpareBuffer:
-    """A buffer that an append has taken for a new batch; returned to the pool if the append fails."""
-
-    __slots__ = ("buffer",)
-
-    def __init__(self) -> None:
-        self.buffer: bytearray | None = None
-
-
 class RecordAccumulator:
     """The queues of one producer. ``append``, flush and close: any thread. The rest: I/O thread only.
 
@@ -153,7 +144,8 @@ class RecordAccumulator:
                 number = sticky.partition
         queues = topic_queues.queues
         queue = queues[number] if 0 <= number < len(queues) else None
-        if queue is not None:
+        # Without the lock, to spare it: an empty slot means that there is no open batch, or that it makes room.
+        if queue is not None and queue.slot.appender is not None:
             future = None
             queue.lock.take()
             try:
@@ -186,9 +178,9 @@ class RecordAccumulator:
         Each round chooses the queue again, because other threads may have used it meanwhile. No lock is held
         while this waits for memory.
         """
-        _, key, value, headers, _ = record
         partitioner = topic_queues.partitioner
-        spare = _SpareBuffer()
+        #: A buffer that was taken for a new batch: empty again once it is the batch's.
+        spare: list[bytearray] = []
         wake_sender = False
         try:
             while True:
@@ -197,47 +189,59 @@ class RecordAccumulator:
                 with queue.lock:
                     if self.queues.is_closed:
                         raise ProducerClosedError("the producer is closed")
+                    batch = queue.open_batch
                     if sticky is not None and partitioner.maybe_switch(
-                        sticky, not queue.has_room_locked, snapshot
+                        sticky, batch is None or batch.is_full, snapshot
                     ):
                         continue
-                    batch = queue.open_batch
                     if batch is not None:
-                        # The batch may have to grow, or to compress a part of its records first.
-                        queue.clear_slot_locked()
+                        # The batch may have to grow first.
+                        queue.slot.appender = None
+                        is_refused = False
                         try:
                             future = batch.try_append(*record)
+                            is_refused = future is None
                         finally:
-                            queue.fill_slot_locked()
+                            # If it is refused, the batch is closed below; if that is interrupted, the next
+                            # append finds it here.
+                            if not is_refused and queue.fill_slot_locked():
+                                wake_sender = True
                         if future is not None:
-                            wake_sender = wake_sender or batch.is_full
                             break
                         self._close_full_locked(queue, batch)
                         wake_sender = True
                         if sticky is not None:
-                            # The next round switches to another partition, since no small batch is left here.
+                            # To another partition now, since no small batch is left here.
                             sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
+                            partitioner.maybe_switch(sticky, True, snapshot)
                             continue
-                    if spare.buffer is None:
+                    if not spare:
                         # Nearly always there is enough memory, and the lock need not be released.
-                        first_bytes = self._first_bytes(queue, topic_queues.ratio)
-                        size = max(first_bytes, record_size_upper_bound(key, value, headers))
-                        spare.buffer = self._pool.try_allocate(size)
-                    if spare.buffer is not None:
+                        size = self._first_bytes(queue, topic_queues.ratio, record)
+                        buffer = self._pool.try_allocate(size)
+                        if buffer is not None:
+                            spare += (buffer,)
+                    if spare:
                         created_ms = max(now_ms or 0, self._clock.monotonic_ms())
                         future = self._begin_batch_locked(queue, topic_queues, record, spare, created_ms)
-                        # Only now: a batch that cannot be begun is removed with all its records.
-                        queue.fill_slot_locked()
-                        # A single record may fill a batch.
-                        is_full = not queue.has_room_locked
-                        wake_sender = wake_sender or is_full or self._is_due_before_next_look(created_ms)
+                        # Only now: a batch that cannot be begun is removed with all its records. A single
+                        # record may fill a batch.
+                        is_full = queue.fill_slot_locked()
+                        # With thousands of partitions, looks are expensive: not if one comes early enough.
+                        wake_sender = (
+                            wake_sender
+                            or is_full
+                            or not self._linger_ms
+                            or self.next_look_ms > created_ms + self._linger_ms
+                        )
                         break
-                spare.buffer = self._pool.allocate(size, max_block_ms)
+                spare += (self._pool.allocate(size, max_block_ms),)
         finally:
-            if spare.buffer is not None:
+            if spare:
                 # Another thread has begun a batch meanwhile, or this append failed.
-                self._pool.deallocate(spare.buffer)
+                self._pool.deallocate(spare[0])
         if sticky is not None:
+            _, key, value, _, _ = record
             sticky.produced_bytes += RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
         return future, wake_sender
 
@@ -246,27 +250,25 @@ class RecordAccumulator:
         queue: PartitionQueue,
         topic_queues: TopicQueues,
         record: Record,
-        spare: _SpareBuffer,
+        spare: list[bytearray],
         now_ms: int,
     ) -> FutureRecordMetadata:
         """Make a batch in the buffer around the record. The buffer is the batch's from then on.
 
         If anything is raised, nothing has changed.
         """
-        buffer = spare.buffer
-        assert buffer is not None
         batch: ProducerBatch | None = None
         try:
             builder = RecordBatchBuilder(
-                buffer, self._compression, topic_queues.ratio, self._batch_size, self._pool
+                spare[0], self._compression, topic_queues.ratio, self._batch_size, self._pool
             )
             batch = ProducerBatch(queue.topic_partition, builder, now_ms, (queue.next_order,))
             future = batch.try_append(*record)
             if future is None:
-                raise IllegalStateError(f"the first record does not fit into {len(buffer)} bytes")
+                raise IllegalStateError(f"the first record does not fit into {len(spare[0])} bytes")
             self._incomplete[batch] = batch
             queue.add_batch_locked(batch)
-            spare.buffer = None
+            del spare[0]
         except BaseException:
             # Also Ctrl-C, or what else a signal handler raises. A batch that is incomplete and in no queue
             # would never complete, so flush() and close() would wait for it forever.
@@ -293,25 +295,25 @@ class RecordAccumulator:
                 batch.compress()
                 return
             backlog.append(batch)
-        batch.close_for_appends()
 
-    def _first_bytes(self, queue: PartitionQueue, ratio: TopicCompressionRatio | None) -> int:
-        """Size of a new batch's first buffer: as much as it is expected to take, if the last one was full.
+    def _first_bytes(
+        self, queue: PartitionQueue, ratio: TopicCompressionRatio | None, record: Record
+    ) -> int:
+        """Size of a new batch's first buffer, at least as much as the record takes.
 
-        Otherwise freed large buffers are split into small ones under load, and batches cannot grow. Not when
+        As much as the batch is expected to take, if the last one was full: otherwise freed large buffers are split into small ones under load, and batches cannot grow. Not when
         the partitions that hold batches could take a good part of the memory that way.
         """
-        if queue.fills_batches:
+        _, key, value, headers, _ = record
+        first_bytes = self._pool.first_bytes
+        if queue.fills_batches and self._pool.large_bytes:
             expected_bytes = expected_plain_bytes(self._batch_size, ratio)
             for size in self._pool.large_bytes:
                 needed_bytes = size * len(self.queues.active)
                 if needed_bytes <= self._pool.total_bytes // 4 and size < 2 * expected_bytes:
-                    return size
-        return self._pool.first_bytes
-
-    def _is_due_before_next_look(self, created_ms: int) -> bool:
-        """Whether a new batch has lingered by then. With thousands of partitions, looks are expensive."""
-        return not self._linger_ms or self.next_look_ms > created_ms + self._linger_ms
+                    first_bytes = size
+                    break
+        return max(first_bytes, record_size_upper_bound(key, value, headers))
 
     def wake_when_memory_is_short(self, wakeup: Callable[[], object]) -> None:
         """Call ``wakeup`` whenever a thread begins to wait for memory. Before the first append."""
@@ -401,7 +403,7 @@ class RecordAccumulator:
         if batch.in_flight or self._incomplete.pop(batch, None) is None:
             return
         builder = batch.builder
-        buffer = None if builder is None or batch.is_split else builder.buffer
+        buffer = None if builder is None or batch.is_split else builder.writer.buffer
         batch.forget_memory()
         if buffer is not None:
             self._pool.deallocate(buffer)
@@ -412,7 +414,8 @@ class RecordAccumulator:
         Call it before completing, reenqueuing or deallocating the batch.
         """
         batch.in_flight = False
-        if batch.is_done:
+        outcome = batch.result.outcome
+        if outcome.settled or outcome.is_split:
             self.deallocate(batch)
 
     # -- flush, abort, close ---------------------------------------------------------------------------

@@ -7,6 +7,12 @@ Source: Kafka's ``SenderMetricsRegistry`` and ``BufferPool`` metrics.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kproducer.accumulator.producer_batch import ProducerBatch
+
 #: Every name that ``KafkaProducer.metrics()`` returns, with its unit and meaning.
 METRICS: dict[str, tuple[str, str]] = {
     "batch_size_avg": ("bytes", "mean size of the batches sent, as on the wire"),
@@ -70,15 +76,22 @@ class ProducerMetrics:
         self.record_error_total = 0
         self.record_retry_total = 0
 
-    def batch_sent(self, size_bytes: int, compression_rate: float, queue_time_ms: int | None) -> None:
-        """Count a batch that is being sent. ``queue_time_ms``: ``None`` if it was sent before."""
-        self._batch_size.add(size_bytes)
-        self._compression_rate.add(compression_rate)
-        if queue_time_ms is not None:
-            self._queue_time.add(queue_time_ms)
-
-    def request_sent(self, record_count: int) -> None:
-        """Count a Produce request that is being sent."""
+    def request_sent(self, batches: Sequence[ProducerBatch], now_ms: int) -> None:
+        """Count a Produce request that is being sent with these batches."""
+        sizes, rates, queue_times = self._batch_size, self._compression_rate, self._queue_time
+        record_count = 0
+        for batch in batches:
+            size_bytes = batch.records().nbytes
+            sizes.total += size_bytes
+            if size_bytes > sizes.maximum:
+                sizes.maximum = size_bytes
+            rates.total += 1.0 if batch.builder is None else batch.builder.compression_ratio
+            # Of a batch that was sent before, the time is known.
+            if not batch.attempts:
+                queue_times.add(now_ms - batch.created_ms)
+            record_count += batch.record_count
+        sizes.count += len(batches)
+        rates.count += len(batches)
         self._records_per_request.add(record_count)
 
     def response_received(self, latency_ms: int, throttle_time_ms: int) -> None:

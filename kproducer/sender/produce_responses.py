@@ -252,7 +252,8 @@ class BatchCompletion:
 
     def succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, now_ms: int) -> None:
         """The broker has appended the batch; with acks=0, it was written to the socket."""
-        self._request_completed(batch)
+        self._in_flight.remove(batch)
+        self._accumulator.request_done(batch)
         if self._transaction_manager is not None:
             self._transaction_manager.sequences.succeeded(batch, now_ms)
         if log_append_time_ms < 0 or (batch.send_count > 1 and log_append_time_ms == batch.max_timestamp_ms):
@@ -261,7 +262,8 @@ class BatchCompletion:
             log_append_time_ms = NO_TIMESTAMP
         batch.complete(base_offset if base_offset >= 0 else NO_OFFSET, log_append_time_ms)
         self._accumulator.deallocate(batch)
-        self._unmute(batch)
+        if self._config.max_in_flight_requests_per_connection == 1:
+            self._unmute(batch)
 
     def attempt_failed(
         self,

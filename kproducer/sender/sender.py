@@ -420,11 +420,7 @@ class Sender:
         self._client.send(node_id, builder, now_ms, on_complete, expect_response=config.acks != 0)
 
     def _count_request(self, batches: Sequence[ProducerBatch], now_ms: int) -> None:
-        for batch in batches:
-            rate = 1.0 if batch.builder is None else batch.builder.compression_ratio
-            queue_time_ms = None if batch.attempts else now_ms - batch.created_ms
-            self.metrics.batch_sent(batch.records().nbytes, rate, queue_time_ms)
-        self.metrics.request_sent(sum(batch.record_count for batch in batches))
+        self.metrics.request_sent(batches, now_ms)
         for topic in {batch.topic_partition.topic for batch in batches}:
             # Renews the expiry of the topic's metadata; once per request is enough for a topic in use.
             self._metadata.add(topic, now_ms)

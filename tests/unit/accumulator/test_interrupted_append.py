@@ -90,7 +90,6 @@ TAKING_MEMORY = {
     RecordAccumulator._append_or_begin_batch.__code__,
     RecordAccumulator._begin_batch_locked.__code__,
     PartitionQueue.add_batch_locked.__code__,
-    PartitionQueue.clear_slot_locked.__code__,
     PartitionQueue.fill_slot_locked.__code__,
     OwnedLock.__enter__.__code__,
     *(

@@ -12,6 +12,7 @@ from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueue
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.errors import IllegalStateError, KafkaError, Outcome
 from kproducer.records.record_batch_builder import RecordBatchBuilder
+from kproducer.runtime.clock import NEVER_MS
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
 from tests.support.units.sender_bench import Bench
 
@@ -132,6 +133,7 @@ def test_ctrl_c_while_a_batch_is_put_in_leaves_nothing_that_never_ends(
 ) -> None:
     kit = Kit()
     kit.append(1)
+    kit.accumulator.queues.next_expiry_ms = NEVER_MS  # so that the new batch changes it
     owner: Any = PartitionQueues if method == "note_expiry" else PartitionQueue
     real = getattr(owner, method)
 
@@ -185,6 +187,7 @@ def test_a_finalizer_that_sends_is_refused_where_it_would_wait_for_itself(
     kit.append(1)
     for batch in kit.drain(1, 2):
         kit.finish(batch)
+    kit.accumulator.queues.next_expiry_ms = NEVER_MS  # so that the new batch changes it
     original = getattr(owner, method)
     errors: list[KafkaError] = []
 
