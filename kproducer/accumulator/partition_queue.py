@@ -94,7 +94,7 @@ class PartitionQueue:
         # In this order, and PartitionQueues.close() in the other one: no slot stays filled after it.
         if self._all.is_closed:
             self.slot.appender = None
-        is_full = batch.is_full
+        is_full = batch.builder is None or batch.builder.is_full
         if is_full:
             self._all.changed.append(self)
         return is_full

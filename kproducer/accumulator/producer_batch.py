@@ -140,7 +140,7 @@ class ProducerBatch:
         """Note that no record was appended after ``now_ms``, and none will be."""
         self.is_open = False
         # A single record came when the batch was made, which may be long ago.
-        if now_ms > self.created_ms and self.record_count > 1:
+        if now_ms > self.created_ms and self.appender is not None and self.appender.writer.record_count > 1:
             self.closed_ms = now_ms
 
     def compress(self) -> None:

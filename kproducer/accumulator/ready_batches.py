@@ -150,25 +150,23 @@ class ReadyBatches:
                 else:
                     queue.node = None
             # With no lock held: compression takes its time.
-            size_bytes = self._finish(batch)
-            if size_bytes:
-                batch.drained(queue.leader_epoch)
-                size += size_bytes
-                drained.append(batch)
+            try:
+                if self._transaction_manager is not None:
+                    self._transaction_manager.drained(batch)
+                size += batch.records().nbytes
+            except Exception as exception:
+                self._fail_unfinished(batch, exception)
+                continue
+            batch.drained(queue.leader_epoch)
+            drained.append(batch)
         return drained
 
-    def _finish(self, batch: ProducerBatch) -> int:
-        """Number and close a batch and return its size; 0: it could not be finished, and has failed."""
-        try:
-            if self._transaction_manager is not None:
-                self._transaction_manager.drained(batch)
-            return batch.records().nbytes
-        except Exception as exception:
-            _log.exception("A batch for %s could not be finished", batch.topic_partition)
-            error = KafkaError(f"the batch for {batch.topic_partition} could not be finished: {exception!r}")
-            error = error.with_outcome(batch.outcome, exception)
-            if self._transaction_manager is not None:
-                self._transaction_manager.failed(batch, error, batch.outcome)
-            batch.complete(error=error)
-            self._release(batch)
-            return 0
+    def _fail_unfinished(self, batch: ProducerBatch, exception: Exception) -> None:
+        """Fail a batch that could not be numbered or closed."""
+        _log.exception("A batch for %s could not be finished", batch.topic_partition)
+        error = KafkaError(f"the batch for {batch.topic_partition} could not be finished: {exception!r}")
+        error = error.with_outcome(batch.outcome, exception)
+        if self._transaction_manager is not None:
+            self._transaction_manager.failed(batch, error, batch.outcome)
+        batch.complete(error=error)
+        self._release(batch)

@@ -25,8 +25,9 @@ from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaError, ProducerClosedError
 from kproducer.kernel import record_size_upper_bound
+from kproducer.kernel.layout import MAX_RECORD_OVERHEAD, RECORD_BATCH_OVERHEAD
 from kproducer.records.batch_sizing import TopicCompressionRatio, expected_plain_bytes
-from kproducer.records.compression import Compression, CompressionType
+from kproducer.records.compression import PLAIN, Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
@@ -185,7 +186,11 @@ class RecordAccumulator:
         try:
             while True:
                 sticky = partitioner.peek(snapshot) if partition == UNKNOWN_PARTITION else None
-                queue = self.queues.queue(topic_queues, partition if sticky is None else sticky.partition)
+                number = partition if sticky is None else sticky.partition
+                queues = topic_queues.queues
+                queue = queues[number] if number < len(queues) else None
+                if queue is None:
+                    queue = self.queues.queue(topic_queues, number)
                 with queue.lock:
                     if self.queues.is_closed:
                         raise ProducerClosedError("the producer is closed")
@@ -288,7 +293,7 @@ class RecordAccumulator:
         caller's thread, librdkafka on that of the broker.
         """
         queue.close_full_batch_locked(self._clock.monotonic_ms())
-        if self._compression.type is not CompressionType.NONE:
+        if self._compression.type is not PLAIN:
             backlog = [each for each in self._compression_backlog if each.awaits_compression]
             self._compression_backlog = backlog
             if len(backlog) >= MAX_COMPRESSION_BACKLOG:
@@ -313,7 +318,10 @@ class RecordAccumulator:
                 if needed_bytes <= self._pool.total_bytes // 4 and size < 2 * expected_bytes:
                     first_bytes = size
                     break
-        return max(first_bytes, record_size_upper_bound(key, value, headers))
+        payload_bytes = (len(key) if key else 0) + (len(value) if value else 0)
+        if headers or payload_bytes > first_bytes - MAX_RECORD_OVERHEAD - RECORD_BATCH_OVERHEAD:
+            return max(first_bytes, record_size_upper_bound(key, value, headers))
+        return first_bytes
 
     def wake_when_memory_is_short(self, wakeup: Callable[[], object]) -> None:
         """Call ``wakeup`` whenever a thread begins to wait for memory. Before the first append."""

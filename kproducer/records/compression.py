@@ -38,6 +38,9 @@ class CompressionType(enum.IntEnum):
     ZSTD = 4
 
 
+#: ``CompressionType.NONE``; the look-up of an enumeration's member takes as long as a call.
+PLAIN: Final = CompressionType.NONE
+
 #: As Kafka's settings have them. Snappy has no levels.
 _DEFAULT_LEVELS: Final = {CompressionType.GZIP: -1, CompressionType.LZ4: 9, CompressionType.ZSTD: 3}
 

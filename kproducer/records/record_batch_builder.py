@@ -31,7 +31,7 @@ from kproducer.records.batch_sizing import (
     buffer_sizes,
     largest_buffer_bytes,
 )
-from kproducer.records.compression import Compression, CompressionType
+from kproducer.records.compression import PLAIN, Compression
 from kproducer.records.record_reader import ReadRecord, read_records
 from kproducer.types import INT32_MAX, INT64_MAX, Headers
 
@@ -96,11 +96,14 @@ class RecordBatchBuilder:
             write_limit = len(buffer)
         self._write_limit = write_limit
         self._topic_ratio = topic_ratio
-        if compression.type is not CompressionType.NONE:
-            self._factor = ESTIMATION_FACTOR * (1.0 if topic_ratio is None else topic_ratio.ratio)
         #: Where the finished batch lies.
         self._wire_buffer = buffer
-        self._adjust_limit()
+        if compression.type is PLAIN:
+            # As in ``_adjust_limit``.
+            self.writer.limit = min(write_limit - 1, len(buffer))
+        else:
+            self._factor = ESTIMATION_FACTOR * (1.0 if topic_ratio is None else topic_ratio.ratio)
+            self._adjust_limit()
 
     # -- contents --------------------------------------------------------------------------------------------
 
@@ -188,7 +191,7 @@ class RecordBatchBuilder:
         """Move to a buffer with room for a record of this size, or to the largest that a batch may have."""
         writer = self.writer
         old = writer.buffer
-        largest = largest_buffer_bytes(self._write_limit, self.compression.type is not CompressionType.NONE)
+        largest = largest_buffer_bytes(self._write_limit, self.compression.type is not PLAIN)
         if self._buffers is None or len(old) >= largest:
             return False
         wanted = max(writer.position + record_bytes, 2 * len(old))
@@ -216,7 +219,7 @@ class RecordBatchBuilder:
         that the batch's owner notices that it is full.
         """
         writer = self.writer
-        if self.compression.type is CompressionType.NONE:
+        if self.compression.type is PLAIN:
             writer.limit = min(self._write_limit - 1, len(writer.buffer))
             return
         if self._factor < 1.0:
@@ -299,7 +302,7 @@ class RecordBatchBuilder:
     def _finish_records(self) -> None:
         """Compress the records, and put them where they will be sent from. Can be repeated if interrupted."""
         plain_bytes = self.writer.position - RECORD_BATCH_OVERHEAD
-        if self.compression.type is CompressionType.NONE:
+        if self.compression.type is PLAIN:
             self._compressed_size_bytes = self._record_bytes = plain_bytes
             return
         compressed = self._compressed
