@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from kproducer.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
+from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import StickyPartition, TopicSlots
 from kproducer.records.batch_sizing import TopicCompressionRatio
@@ -101,15 +101,21 @@ class BuiltInPartitioner:
         topic = snapshot.topics.get(self._topic)
         if topic is None or not topic.partitions:
             return False
-        produced = sticky.produced_bytes
+        produced, partitions = sticky.produced_bytes, topic.partitions
         if (
-            produced >= sticky.force_switch_at_bytes
-            or (is_last_batch_full and produced >= self._in_records(min(STICKY_BYTES, self._batch_size)))
-            or not _is_usable(sticky.partition, topic, snapshot)
+            produced < sticky.force_switch_at_bytes
+            and not (
+                is_last_batch_full
+                and produced
+                and produced >= self._in_records(min(STICKY_BYTES, self._batch_size))
+            )
+            # It exists and has a leader, or no partition of the topic has one.
+            and sticky.partition < len(partitions)
+            and (not topic.available or partitions[sticky.partition].leader_id in snapshot.nodes)
         ):
-            self._slots.sticky = self._choose(snapshot)
-            return True
-        return False
+            return False
+        self._slots.sticky = self._choose(snapshot)
+        return True
 
     def _choose(self, snapshot: MetadataSnapshot) -> StickyPartition:
         return StickyPartition(
@@ -153,14 +159,6 @@ class BuiltInPartitioner:
         """Larger for shorter queues. ``largest``: the longest queue; ``None``: queues do not count."""
         # The queue may have grown since the largest was determined.
         return 1 if largest is None else max(largest + 1 - self._queue_size(partition), 1)
-
-
-def _is_usable(partition: int, topic: TopicMetadata, snapshot: MetadataSnapshot) -> bool:
-    """Whether the partition exists and has a leader, or no partition of the topic has one."""
-    partitions = topic.partitions
-    return partition < len(partitions) and (
-        not topic.available or partitions[partition].leader_id in snapshot.nodes
-    )
 
 
 class PartitionLoad:

@@ -145,7 +145,7 @@ class RecordAccumulator:
                 number = sticky.partition
         queues = topic_queues.queues
         queue = queues[number] if 0 <= number < len(queues) else None
-        # Without the lock, to spare it: an empty slot means that there is no open batch, or that it makes room.
+        # Without the lock, to spare it: if the slot is empty, no batch is open, or it makes room.
         if queue is not None and queue.slot.appender is not None:
             future = None
             queue.lock.take()
@@ -183,6 +183,8 @@ class RecordAccumulator:
         #: A buffer that was taken for a new batch: empty again once it is the batch's.
         spare: list[bytearray] = []
         wake_sender = False
+        #: The time, if it was read already.
+        read_ms = 0
         try:
             while True:
                 sticky = partitioner.peek(snapshot) if partition == UNKNOWN_PARTITION else None
@@ -213,7 +215,8 @@ class RecordAccumulator:
                                 wake_sender = True
                         if future is not None:
                             break
-                        self._close_full_locked(queue, batch)
+                        read_ms = self._clock.monotonic_ms()
+                        self._close_full_locked(queue, batch, read_ms)
                         wake_sender = True
                         if sticky is not None:
                             # To another partition now, since no small batch is left here.
@@ -227,7 +230,7 @@ class RecordAccumulator:
                         if buffer is not None:
                             spare += (buffer,)
                     if spare:
-                        created_ms = max(now_ms or 0, self._clock.monotonic_ms())
+                        created_ms = read_ms or max(now_ms or 0, self._clock.monotonic_ms())
                         future = self._begin_batch_locked(queue, topic_queues, record, spare, created_ms)
                         # Only now: a batch that cannot be begun is removed with all its records. A single
                         # record may fill a batch.
@@ -241,6 +244,7 @@ class RecordAccumulator:
                         )
                         break
                 spare += (self._pool.allocate(size, max_block_ms),)
+                read_ms = 0
         finally:
             if spare:
                 # Another thread has begun a batch meanwhile, or this append failed.
@@ -284,7 +288,7 @@ class RecordAccumulator:
             raise
         return future
 
-    def _close_full_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+    def _close_full_locked(self, queue: PartitionQueue, batch: ProducerBatch, now_ms: int) -> None:
         """Close the open batch, which has no room left; compress it here if the I/O thread has enough to do.
 
         The I/O thread compresses beside the caller, without the interpreter lock and without a partition's
@@ -292,7 +296,7 @@ class RecordAccumulator:
         batch that cannot be sent for now counts as well. Source: ours. Java's client compresses on the
         caller's thread, librdkafka on that of the broker.
         """
-        queue.close_full_batch_locked(self._clock.monotonic_ms())
+        queue.close_full_batch_locked(now_ms)
         if self._compression.type is not PLAIN:
             backlog = [each for each in self._compression_backlog if each.awaits_compression]
             self._compression_backlog = backlog
@@ -301,13 +305,12 @@ class RecordAccumulator:
                 return
             backlog.append(batch)
 
-    def _first_bytes(
-        self, queue: PartitionQueue, ratio: TopicCompressionRatio | None, record: Record
-    ) -> int:
+    def _first_bytes(self, queue: PartitionQueue, ratio: TopicCompressionRatio | None, record: Record) -> int:
         """Size of a new batch's first buffer, at least as much as the record takes.
 
-        As much as the batch is expected to take, if the last one was full: otherwise freed large buffers are split into small ones under load, and batches cannot grow. Not when
-        the partitions that hold batches could take a good part of the memory that way.
+        As much as the batch is expected to take, if the last one was full: otherwise freed large buffers are
+        split into small ones under load, and batches cannot grow. Not when the partitions that hold batches
+        could take a good part of the memory that way.
         """
         _, key, value, headers, _ = record
         first_bytes = self._pool.first_bytes

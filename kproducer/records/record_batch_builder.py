@@ -176,7 +176,8 @@ class RecordBatchBuilder:
                 )
             self._adjust_limit()
             return True
-        room = self._room_bytes()
+        is_plain = self.compression.type is PLAIN
+        room = self._write_limit - writer.position if is_plain else self._room_bytes()
         writer.limit = min(writer.position + room, buffer_bytes)
         taken = writer.append(timestamp_ms, key, value, headers)
         # If the batch has room, but the buffer has not, the records move to a larger one.
