@@ -113,6 +113,8 @@ def make_session(jars: tuple[str, ...]) -> Any:
         "spark.driver.memory": "2g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        # As docs/spark.md recommends.
+        "spark.sql.execution.arrow.maxBytesPerBatch": "1048576",
         "spark.jars": ",".join(jars),
     }.items():
         builder = builder.config(name, value)
