@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from kproducer.runtime import threads  # noqa: F401  # first: it refuses unsupported interpreters
 
 # isort: off
-from kproducer.config.producer_config import ProducerConfig as ProducerConfig
 from kproducer.errors import *  # noqa: F403  # every class of this module is public
-from kproducer.errors.broker_errors import UnsupportedVersionError as UnsupportedVersionError
 from kproducer.serializers import (
     BytesSerializer as BytesSerializer,
     FloatSerializer as FloatSerializer,
@@ -30,7 +28,9 @@ from kproducer.types import (
 if TYPE_CHECKING:
     from kproducer.accumulator.future_record_metadata import FutureRecordMetadata as FutureRecordMetadata
     from kproducer.bulk.send_many_result import SendManyResult as SendManyResult
+    from kproducer.config.producer_config import ProducerConfig as ProducerConfig
     from kproducer.config.producer_settings import ProducerSettings as ProducerSettings
+    from kproducer.errors.broker_errors import UnsupportedVersionError as UnsupportedVersionError
     from kproducer.installation import BuildInfo as BuildInfo, build_info as build_info
     from kproducer.kafka_producer import KafkaProducer as KafkaProducer
     from kproducer.sender.metrics import METRICS as METRICS
@@ -42,14 +42,17 @@ if TYPE_CHECKING:
     )
 
 #: Imported on first use: the processes in which Spark plans and commits each write need settings
-#: and errors only, and start much sooner without a producer.
+#: and errors only, those in which it finds the format not even these, and they start much sooner
+#: without the rest.
 _LATER = {
     "BuildInfo": "installation",
     "build_info": "installation",
     "KafkaProducer": "kafka_producer",
     "FutureRecordMetadata": "accumulator.future_record_metadata",
+    "ProducerConfig": "config.producer_config",
     "ProducerRecord": "sending.interceptors",
     "ProducerSettings": "config.producer_settings",
+    "UnsupportedVersionError": "errors.broker_errors",
     "METRICS": "sender.metrics",
     "SendManyResult": "bulk.send_many_result",
     "ConsumerGroupMetadata": "transactions.transaction_arguments",

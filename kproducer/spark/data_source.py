@@ -2,6 +2,8 @@
 
 It checks options and schema in ``writer`` and ``streamWriter``, which Spark calls on the driver before any
 task starts. It uses the Python Data Source API only, so classic and Spark Connect sessions work alike.
+Spark imports this module in several processes of the driver, some of which only look up the class, so it
+imports the rest on first use.
 Source: ``pyspark.sql.datasource`` (Spark 4.0 and later).
 """
 
@@ -13,8 +15,6 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourc
 from pyspark.sql.types import StructType
 
 from kproducer.spark.errors import SparkOptionError
-from kproducer.spark.write_columns import WriteColumns
-from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.writers import BatchWriter, StreamWriter
 
 
@@ -85,6 +85,9 @@ class KafkaProducerDataSource(DataSource):
         return writer
 
     def _checked(self, writer_class: type[Any], schema: StructType) -> Any:
+        from kproducer.spark.write_columns import WriteColumns
+        from kproducer.spark.write_options import WriteOptions
+
         options = WriteOptions.parse(self.options, is_stream=issubclass(writer_class, DataSourceStreamWriter))
         columns = WriteColumns.check(schema, options.topic, fail_on_extra=options.extra_columns == "fail")
         if self._is_planning and options.check_timeout_ms:

@@ -17,14 +17,14 @@ from pyspark.sql import datasource as spark_datasource
 from pyspark.sql import types as t
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
-from kproducer.spark.write_columns import COLUMN_NAMES, WriteColumns
-from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary, report
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kproducer.spark.exactly_once.ports import DriverPort, TaskPort
+    from kproducer.spark.write_columns import WriteColumns
+    from kproducer.spark.write_options import WriteOptions
 
 #: Rows per RecordBatch, if Spark passes rows.
 _CHUNK_ROWS = 4096
@@ -150,6 +150,8 @@ else:
 def record_batches(rows: Iterable[Any], schema: t.StructType) -> Iterator[pa.RecordBatch]:
     """Convert rows to RecordBatches of ``schema``; columns that are not written become nulls."""
     import pyarrow as pa
+
+    from kproducer.spark.write_columns import COLUMN_NAMES
 
     types = [_arrow_type(field.dataType) if field.name in COLUMN_NAMES else pa.null() for field in schema]
     remaining = iter(rows)

@@ -1,4 +1,4 @@
-"""Planning a write, which Spark does in a process of its own, imports no producer."""
+"""Spark looks up the format and plans a write in processes of their own, which import no producer."""
 
 from __future__ import annotations
 
@@ -45,3 +45,21 @@ def test_planning_a_write_imports_neither_producer_nor_kernel_nor_arrow() -> Non
         "pyarrow",
     )
     assert [name for name in imported if name.startswith(heavy)] == []
+
+
+def test_looking_up_the_format_imports_no_settings() -> None:
+    program = (
+        "import sys, pyspark_kproducer\n"
+        "assert pyspark_kproducer.DefaultSource.name() == 'kproducer'\n"
+        "print(*sys.modules)"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    imported = set(finished.stdout.split())
+    assert "kproducer.spark.data_source" in imported
+    assert not imported & {"attrs", "kproducer.config", "kproducer.errors.broker_errors", "pyarrow"}
