@@ -2,6 +2,7 @@
 
 Every client sends the same records to the same clusters, in its own process, in rounds. Results go to
 ``benchmarks/results/`` as JSON and to the console as tables; with ``--document`` also to docs/performance.md.
+``--only`` runs some of the groups, such as ``--only "low-rate;small-batches"``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -30,24 +30,30 @@ from benchmarks.clients import (
     MAIN,
     available_clients,
     default_batch_bytes,
-    has_native_kernel,
 )
 from benchmarks.clusters import BenchCluster, KafkaBench, MockBench
-from benchmarks.throughput import Measurements, run_python, run_rounds
-from benchmarks.workload import OWN_DEFAULTS, Workload, all_workloads
+from benchmarks.throughput import FAILURES, clients_of_row, in_rounds, run_python, run_rounds
+from benchmarks.workload import GROUPS as ROW_GROUPS
+from benchmarks.workload import OWN_DEFAULTS, Workload
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, tools_class_path
 
 RESULTS = Path(__file__).parent / "results"
 DEFAULT_SECONDS = 600
-#: Shares of the total time; the rest is for low rates, import times and the profile.
-_EMBEDDED_SHARE, _KAFKA_SHARE = 0.62, 0.2
-_RUN_SECONDS = 0.6
+DEFAULT_ROUNDS = 5
+#: Shares of the total time, on the embedded cluster and on Apache Kafka; the rest is for the other groups.
+_SHARES = {
+    "throughput": (0.22, 0.1),
+    "small-batches": (0.24, 0.0),
+    "partitions": (0.14, 0.0),
+    "low-rate": (0.12, 0.1),
+}
+_GROUPS = (*_SHARES, "ceiling", "profile", "import")
+_GROUPS_ON_KAFKA = {"throughput", "low-rate", "ceiling"}
+_RUN_SECONDS = 0.4
 _CEILING_BATCHES = (16_384, 1_000_000)
 _PROFILED = (MAIN, "kproducer send_many", "kproducer send_arrow")
-#: Records per second; 0: as fast as possible.
-_BUSY_RATES = (1_000, 0)
-_BUSY_SECONDS = 2.0
-_LOW_RATE_ROUNDS = 2
+#: Rows on Apache Kafka, unless the arguments name some.
+_KAFKA_ROWS = ("100 B", "1 kB, lz4")
 _LOW_RATE_SECONDS = 1.5
 
 
@@ -59,10 +65,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--clients", help="semicolon-separated names, as in the tables")
     parser.add_argument("--rows", help="semicolon-separated names of rows, as in the tables")
     parser.add_argument("--count", type=int, help="records per run instead of a time, for short test runs")
-    parser.add_argument("--throughput-only", action="store_true", help="only throughput")
+    parser.add_argument(
+        "--only", default=";".join(_GROUPS), help=f"semicolon-separated groups: {', '.join(_GROUPS)}"
+    )
+    parser.add_argument("--rounds", type=int, default=DEFAULT_ROUNDS, help="at most; fewer if time is short")
     parser.add_argument("--document", action="store_true", help="write docs/performance.md")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    arguments.only = arguments.only.split(";")
+    if unknown := set(arguments.only) - set(_GROUPS):
+        parser.error(f"no such group: {', '.join(sorted(unknown))}")
+    return arguments
 
 
 def _clusters(arguments: argparse.Namespace, results: dict[str, Any]) -> Iterator[BenchCluster]:
@@ -70,7 +83,7 @@ def _clusters(arguments: argparse.Namespace, results: dict[str, Any]) -> Iterato
     lifetime_seconds = arguments.seconds * 3 + 900
     with closing(MockBench(lifetime_seconds)) as embedded:
         yield embedded
-    if not arguments.no_kafka:
+    if not arguments.no_kafka and _GROUPS_ON_KAFKA & set(arguments.only):
         try:
             kafka = KafkaBench(arguments.kafka, lifetime_seconds)
         except KafkaUnavailableError as error:
@@ -80,38 +93,56 @@ def _clusters(arguments: argparse.Namespace, results: dict[str, Any]) -> Iterato
             yield kafka
 
 
+def _seconds(cluster: BenchCluster, group: str, arguments: argparse.Namespace) -> float:
+    """The group's share of the total time, relative to the shares of the groups to measure."""
+    embedded, kafka = _SHARES[group]
+    if len(arguments.only) < len(_GROUPS):
+        total = sum(sum(_SHARES.get(each, ())) for each in arguments.only)
+        embedded, kafka = embedded / total, kafka / total
+    return float(arguments.seconds * (embedded if cluster.is_mock else kafka))
+
+
 def _measure_throughput(
-    cluster: BenchCluster, arguments: argparse.Namespace, results: dict[str, Any], console: Console
+    cluster: BenchCluster,
+    group: str,
+    arguments: argparse.Namespace,
+    results: dict[str, Any],
+    console: Console,
 ) -> None:
-    share = _EMBEDDED_SHARE if cluster.is_mock else _KAFKA_SHARE
-    measured: Measurements = run_rounds(
+    rows = [
+        (row, clients_of_row(results["clients"], group, row, cluster))
+        for row in _rows(cluster, group, arguments.rows)
+    ]
+    measured = run_rounds(
         cluster,
-        results["clients"],
-        _rows(cluster, arguments.rows),
-        arguments.seconds * share,
+        rows,
+        _seconds(cluster, group, arguments),
         console,
+        rounds=arguments.rounds,
         run_seconds=_RUN_SECONDS,
         count=arguments.count,
     )
     results["runs"] += measured.runs
     results["failures"] += measured.failures
-    results["rounds"][cluster.name] = 1 + max((run["round"] for run in measured.runs), default=-1)
+    results["rounds"][f"{cluster.name}, {group}"] = _rounds_of(measured.runs)
 
 
-def _rows(cluster: BenchCluster, wanted: str | None) -> list[Workload]:
-    """All rows on the embedded cluster; on Apache Kafka those with each client's own defaults."""
-    rows = [row for row in all_workloads() if cluster.is_mock or row.settings == OWN_DEFAULTS]
-    if wanted is None:
-        return rows if cluster.is_mock else [row for row in rows if row.name in ("100 B", "1 kB, lz4")]
-    return [row for row in rows if row.name in wanted.split(";")]
+def _rounds_of(runs: list[dict[str, Any]]) -> int:
+    return 1 + max((run["round"] for run in runs), default=-1)
+
+
+def _rows(cluster: BenchCluster, group: str, wanted: str | None) -> list[Workload]:
+    """All rows of a group on the embedded cluster; on Apache Kafka those with each client's own defaults."""
+    names = wanted.split(";") if wanted else None if cluster.is_mock else _KAFKA_ROWS
+    rows = [row for row in ROW_GROUPS[group] if cluster.is_mock or row.settings == OWN_DEFAULTS]
+    return [row for row in rows if names is None or row.name in names]
 
 
 def _client_process(results: dict[str, Any], name: str, module: str, task: dict[str, Any]) -> Any:
     """As ``run_python``; on failure ``None``, and a line in ``failures``."""
-    environment = BY_NAME[name].environment if name in BY_NAME else low_rate.environment_of(name)
     try:
-        return run_python(module, task, environment)
-    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        return run_python(module, task, BY_NAME[name].environment if name in BY_NAME else {})
+    except FAILURES as error:
         results["failures"].append(f"{module}, {name}: {error}")
         return None
 
@@ -131,30 +162,29 @@ def _measure_ceiling(cluster: BenchCluster, results: dict[str, Any]) -> None:
             results["ceiling"].append({"cluster": cluster.name, **found})
 
 
-def _measure_low_rate(cluster: BenchCluster, results: dict[str, Any]) -> None:
-    """In rounds; the times of all rounds are one entry per client and rate."""
-    times: dict[tuple[int, str], list[float]] = {}
-    names = [name for name in low_rate.DRIVERS if has_native_kernel() or not name.endswith("pure Python")]
-    for _ in range(_LOW_RATE_ROUNDS):
-        for rate in low_rate.RATES_PER_SECOND:
-            for name in names:
-                with cluster.topic() as (bootstrap, topic):
-                    task = {
-                        "client": name,
-                        "bootstrap": bootstrap,
-                        "topic": topic,
-                        "is_mock": cluster.is_mock,
-                        "rate": rate,
-                        "count": int(rate * _LOW_RATE_SECONDS),
-                    }
-                    found = _client_process(results, name, "benchmarks.low_rate", task)
-                if found:
-                    times.setdefault((rate, name), []).extend(found["milliseconds"])
-    for (rate, name), milliseconds in times.items():
-        rounded = [round(each, 3) for each in milliseconds]
-        results["low_rate"].append(
-            {"cluster": cluster.name, "rate": rate, "client": name, "milliseconds": rounded}
-        )
+def _measure_low_rate(
+    cluster: BenchCluster, arguments: argparse.Namespace, results: dict[str, Any], console: Console
+) -> None:
+    cases = [(case, list(low_rate.DRIVERS)) for case in low_rate.CASES]
+    runs = []
+    for number, case, name in in_rounds(cases, _seconds(cluster, "low-rate", arguments), arguments.rounds):
+        with cluster.topic() as (bootstrap, topic):
+            task = {
+                "client": name,
+                "bootstrap": bootstrap,
+                "topic": topic,
+                "rate": case.rate,
+                "busy": case.busy,
+                "count": arguments.count or int(case.rate * _LOW_RATE_SECONDS),
+            }
+            found = _client_process(results, name, "benchmarks.low_rate", task)
+        console.print(f"{cluster.name}: round {number + 1}, low rate, {case.name}, {name}", style="dim")
+        if found:
+            del found["milliseconds"]
+            place = {"cluster": cluster.name, "family": low_rate.FAMILY, "row": case.name}
+            runs.append({"round": number, **place, "client": name, **case._asdict(), **found})
+    results["low_rate"] += runs
+    results["rounds"][f"{cluster.name}, low-rate"] = _rounds_of(runs)
 
 
 def _measure_profile(cluster: BenchCluster, results: dict[str, Any]) -> None:
@@ -189,42 +219,23 @@ def _measure_profile(cluster: BenchCluster, results: dict[str, Any]) -> None:
         results["profile"].append(profile)
 
 
-def _measure_busy(results: dict[str, Any]) -> None:
-    """Latency and speed while another thread of the application computes."""
-    from benchmarks import latency
-
-    clients = tuple(
-        name for name, kernel in latency.CLIENTS.items() if kernel != "native" or has_native_kernel()
-    )
-    try:
-        results["busy"] = latency.rows(clients, _BUSY_RATES, lingers_ms=(0,), seconds=_BUSY_SECONDS)
-    except (RuntimeError, subprocess.TimeoutExpired) as error:
-        results["failures"].append(f"latency with a busy thread: {error}")
-
-
-def _measure_growth(results: dict[str, Any]) -> None:
-    """The cost per record as the cluster grows; a process per case, so a failure affects no other."""
-    from benchmarks import growth
-
-    first: dict[str, float] = {}
-    for case in growth.cases():
-        try:
-            (row,) = growth.rows([case])
-        except (RuntimeError, subprocess.TimeoutExpired) as error:
-            results["failures"].append(f"growth: {error}")
+def _measure_on(
+    cluster: BenchCluster, arguments: argparse.Namespace, results: dict[str, Any], console: Console
+) -> None:
+    """All groups to measure on this cluster, in the order of the arguments."""
+    for group in arguments.only:
+        if not cluster.is_mock and group not in _GROUPS_ON_KAFKA:
             continue
-        base = first.setdefault(row["series"], row["cpu_us_per_record"])
-        results["growth"].append({**row, "growth": row["cpu_us_per_record"] / base})
-
-
-def _measure_all_else(cluster: BenchCluster, results: dict[str, Any]) -> None:
-    _measure_ceiling(cluster, results)
-    _measure_low_rate(cluster, results)
-    if cluster.is_mock:
-        _measure_profile(cluster, results)
-        _measure_busy(results)
-        _measure_growth(results)
-        results["import_time"] = import_time.measure()
+        if group in ROW_GROUPS:
+            _measure_throughput(cluster, group, arguments, results, console)
+        elif group == "low-rate":
+            _measure_low_rate(cluster, arguments, results, console)
+        elif group == "ceiling":
+            _measure_ceiling(cluster, results)
+        elif group == "profile":
+            _measure_profile(cluster, results)
+        elif group == "import":
+            results["import_time"] = import_time.measure()
 
 
 def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -233,7 +244,7 @@ def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
     names = [client.name for client in clients]
     if arguments.clients is not None:
         names = [name for name in names if name in arguments.clients.split(";")]
-    elif not arguments.no_kafka:
+    elif not arguments.no_kafka and "throughput" in arguments.only:
         try:
             tools_class_path(java_client.TOOLS_VERSION)
             names.append(JAVA)
@@ -257,8 +268,6 @@ def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
         "runs": [],
         "ceiling": [],
         "low_rate": [],
-        "busy": [],
-        "growth": [],
         "import_time": [],
         "profile": [],
     }
@@ -275,9 +284,7 @@ def main() -> None:
     try:
         for cluster in _clusters(arguments, results):
             results["clusters"][cluster.name] = cluster.description
-            _measure_throughput(cluster, arguments, results, console)
-            if not arguments.throughput_only:
-                _measure_all_else(cluster, results)
+            _measure_on(cluster, arguments, results, console)
     finally:
         # Results from before an interruption are kept; python -m benchmarks.report prints them.
         results["seconds"] = round(time.monotonic() - started)
@@ -292,7 +299,7 @@ def main() -> None:
     if arguments.document:
         for written in write_document(results):
             console.print(f"{written.relative_to(ROOT)} written")
-    sys.exit(1 if results["failures"] or not results["runs"] else 0)
+    sys.exit(1 if results["failures"] else 0)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ from benchmarks.sessions import Session, Target
 MAIN = "kproducer send, futures kept"
 #: The reference for ratios: the fastest other client that reports the result of each record.
 REFERENCE = "confluent-kafka, callback"
+#: The same with a thread that calls ``poll``, so that callbacks never wait for the next ``produce``.
+POLL_THREAD = "confluent-kafka, poll thread"
+CALLBACK = "kproducer send, callback"
 JAVA = "Java's perf tool"
 
 
@@ -25,7 +28,6 @@ class Client:
         distribution: the package whose version is reported.
         session: ``module:class`` of its ``Session``; imported only in the sending process.
         environment: additional variables of that process.
-        in_every_family: also measured with the same batch size for all, not only with its own defaults.
         method: of ``KafkaProducer``; the client is skipped if it does not exist.
         colour: in plots.
     """
@@ -34,7 +36,6 @@ class Client:
     distribution: str
     session: str
     environment: dict[str, str] = field(default_factory=dict)
-    in_every_family: bool = True
     method: str | None = None
     colour: str = "#9aa5b1"
 
@@ -59,15 +60,13 @@ CLIENTS = (
         "kproducer",
         f"{_OURS}:DroppedFutureSession",
         _NATIVE,
-        in_every_family=False,
         colour="#3f8fc9",
     ),
     Client(
-        "kproducer send, callback",
+        CALLBACK,
         "kproducer",
         f"{_OURS}:CallbackSession",
         _NATIVE,
-        in_every_family=False,
         colour="#73b0de",
     ),
     Client(
@@ -91,21 +90,25 @@ CLIENTS = (
         "kproducer",
         f"{_OURS}:KeptFutureSession",
         _PURE,
-        in_every_family=False,
         colour="#a9cce8",
     ),
     Client(REFERENCE, "confluent-kafka", f"{_PEERS}:ConfluentCallbackSession", colour="#e07b39"),
+    Client(POLL_THREAD, "confluent-kafka", f"{_PEERS}:ConfluentPollThreadSession", colour="#c05f20"),
     Client("confluent-kafka, no callback", "confluent-kafka", f"{_PEERS}:ConfluentSession", colour="#eda777"),
     Client(
         "confluent-kafka, produce_batch",
         "confluent-kafka",
         f"{_PEERS}:ConfluentBatchSession",
-        in_every_family=False,
         colour="#f5cdb0",
     ),
     Client("aiokafka", "aiokafka", f"{_PEERS}:AiokafkaSession", colour="#6aa84f"),
     Client("kafka-python", "kafka-python", f"{_PEERS}:KafkaPythonSession"),
 )
+#: The clients of the groups of rows other than "throughput", which has all.
+CLIENTS_OF_GROUP = {
+    "small-batches": (MAIN, CALLBACK, REFERENCE, POLL_THREAD),
+    "partitions": (MAIN, REFERENCE, POLL_THREAD),
+}
 BY_NAME = {client.name: client for client in CLIENTS}
 COLOURS = {client.name: client.colour for client in CLIENTS} | {JAVA: "#b04a5a"}
 

@@ -8,8 +8,9 @@ from itertools import count
 from typing import Any, Protocol
 
 import confluent_kafka
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from benchmarks.workload import PARTITION_COUNT
+from benchmarks.workload import BROKER_COUNT, PARTITION_COUNT
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.mock_cluster import MockClusterProcess
 from tests.support.kafka.topics import create_topic, delete_topic
@@ -18,7 +19,10 @@ _WARM_UP_RECORDS = 300_000
 
 
 class BenchCluster(Protocol):
-    """A kind of cluster; ``topic`` gives (bootstrap servers, a new topic's name) and cleans up afterwards."""
+    """A kind of cluster; ``topic`` gives (bootstrap servers, a new topic's name) and cleans up afterwards.
+
+    Only the embedded cluster has as many brokers as asked for.
+    """
 
     name: str
     description: str
@@ -27,31 +31,38 @@ class BenchCluster(Protocol):
     @property
     def pid(self) -> int: ...
 
-    def topic(self) -> AbstractContextManager[tuple[str, str]]: ...
+    def topic(
+        self, partitions: int = PARTITION_COUNT, brokers: int = BROKER_COUNT
+    ) -> AbstractContextManager[tuple[str, str]]: ...
 
     def close(self) -> None: ...
 
 
 class MockBench:
-    """Three mock brokers in one process; a new cluster per run frees the memory of the previous one."""
+    """Mock brokers in one process; a new cluster per run frees the memory of the previous one."""
 
     name = "embedded"
     is_mock = True
 
     def __init__(self, lifetime_seconds: float) -> None:
         self._process = MockClusterProcess(lifetime_seconds)
-        self.description = f"librdkafka {confluent_kafka.libversion()[0]} mock cluster, 3 nodes"
+        version = confluent_kafka.libversion()[0]
+        self.description = f"librdkafka {version} mock cluster, {BROKER_COUNT} nodes"
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     @contextmanager
-    def topic(self) -> Iterator[tuple[str, str]]:
-        cluster = self._process.cluster(broker_count=3)
-        cluster.create_topic("bench", PARTITION_COUNT)
-        yield cluster.bootstrap_servers, "bench"
-        cluster.close()
+    def topic(
+        self, partitions: int = PARTITION_COUNT, brokers: int = BROKER_COUNT
+    ) -> Iterator[tuple[str, str]]:
+        cluster = self._process.cluster(broker_count=brokers)
+        try:
+            cluster.create_topic("bench", partitions, min(brokers, BROKER_COUNT))
+            yield ",".join(cluster.bootstrap_servers.split(",")[:BROKER_COUNT]), "bench"
+        finally:
+            cluster.close()
 
     def close(self) -> None:
         self._process.close()
@@ -86,9 +97,11 @@ class KafkaBench:
         return self._cluster.bootstrap(listener)
 
     @contextmanager
-    def topic(self) -> Iterator[tuple[str, str]]:
+    def topic(
+        self, partitions: int = PARTITION_COUNT, brokers: int = BROKER_COUNT
+    ) -> Iterator[tuple[str, str]]:
         name = f"bench-{next(self._numbers)}"
-        create_topic(self._cluster.bootstrap_servers, name, PARTITION_COUNT)
+        create_topic(self._cluster.bootstrap_servers, name, partitions)
         yield self._cluster.bootstrap_servers, name
         delete_topic(self._cluster.bootstrap_servers, name)
 
@@ -106,15 +119,10 @@ class KafkaBench:
             producer.flush(60)
 
 
-def record_count(bootstrap_servers: str, topic: str) -> int:
+def record_count(bootstrap_servers: str, topic: str, partitions: int = PARTITION_COUNT) -> int:
     """The number of records in a topic, by its log end offsets."""
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": "count", "log_level": 0}
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    ends = admin.list_offsets(
+        {confluent_kafka.TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
     )
-    try:
-        return sum(
-            consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, partition), timeout=10)[1]
-            for partition in range(PARTITION_COUNT)
-        )
-    finally:
-        consumer.close()
+    return sum(future.result(60).offset for future in ends.values())

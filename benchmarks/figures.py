@@ -66,6 +66,15 @@ class Row:
             found[number, client] / found[number, peer] for number in rounds if (number, peer) in found
         )
 
+    def growth(self, client: str, first: Row, metric: str = CPU) -> Spread | None:
+        """Ratio of a client's metric to that in another row, in each round with both."""
+        base = {run["round"]: run[metric] for run in first.runs if run["client"] == client}
+        return Spread.of(
+            run[metric] / base[run["round"]]
+            for run in self.runs
+            if run["client"] == client and run["round"] in base
+        )
+
 
 def rows_of(runs: list[dict[str, Any]]) -> list[Row]:
     """The rows in the order in which they were measured."""

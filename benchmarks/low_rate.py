@@ -1,9 +1,11 @@
-"""Latency at low rates: the time from ``send()`` until the application knows that the record is acknowledged.
+"""Latency and CPU at a fixed rate: the time from ``send()`` until the application knows that the record is
+acknowledged, and the CPU of the process.
 
 Linger 0, acks=all, 100-byte values, a fixed number of records per second from one thread, a callback per
-record; the time ends in the callback. confluent-kafka calls its callbacks in ``poll``, and the application
-waits in ``poll`` between two records, so no callback is late. The clients run in turn, each in its own
-process; the times of all rounds form one sample.
+record; the time ends in the callback. confluent-kafka calls its callbacks in ``poll``, for which the
+application has a thread; the sending thread sleeps between records, as with every client. One case has
+another thread that computes in pure Python. The CPU includes the sending loop; "application alone" is that
+loop without a client. Every client runs in its own process, and each run starts after a warm-up.
 """
 
 from __future__ import annotations
@@ -13,20 +15,37 @@ import json
 import sys
 import threading
 import time
-import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
-from benchmarks.peer_sessions import librdkafka_security
+from benchmarks.figures import percentile
+from benchmarks.peer_sessions import librdkafka_security, polling
 from benchmarks.process_costs import own_cpu_seconds
 
-RATES_PER_SECOND = (100, 1000)
-WARM_UP_RECORDS = 100
+WARM_UP_RECORDS = 200
+_WARM_UP_RATE = 1_000
 _VALUE = b"x" * 100
 _TIMEOUT_SECONDS = 30.0
+#: kproducer's client in this group, and the one to compare it with.
+OURS, PEER = "kproducer", "confluent-kafka, poll thread"
+ALONE = "application alone"
+#: Of the rows in tables.
+FAMILY = "fixed rate"
 
-#: (task, times to fill, records per second)
-Driver = Callable[[dict[str, Any], "Times", int], None]
+
+class Case(NamedTuple):
+    """Records per second, with or without a thread that computes."""
+
+    rate: int
+    busy: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.rate:,}/s{', busy thread' if self.busy else ''}"
+
+
+CASES = (Case(100), Case(1_000), Case(10_000), Case(1_000, busy=True))
 
 
 class Times:
@@ -39,7 +58,7 @@ class Times:
         self._all_known = threading.Event()
 
     def acknowledge(self, number: int) -> None:
-        """Called by one thread only."""
+        """Called by one thread at a time."""
         self.known[number] = time.perf_counter()
         self._left -= 1
         if not self._left:
@@ -50,22 +69,63 @@ class Times:
             raise RuntimeError(f"{self._left} records were not acknowledged")
 
     def milliseconds(self) -> list[float]:
-        """The latency of each record, without the warm-up."""
-        pairs = list(zip(self.sent, self.known, strict=True))[WARM_UP_RECORDS:]
-        return [(known - sent) * 1000 for sent, known in pairs]
+        """The latency of each record."""
+        return [(known - sent) * 1000 for sent, known in zip(self.sent, self.known, strict=True)]
 
 
-def _on_schedule(times: Times, rate: int, send: Callable[[int], None], wait: Callable[[float], Any]) -> None:
-    """Send the records one by one, each at its time; ``wait`` gets the seconds until the next."""
-    started = time.perf_counter()
-    for number in range(len(times.sent)):
-        while (left := started + number / rate - time.perf_counter()) > 0:
-            wait(left)
-        times.sent[number] = time.perf_counter()
-        send(number)
+class Measured:
+    """The warm-up and the timed part of a run, with the CPU and wall seconds of the latter."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.times = Times(task["count"])
+        self.parts = [(_WARM_UP_RATE, Times(WARM_UP_RECORDS)), (task["rate"], self.times)]
+        self._busy = task.get("busy", False)
+        self.turns = 0
+        self.cpu_seconds = self.seconds = 0.0
+
+    @contextmanager
+    def part(self, times: Times) -> Iterator[None]:
+        """Measure the block, if it is the timed part."""
+        if times is not self.times:
+            yield
+            return
+        stop = threading.Event()
+        thread = threading.Thread(target=self._spin, args=(stop,))
+        if self._busy:
+            thread.start()
+        cpu, started = own_cpu_seconds(), time.perf_counter()
+        try:
+            yield
+        finally:
+            self.cpu_seconds, self.seconds = own_cpu_seconds() - cpu, time.perf_counter() - started
+            stop.set()
+            if self._busy:
+                thread.join()
+
+    def _spin(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self.turns += 1
 
 
-def _kproducer(task: dict[str, Any], times: Times, rate: int) -> None:
+Driver = Callable[[dict[str, Any], Measured], None]
+#: Sends the record with this number and lets its callback fill the times.
+Send = Callable[[Times, int], None]
+
+
+def _send_on_schedule(measured: Measured, send: Send) -> None:
+    """Send the records one by one, each at its time; late ones immediately."""
+    for rate, times in measured.parts:
+        with measured.part(times):
+            started = time.perf_counter()
+            for number in range(len(times.sent)):
+                while (left := started + number / rate - time.perf_counter()) > 0:
+                    time.sleep(left)
+                times.sent[number] = time.perf_counter()
+                send(times, number)
+            times.wait()
+
+
+def _kproducer(task: dict[str, Any], measured: Measured) -> None:
     from kproducer import KafkaProducer
 
     producer = KafkaProducer(
@@ -76,19 +136,18 @@ def _kproducer(task: dict[str, Any], times: Times, rate: int) -> None:
         **task.get("security", {}),
     )
 
-    def send(number: int) -> None:
+    def send(times: Times, number: int) -> None:
         def known(metadata: object, error: object) -> None:
             if error is None:
                 times.acknowledge(number)
 
         producer.send(task["topic"], _VALUE, on_delivery=known)
 
-    _on_schedule(times, rate, send, time.sleep)
-    times.wait()
+    _send_on_schedule(measured, send)
     producer.close()
 
 
-def _confluent(task: dict[str, Any], times: Times, rate: int) -> None:
+def _confluent(task: dict[str, Any], measured: Measured) -> None:
     from confluent_kafka import Producer
 
     security = librdkafka_security(task.get("security", {}))
@@ -96,41 +155,22 @@ def _confluent(task: dict[str, Any], times: Times, rate: int) -> None:
         {"bootstrap.servers": task["bootstrap"], "acks": "all", "linger.ms": 0, "log_level": 0, **security}
     )
 
-    def send(number: int) -> None:
+    def send(times: Times, number: int) -> None:
         def known(error: object, message: object) -> None:
             if error is None:
                 times.acknowledge(number)
 
         producer.produce(task["topic"], _VALUE, on_delivery=known)
 
-    _on_schedule(times, rate, send, producer.poll)
-    producer.flush(_TIMEOUT_SECONDS)
-    times.wait()
+    with polling(producer):
+        _send_on_schedule(measured, send)
 
 
-def _kafka_python(task: dict[str, Any], times: Times, rate: int) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from kafka import KafkaProducer
-
-    pinned = {"api_version": (2, 3)} if task["is_mock"] else {}
-    producer = KafkaProducer(
-        bootstrap_servers=task["bootstrap"], acks="all", linger_ms=0, enable_idempotence=False, **pinned
-    )
-
-    def send(number: int) -> None:
-        producer.send(task["topic"], _VALUE).add_callback(lambda metadata: times.acknowledge(number))
-
-    _on_schedule(times, rate, send, time.sleep)
-    times.wait()
-    producer.close()
+def _aiokafka(task: dict[str, Any], measured: Measured) -> None:
+    asyncio.run(_aiokafka_loop(task, measured))
 
 
-def _aiokafka(task: dict[str, Any], times: Times, rate: int) -> None:
-    asyncio.run(_aiokafka_loop(task, times, rate))
-
-
-async def _aiokafka_loop(task: dict[str, Any], times: Times, rate: int) -> None:
+async def _aiokafka_loop(task: dict[str, Any], measured: Measured) -> None:
     from aiokafka import AIOKafkaProducer
 
     producer = AIOKafkaProducer(
@@ -138,47 +178,51 @@ async def _aiokafka_loop(task: dict[str, Any], times: Times, rate: int) -> None:
     )
     await producer.start()
 
-    def known(number: int) -> Callable[[Any], None]:
+    def known(times: Times, number: int) -> Callable[[Any], None]:
         def acknowledge(future: Any) -> None:
             if future.exception() is None:
                 times.acknowledge(number)
 
         return acknowledge
 
-    started = time.perf_counter()
-    for number in range(len(times.sent)):
-        while (left := started + number / rate - time.perf_counter()) > 0:
-            await asyncio.sleep(left)
-        times.sent[number] = time.perf_counter()
-        (await producer.send(task["topic"], _VALUE)).add_done_callback(known(number))
-    await producer.stop()
-    times.wait()
+    for rate, times in measured.parts:
+        with measured.part(times):
+            started = time.perf_counter()
+            for number in range(len(times.sent)):
+                while (left := started + number / rate - time.perf_counter()) > 0:
+                    await asyncio.sleep(left)
+                times.sent[number] = time.perf_counter()
+                (await producer.send(task["topic"], _VALUE)).add_done_callback(known(times, number))
+            await producer.flush()
+            # Callbacks run in the next turn of the loop.
+            await asyncio.sleep(0)
+            times.wait()
+    with suppress(Exception):
+        await producer.stop()
 
 
-DRIVERS: dict[str, Driver] = {
-    "kproducer": _kproducer,
-    "kproducer, pure Python": _kproducer,
-    "confluent-kafka": _confluent,
-    "aiokafka": _aiokafka,
-    "kafka-python": _kafka_python,
-}
+def _alone(task: dict[str, Any], measured: Measured) -> None:
+    _send_on_schedule(measured, Times.acknowledge)
 
 
-def environment_of(name: str) -> dict[str, str]:
-    """Additional variables of a client's process."""
-    if not name.startswith("kproducer"):
-        return {}
-    return {"KPRODUCER_KERNEL": "pure" if name.endswith("pure Python") else "auto"}
+DRIVERS: dict[str, Driver] = {OURS: _kproducer, PEER: _confluent, "aiokafka": _aiokafka, ALONE: _alone}
 
 
-def main() -> None:
-    """One client at one rate, given as the argument."""
-    task = json.loads(sys.argv[1])
-    times = Times(WARM_UP_RECORDS + task["count"])
-    before = own_cpu_seconds()
-    DRIVERS[task["client"]](task, times, task["rate"])
-    print(json.dumps({"milliseconds": times.milliseconds(), "cpu_seconds": own_cpu_seconds() - before}))
+def measure(task: dict[str, Any]) -> dict[str, Any]:
+    """One client in one case, in this process."""
+    measured = Measured(task)
+    DRIVERS[task["client"]](task, measured)
+    milliseconds = measured.times.milliseconds()
+    return {
+        "milliseconds": [round(each, 3) for each in milliseconds],
+        "p50_ms": percentile(milliseconds, 50),
+        "p99_ms": percentile(milliseconds, 99),
+        "largest_ms": max(milliseconds),
+        "cpu_percent": measured.cpu_seconds / measured.seconds * 100,
+        "records_per_second": task["count"] / measured.seconds,
+        "turns_per_second": measured.turns / measured.seconds,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(measure(json.loads(sys.argv[1]))), flush=True)

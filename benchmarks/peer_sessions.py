@@ -7,8 +7,10 @@ called once per hundred records instead of after each.
 from __future__ import annotations
 
 import asyncio
+import threading
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from benchmarks.sessions import FLUSH_SECONDS, Target, chunks
@@ -16,7 +18,8 @@ from benchmarks.workload import LINGER_MS, Record
 
 _POLL_EVERY = 100
 _FULL_QUEUE_WAIT_SECONDS = 0.01
-
+#: Of ``poll`` in a thread of its own; the call returns when there is something to do.
+_POLL_SECONDS = 0.1
 
 #: kproducer's names of security settings, and librdkafka's.
 _SECURITY_NAMES = {
@@ -31,6 +34,24 @@ _SECURITY_NAMES = {
 def librdkafka_security(settings: dict[str, str]) -> dict[str, str]:
     """Security settings with librdkafka's names."""
     return {_SECURITY_NAMES[name]: value for name, value in settings.items()}
+
+
+@contextmanager
+def polling(producer: Any) -> Iterator[None]:
+    """A thread that calls ``poll`` of confluent-kafka's producer during the block."""
+    stop = threading.Event()
+
+    def poll() -> None:
+        while not stop.is_set():
+            producer.poll(_POLL_SECONDS)
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 class ConfluentSession:
@@ -104,6 +125,36 @@ class ConfluentCallbackSession(ConfluentSession):
                 poll(0)
         self.producer.flush(FLUSH_SECONDS)
         return acknowledged
+
+
+class ConfluentPollThreadSession(ConfluentSession):
+    """``produce()`` with a delivery callback, and a thread that calls ``poll``."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self._polling = polling(self.producer)
+        self._polling.__enter__()
+
+    def send_all(self, prepared: Any) -> int:
+        acknowledged = 0
+
+        def delivered(error: object, message: object) -> None:
+            nonlocal acknowledged
+            acknowledged += error is None
+
+        produce, poll, topic = self.producer.produce, self.producer.poll, self.topic
+        for key, value in prepared:
+            while True:
+                try:
+                    produce(topic, value, key, on_delivery=delivered)
+                    break
+                except BufferError:
+                    poll(_FULL_QUEUE_WAIT_SECONDS)
+        self.producer.flush(FLUSH_SECONDS)
+        return acknowledged
+
+    def close(self) -> None:
+        self._polling.__exit__(None, None, None)
 
 
 class ConfluentBatchSession(ConfluentSession):

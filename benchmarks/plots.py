@@ -1,17 +1,22 @@
-"""Two plots of a run: CPU per record on every row, and latency at low rate."""
+"""Plots of a run: CPU and speed of every client on every row, and latency against rate."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clients import COLOURS
-from benchmarks.figures import CPU, SPEED, Row, Spread, percentile, rows_of
+from benchmarks.clients import COLOURS, MAIN, POLL_THREAD
+from benchmarks.figures import CPU, SPEED, Row, Spread, rows_of
+from benchmarks.low_rate import OURS, PEER
 
 _METRICS = (
     (CPU, 1.0, "CPU µs / record (less is better)"),
     (SPEED, 1e-3, "1000 records / s (more is better)"),
 )
+
+
+#: Of the clients of the latency plot.
+_LATENCY_COLOURS = {OURS: COLOURS[MAIN], PEER: COLOURS[POLL_THREAD], "aiokafka": COLOURS["aiokafka"]}
 
 
 def write_plots(folder: Path, results: dict[str, Any]) -> list[Path]:
@@ -71,28 +76,42 @@ def _plot_spread(axis: Any, place: int, spread: Spread, scale: float, colour: st
     axis.annotate(text, (high, place), (5, 0), textcoords="offset points", va="center", fontsize=6)
 
 
-def _plot_latency(path: Path, entries: list[dict[str, Any]]) -> None:
+def _plot_latency(path: Path, runs: list[dict[str, Any]]) -> None:
+    """A panel per cluster: p50 (solid) and p99 (dashed) of each client against the rate; medians of rounds."""
     import matplotlib.pyplot as plt
 
-    panels = list(dict.fromkeys((entry["cluster"], entry["rate"]) for entry in entries))
-    figure, axes = plt.subplots(1, len(panels), figsize=(3.4 * len(panels), 2.6), squeeze=False, sharey=True)
-    for axis, (cluster, rate) in zip(axes[0], panels, strict=True):
-        chosen = [entry for entry in entries if (entry["cluster"], entry["rate"]) == (cluster, rate)][::-1]
-        for place, entry in enumerate(chosen):
-            p50, p99 = (percentile(entry["milliseconds"], percent) for percent in (50, 99))
-            colour = "#1b6ca8" if entry["client"].startswith("kproducer") else "#9aa5b1"
-            axis.plot([p50, p99], [place, place], color=colour, linewidth=2)
-            axis.plot([p50], [place], "o", color=colour)
-            axis.plot([p99], [place], "|", color=colour, markersize=10)
-        axis.set_yticks(range(len(chosen)), [entry["client"] for entry in chosen], fontsize=7)
+    rows = [row for row in rows_of(runs) if not row.runs[0]["busy"]]
+    clusters = list(dict.fromkeys(row.cluster for row in rows))
+    figure, axes = plt.subplots(
+        1, len(clusters), figsize=(4.6 * len(clusters), 3.2), squeeze=False, sharey=True
+    )
+    for axis, cluster in zip(axes[0], clusters, strict=True):
+        chosen = [row for row in rows if row.cluster == cluster]
+        for client, colour in _LATENCY_COLOURS.items():
+            for metric, style in (("p50_ms", "-"), ("p99_ms", "--")):
+                points = [
+                    (row.runs[0]["rate"], spread.median)
+                    for row in chosen
+                    if (spread := row.spread(client, metric)) is not None
+                ]
+                if not points:
+                    continue
+                label = f"{client}, {metric.removesuffix('_ms')}"
+                axis.plot(
+                    *zip(*points, strict=True), style, color=colour, marker="o", markersize=3, label=label
+                )
         axis.set_xscale("log")
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.tick_params(axis="x", labelsize=7)
+        axis.set_yscale("log")
+        for each in (axis.xaxis, axis.yaxis):
+            each.set_major_formatter(lambda value, _: f"{value:,g}")
+        axis.tick_params(axis="both", labelsize=7)
         axis.minorticks_off()
-        axis.grid(axis="x", linewidth=0.4, alpha=0.5)
-        axis.set_title(f"{cluster}, {rate:,} records/s", fontsize=8)
-        axis.set_xlabel("ms: p50 (dot) to p99 (bar)", fontsize=7)
+        axis.grid(linewidth=0.4, alpha=0.5)
+        axis.set_title("Apache Kafka" if cluster == "kafka" else "Embedded cluster", fontsize=8)
+        axis.set_xlabel("records/s", fontsize=7)
         axis.spines[["top", "right"]].set_visible(False)
+    axes[0][0].set_ylabel("ms, from send() to the callback", fontsize=7)
+    axes[0][0].legend(fontsize=6, frameon=False)
     _save(figure, path)
 
 

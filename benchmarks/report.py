@@ -77,7 +77,6 @@ def _all_tables(results: dict[str, Any]) -> list[Table]:
         tables.target_table(results),
         tables.ceiling_table(results),
         tables.low_rate_table(results),
-        tables.busy_table(results),
         tables.growth_table(results),
         tables.import_table(results),
         *tables.profile_tables(results),
@@ -86,12 +85,12 @@ def _all_tables(results: dict[str, Any]) -> list[Table]:
 
 def facts_of(results: dict[str, Any]) -> list[str]:
     """Date, machine, clusters and versions of the measurement."""
-    rounds = ", ".join(f"{_CLUSTERS[name]}: {count}" for name, count in results["rounds"].items())
+    rounds = ", ".join(f"{name}: {count}" for name, count in results["rounds"].items())
     return [
         f"Measured {results['when']}: {'; '.join(results['clusters'].values())}; {results['machine']}; "
         f"Python {results['python']}.",
-        f"Every client: acks=all, linger {LINGER_MS} ms, no idempotence. Rounds: {rounds}. "
-        f"Load average when it began: {results['load_average']:.1f}.",
+        f"Every client: acks=all, linger {LINGER_MS} ms unless a table says otherwise, no idempotence. "
+        f"Rounds: {rounds}. Load average when it began: {results['load_average']:.1f}.",
         *([_DISTURBED] if results["load_average"] > _QUIET_LOAD else []),
         "Versions: " + ", ".join(f"{name} {version}" for name, version in results["versions"].items()) + ".",
         "Batches by default, bytes: "
@@ -130,7 +129,6 @@ def sections(results: dict[str, Any]) -> dict[str, str]:
         "ratios": tables.as_markdown(tables.target_table(results)),
         "ceiling": tables.as_markdown(tables.ceiling_table(results)),
         "low-rate": "\n\n".join(low_rate),
-        "busy": tables.as_markdown(tables.busy_table(results)),
         "growth": tables.as_markdown(tables.growth_table(results)),
         "import": tables.as_markdown(tables.import_table(results)),
         "profile": "\n\n".join(
@@ -149,8 +147,8 @@ def _comparison(results: dict[str, Any]) -> str:
     lines = [
         f"Measured in one run ({results['clusters'].get('embedded', '')}, {results['machine']}, "
         f"Python {results['python']}): acks=all, linger {LINGER_MS} ms, no idempotence, otherwise each "
-        f"client's own defaults; medians of {results['rounds'].get('embedded', 0)} rounds, each client in "
-        "its own process. Thousand records per second · CPU microseconds per record:",
+        f"client's own defaults; medians of {results['rounds'].get('embedded, throughput', 0)} rounds, each "
+        "client in its own process. Thousand records per second · CPU microseconds per record:",
         tables.as_markdown(shown),
     ]
     if speeds:

@@ -21,7 +21,6 @@ from benchmarks.process_costs import cpu_seconds_of, own_cpu_seconds, own_memory
 from benchmarks.sessions import Session, Target
 from benchmarks.workload import Record, Workload, distinct_records, repeated
 
-WARM_UP_RECORDS = 5_000
 WARM_UP_SECONDS = 0.25
 LONG_PORTION_SECONDS = 0.04
 FEWEST_RECORDS, MOST_RECORDS = 5_000, 3_000_000
@@ -73,9 +72,12 @@ def _measure_client(client: Client, task: dict[str, Any]) -> dict[str, Any]:
     pool = distinct_records(workload)
     session = client.open(target)
     fixed_count: int | None = task["count"]
-    first, warm_seconds = (fixed_count, 0.0) if fixed_count else (WARM_UP_RECORDS, WARM_UP_SECONDS)
+    # All different records, so that the warm-up uses every partition.
+    first, warm_seconds = (fixed_count, 0.0) if fixed_count else (len(pool), WARM_UP_SECONDS)
     warm_up, cost = _warm_up(session, pool, first, warm_seconds)
-    count = fixed_count or min(max(int(task["seconds"] / cost), FEWEST_RECORDS), MOST_RECORDS)
+    count = fixed_count or workload.count
+    if count is None:
+        count = min(max(int(task["seconds"] / cost), FEWEST_RECORDS), MOST_RECORDS)
     prepared = session.prepare(repeated(pool, count))
     gc.collect()
     memory_before = own_memory_bytes("VmRSS")

@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks.clients import BY_NAME, MAIN, REFERENCE
 from benchmarks.clusters import KafkaBench
 from benchmarks.figures import percentile
-from benchmarks.low_rate import WARM_UP_RECORDS
+from benchmarks.low_rate import OURS, PEER
 from benchmarks.peer_sessions import librdkafka_security
 from benchmarks.process_costs import own_cpu_seconds
 from benchmarks.sessions import Session, Target
@@ -176,8 +176,8 @@ def _measure_on(
             connects = run_python("benchmarks.secured", task, {})
             latency = []
             for address, settings in listeners:
-                count = LATENCY_RATE * LATENCY_SECONDS - WARM_UP_RECORDS
-                low = {**task, "rate": LATENCY_RATE, "count": count, "is_mock": False}
+                low = {**task, "client": OURS if client == "kproducer" else PEER}
+                low |= {"rate": LATENCY_RATE, "count": LATENCY_RATE * LATENCY_SECONDS}
                 low |= {"bootstrap": address, "security": settings}
                 latency.append(run_python("benchmarks.low_rate", low, {})["milliseconds"])
             low_rate.append({"client": client, "connect_ms": connects, "latency_ms": latency})

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from benchmarks.clients import REFERENCE
-from benchmarks.figures import CLUSTER_CPU, CPU, SPEED, Row, Spread, Table, percentile, rows_of
+from benchmarks.figures import CLUSTER_CPU, CPU, SPEED, Row, Spread, Table, rows_of
+from benchmarks.workload import MANY_PARTITIONS
 
 _NOTHING = "-"
 #: Functions and libraries with a smaller share of the samples are not listed.
@@ -32,8 +33,11 @@ def throughput_tables(results: dict[str, Any]) -> list[Table]:
 
 
 def title_of(row: Row) -> str:
-    cluster = "Apache Kafka" if row.cluster == "kafka" else "embedded cluster"
-    return f"{row.name}; {row.family}; {cluster}"
+    return f"{row.name}; {row.family}; {_cluster(row)}"
+
+
+def _cluster(row: Row) -> str:
+    return "Apache Kafka" if row.cluster == "kafka" else "embedded cluster"
 
 
 def _throughput_table(row: Row) -> Table:
@@ -99,53 +103,46 @@ def target_table(results: dict[str, Any]) -> Table:
 
 def low_rate_table(results: dict[str, Any]) -> Table:
     cells = []
-    for entry in results["low_rate"]:
-        times = entry["milliseconds"]
-        cells.append(
-            (
-                f"{entry['client']}, {entry['rate']:,}/s, {entry['cluster']}",
-                *(f"{percentile(times, percent):.2f}" for percent in (50, 99)),
-                f"{max(times):.2f}",
-                f"{len(times):,}",
+    for row in rows_of(results["low_rate"]):
+        for client in row.clients:
+            turns = row.spread(client, "turns_per_second")
+            cells.append(
+                (
+                    f"{client}, {row.name}, {_cluster(row)}",
+                    *(_number(row.spread(client, metric), 2) for metric in ("p50_ms", "p99_ms")),
+                    _range(row.spread(client, "p99_ms"), 2),
+                    _number(row.spread(client, "cpu_percent"), 1),
+                    _range(row.spread(client, "cpu_percent"), 1),
+                    f"{turns.median / 1e6:.1f}" if turns and turns.median else _NOTHING,
+                )
             )
-        )
-    header = ("client and rate", "p50 ms", "p99 ms", "largest ms", "records")
+    header = (
+        "client and rate",
+        "p50 ms",
+        "p99 ms",
+        "least - most",
+        "CPU %",
+        "least - most",
+        "busy thread, M turns/s",
+    )
     return Table("from send() to the callback, linger 0", header, cells)
 
 
-def busy_table(results: dict[str, Any]) -> Table:
-    cells = []
-    for each in results["busy"]:
-        rate = f"{each['rate']:,}/s" if each["rate"] else "all it can"
-        thread = "a busy thread beside it" if each["busy"] else "alone"
-        turns = each["turns_per_second"]
-        cells.append(
-            (
-                f"{each['client']}, {rate}, {thread}",
-                f"{each['records_per_second']:,.0f}",
-                f"{each['p50_ms']:.2f}",
-                f"{each['p99_ms']:.2f}",
-                _NOTHING if turns is None else f"{turns / 1e6:.1f}",
-            )
-        )
-    header = ("client", "records/s", "p50 ms", "p99 ms", "the busy thread's M turns/s")
-    return Table("beside a busy Python thread, linger 0", header, cells)
-
-
 def growth_table(results: dict[str, Any]) -> Table:
+    """CPU per record of the rows with many partitions, and its ratio to the first row, of the rounds."""
+    rows = [row for row in rows_of(results["runs"]) if row.family == MANY_PARTITIONS.name]
     cells = [
         (
-            each["series"],
-            f"{each['brokers']:,}",
-            f"{each['partitions']:,}",
-            f"{each['cpu_us_per_record']:.2f}",
-            f"{each['growth']:.2f}",
-            "-" if each["records_per_batch"] is None else f"{each['records_per_batch']:,.0f}",
+            f"{client}, {row.name}",
+            _number(row.spread(client, CPU), 2),
+            _number(row.growth(client, rows[0]), 2),
+            _number(row.spread(client, SPEED), 0),
         )
-        for each in results["growth"]
+        for row in rows
+        for client in row.clients
     ]
-    header = ("what grows", "brokers", "partitions", "CPU µs/record", "times the first", "records/batch")
-    return Table("send as the cluster grows", header, cells)
+    header = ("client and topic", "CPU µs/record", "times the first row", "records/s")
+    return Table(MANY_PARTITIONS.name, header, cells)
 
 
 def import_table(results: dict[str, Any]) -> Table:

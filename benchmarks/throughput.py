@@ -11,22 +11,23 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 
 from benchmarks import java_client
-from benchmarks.clients import BY_NAME, JAVA
+from benchmarks.clients import BY_NAME, CLIENTS_OF_GROUP, JAVA
 from benchmarks.clusters import BenchCluster, record_count
-from benchmarks.workload import OWN_DEFAULTS, Workload
+from benchmarks.workload import Workload
 
-MOST_ROUNDS = 5
 RUN_TIMEOUT_SECONDS = 120
 
 #: Failures are reported, so that they are not mistaken for skipped runs.
-_FAILURES = (RuntimeError, subprocess.TimeoutExpired)
+FAILURES = (RuntimeError, subprocess.TimeoutExpired)
+
+_Case = TypeVar("_Case")
 
 
 @dataclass
@@ -49,7 +50,7 @@ def run_once(
     Raises:
         RuntimeError: the run failed, or records are missing.
     """
-    with cluster.topic() as (bootstrap, topic):
+    with cluster.topic(workload.partitions, workload.brokers) as (bootstrap, topic):
         if name == JAVA:
             result = java_client.measure(bootstrap, topic, workload)
         else:
@@ -64,7 +65,7 @@ def run_once(
                 "count": count,
             }
             result = run_python("benchmarks.run_client", task, BY_NAME[name].environment)
-        stored = record_count(bootstrap, topic)
+        stored = record_count(bootstrap, topic, workload.partitions)
     expected = result["warm_up"] + result["count"]
     if result["acknowledged"] != result["count"] or stored != expected:
         raise RuntimeError(
@@ -101,49 +102,53 @@ def run_python(module: str, task: dict[str, Any], environment: Mapping[str, str]
     return json.loads(finished.stdout.splitlines()[-1])
 
 
-def clients_of_row(clients: list[str], workload: Workload, cluster: BenchCluster) -> list[str]:
+def clients_of_row(clients: list[str], group: str, workload: Workload, cluster: BenchCluster) -> list[str]:
     """The clients of a row: the Java tool has no keys and does not work with the mock cluster."""
     return [
         name
         for name in clients
-        if (
-            not (workload.has_keys or cluster.is_mock)
-            if name == JAVA
-            else workload.settings == OWN_DEFAULTS or BY_NAME[name].in_every_family
-        )
+        if name in CLIENTS_OF_GROUP.get(group, clients)
+        and not (name == JAVA and (workload.has_keys or cluster.is_mock))
     ]
+
+
+def in_rounds(
+    cases: Sequence[tuple[_Case, list[str]]], seconds: float, most_rounds: int
+) -> Iterator[tuple[int, _Case, str]]:
+    """(round, case, client) while there is time for another round; at least one round.
+
+    The order of the clients rotates from round to round.
+    """
+    deadline = time.monotonic() + seconds
+    longest_round = 0.0
+    for number in range(most_rounds):
+        started = time.monotonic()
+        if number and started + longest_round > deadline:
+            return
+        for case, names in cases:
+            turn = number % max(len(names), 1)
+            for name in names[turn:] + names[:turn]:
+                yield number, case, name
+        longest_round = max(longest_round, time.monotonic() - started)
 
 
 def run_rounds(
     cluster: BenchCluster,
-    clients: list[str],
-    workloads: list[Workload],
+    rows: Sequence[tuple[Workload, list[str]]],
     seconds: float,
     console: Console,
     *,
+    rounds: int,
     run_seconds: float,
     count: int | None = None,
 ) -> Measurements:
-    """Repeat rounds over all rows while there is time for another one; at least one round."""
-    deadline = time.monotonic() + seconds
+    """Measure the clients of every row in rounds."""
     found = Measurements()
-    longest_round = 0.0
-    for number in range(MOST_ROUNDS):
-        started = time.monotonic()
-        if number and started + longest_round > deadline:
-            break
-        for workload in workloads:
-            names = clients_of_row(clients, workload, cluster)
-            turn = number % len(names)
-            for name in names[turn:] + names[:turn]:
-                try:
-                    run = run_once(cluster, name, workload, run_seconds, count)
-                    found.runs.append({"round": number, **run})
-                except _FAILURES as error:
-                    where = f"{cluster.name}, {workload.settings.name}, {workload.name}"
-                    found.failures.append(f"round {number}, {where}, {name}: {error}")
-            console.print(
-                f"{cluster.name}: round {number + 1}, {workload.settings.name}, {workload.name}", style="dim"
-            )
-        longest_round = max(longest_round, time.monotonic() - started)
+    for number, workload, name in in_rounds(rows, seconds, rounds):
+        where = f"{cluster.name}: round {number + 1}, {workload.settings.name}, {workload.name}, {name}"
+        try:
+            found.runs.append({"round": number, **run_once(cluster, name, workload, run_seconds, count)})
+        except FAILURES as error:
+            found.failures.append(f"{where}: {error}")
+        console.print(where, style="dim")
     return found

@@ -1,4 +1,4 @@
-"""The workloads: the same records with the same settings for every client."""
+"""The workloads: the same records with the same settings for every client, in groups of rows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from benchmarks.payloads import PAYLOADS
 #: Java's default, for every client in every family.
 LINGER_MS = 5
 BUFFER_BYTES = 32 * 1024 * 1024
-PARTITION_COUNT = 6
+PARTITION_COUNT, BROKER_COUNT = 6, 3
 #: Number of different records, and of different keys.
 DISTINCT_RECORDS = 10_000
+#: For rows with many partitions, so that the keys hit nearly all of them.
+_KEYS_PER_PARTITION = 4
+#: Of the timed part of such a row, for every client: how full its batches are depends on it.
+_RECORDS_OF_MANY_PARTITIONS = 200_000
 
 Record = tuple["bytes | None", bytes]
 
@@ -35,9 +39,13 @@ class Settings:
 
 
 OWN_DEFAULTS = Settings("own defaults")
-SMALL_BATCHES = Settings("16 KiB batches", 16384, BUFFER_BYTES)
-LARGE_BATCHES = Settings("1 MB batches", 1_000_000, BUFFER_BYTES)
-FAMILIES = (OWN_DEFAULTS, SMALL_BATCHES, LARGE_BATCHES)
+SMALL_BATCHES = (
+    Settings("16 KiB batches", 16_384, BUFFER_BYTES),
+    Settings("64 KiB batches", 65_536, BUFFER_BYTES),
+)
+#: Each client's own defaults, too; a family because its rows are compared with each other.
+MANY_PARTITIONS = Settings("keys over partitions")
+FAMILIES = (OWN_DEFAULTS, *SMALL_BATCHES, MANY_PARTITIONS)
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,8 @@ class Workload:
 
     Attributes:
         payload: the kind of values, a name in ``PAYLOADS``.
+        partitions: of the topic.
+        brokers: of the embedded cluster.
     """
 
     settings: Settings
@@ -53,9 +63,24 @@ class Workload:
     has_keys: bool = False
     codec: str = "none"
     payload: str = "fields"
+    partitions: int = PARTITION_COUNT
+    brokers: int = BROKER_COUNT
+
+    @property
+    def distinct_count(self) -> int:
+        """Number of different records, and of different keys."""
+        return max(DISTINCT_RECORDS, _KEYS_PER_PARTITION * self.partitions)
+
+    @property
+    def count(self) -> int | None:
+        """Records of the timed part, if they are the same for all clients; otherwise its CPU time is."""
+        return _RECORDS_OF_MANY_PARTITIONS if self.settings == MANY_PARTITIONS else None
 
     @property
     def name(self) -> str:
+        if self.settings == MANY_PARTITIONS:
+            on = "" if self.brokers == 1 else f", {self.brokers:,} brokers"
+            return f"{self.partitions:,} partition{'s' if self.partitions > 1 else ''}{on}"
         size = f"{self.value_bytes} B" if self.value_bytes < 1000 else f"{self.value_bytes // 1000} kB"
         kind = "" if self.payload == "fields" else f" {self.payload}"
         keys = f", {DISTINCT_RECORDS:,} keys" if self.has_keys else ""
@@ -77,17 +102,24 @@ _OWN_ROWS: tuple[dict[str, Any], ...] = (
     {"value_bytes": 1000, "codec": "lz4"},
     {"value_bytes": 1000, "codec": "lz4", "payload": "events"},
 )
-_SAME_SIZE_ROWS: tuple[dict[str, Any], ...] = (
+_SMALL_BATCH_ROWS: tuple[dict[str, Any], ...] = (
     {"value_bytes": 100},
+    {"value_bytes": 1000},
+    {"value_bytes": 1000, "has_keys": True},
     {"value_bytes": 1000, "codec": "lz4"},
 )
+#: (partitions, brokers); the first is what the others are compared with.
+_PARTITION_ROWS = ((1, 1), (100, 1), (1_000, 1), (10_000, 1), (1_000, 1_000))
 
-
-def all_workloads() -> list[Workload]:
-    """Every row of every family, in the order of the tables."""
-    return [Workload(OWN_DEFAULTS, **row) for row in _OWN_ROWS] + [
-        Workload(settings, **row) for settings in (SMALL_BATCHES, LARGE_BATCHES) for row in _SAME_SIZE_ROWS
-    ]
+#: The groups of rows, in the order of the tables.
+GROUPS: dict[str, list[Workload]] = {
+    "throughput": [Workload(OWN_DEFAULTS, **row) for row in _OWN_ROWS],
+    "small-batches": [Workload(family, **row) for family in SMALL_BATCHES for row in _SMALL_BATCH_ROWS],
+    "partitions": [
+        Workload(MANY_PARTITIONS, 100, has_keys=True, partitions=partitions, brokers=brokers)
+        for partitions, brokers in _PARTITION_ROWS
+    ],
+}
 
 
 def distinct_records(workload: Workload) -> list[Record]:
@@ -95,7 +127,7 @@ def distinct_records(workload: Workload) -> list[Record]:
     source = random.Random(20)
     make = PAYLOADS[workload.payload]
     pool: list[Record] = []
-    for number in range(DISTINCT_RECORDS):
+    for number in range(workload.distinct_count):
         value = make(source, workload.value_bytes)
         pool.append((b"user-%06d" % number if workload.has_keys else None, value))
     return pool
