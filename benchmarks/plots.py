@@ -77,7 +77,7 @@ def _plot_spread(axis: Any, place: int, spread: Spread, scale: float, colour: st
 
 
 def _plot_latency(path: Path, runs: list[dict[str, Any]]) -> None:
-    """A panel per cluster: p50 (solid) and p99 (dashed) of each client against the rate; medians of rounds."""
+    """A panel per cluster: p50 (solid) and p99 (dashed) of each client against the rate."""
     import matplotlib.pyplot as plt
 
     rows = [row for row in rows_of(runs) if not row.runs[0]["busy"]]

@@ -113,7 +113,7 @@ def some_results() -> dict[str, Any]:
 
 def short_run(folder: Path, group: str, *arguments: str) -> tuple[dict[str, Any], str]:
     """One round of a group on the embedded cluster; returns the results and the console's text."""
-    arguments = ("--only", group, "--rounds", "1", "--count", "400", "--no-kafka", *arguments)
+    arguments = ("--only", group, "--rounds", "1", "--no-kafka", *arguments)
     finished = subprocess.run(
         [sys.executable, "-m", "benchmarks", *arguments, "--results", str(folder)],
         cwd=ROOT,
@@ -134,7 +134,7 @@ def short_run(folder: Path, group: str, *arguments: str) -> tuple[dict[str, Any]
 
 @pytest.mark.mock_cluster
 def test_a_short_run_of_every_client_writes_results(tmp_path):
-    found, printed = short_run(tmp_path, "throughput", "--rows", "100 B, lz4")
+    found, printed = short_run(tmp_path, "throughput", "--count", "400", "--rows", "100 B, lz4")
     assert {run["client"] for run in found["runs"]} == {client.name for client in available_clients()[0]}
     assert all(run["acknowledged"] == 400 and run[CPU] > 0 for run in found["runs"])
     assert REFERENCE in printed
@@ -145,7 +145,7 @@ def test_a_short_run_of_every_client_writes_results(tmp_path):
     ("group", "row"), [("small-batches", "1 kB, 10,000 keys"), ("partitions", "100 partitions")]
 )
 def test_a_group_of_rows_is_measured_with_its_clients(tmp_path: Path, group: str, row: str) -> None:
-    found, _ = short_run(tmp_path, group, "--rows", row)
+    found, _ = short_run(tmp_path, group, "--count", "400", "--rows", row)
     assert {run["client"] for run in found["runs"]} == set(CLIENTS_OF_GROUP[group])
     assert {run["row"] for run in found["runs"]} == {row}
     assert all(run["acknowledged"] == 400 and run[CPU] > 0 for run in found["runs"])
@@ -153,7 +153,7 @@ def test_a_group_of_rows_is_measured_with_its_clients(tmp_path: Path, group: str
 
 @pytest.mark.mock_cluster
 def test_latency_and_cpu_are_measured_at_each_rate(tmp_path: Path) -> None:
-    found, printed = short_run(tmp_path, "low-rate")
+    found, printed = short_run(tmp_path, "low-rate", "--count", "40")
     assert {run["row"] for run in found["low_rate"]} == {case.name for case in low_rate.CASES}
     assert {run["client"] for run in found["low_rate"]} == set(low_rate.DRIVERS)
     assert all(run["p99_ms"] >= run["p50_ms"] > 0 and run["cpu_percent"] > 0 for run in found["low_rate"])
@@ -162,7 +162,7 @@ def test_latency_and_cpu_are_measured_at_each_rate(tmp_path: Path) -> None:
 
 @pytest.mark.mock_cluster
 def test_missing_records_invalidate_a_run(cluster, monkeypatch):
-    monkeypatch.setattr("benchmarks.throughput.record_count", lambda bootstrap, topic: 399)
+    monkeypatch.setattr("benchmarks.throughput.record_count", lambda *of: 399)
     with pytest.raises(RuntimeError, match=r"399 of [0-9]+ stored"):
         run_once(cluster, "kproducer send, pure Python", MANY_KEYS, 1, count=400)
 
