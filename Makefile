@@ -107,7 +107,6 @@ bench: setup ## measure every client on every workload, with the embedded cluste
 	@$(PY) -m benchmarks $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(BENCH_ARGS)
 	@$(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS)
 	@$(PY) -m benchmarks.codecs
-	@$(PY) -m benchmarks.idempotence
 
 bench-secured: setup ## measure kproducer and confluent-kafka on Apache Kafka with and without SASL_SSL (4 minutes; SECURED_ARGS=)
 	@$(PY) -m benchmarks.secured $(SECURED_ARGS)

@@ -22,7 +22,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks import cpu_samples, import_time, java_client, low_rate
+from benchmarks import cpu_samples, idempotence, import_time, java_client, low_rate, memory
 from benchmarks.clients import (
     BY_NAME,
     CLIENTS,
@@ -46,15 +46,17 @@ _SHARES = {
     "small-batches": (0.24, 0.0),
     "partitions": (0.14, 0.0),
     "low-rate": (0.12, 0.1),
+    "memory": (0.05, 0.0),
 }
-_GROUPS = (*_SHARES, "ceiling", "profile", "import")
+_GROUPS = (*_SHARES, "idempotence", "import", "ceiling", "profile")
 _GROUPS_ON_KAFKA = {"throughput", "low-rate", "ceiling"}
 _RUN_SECONDS = 0.4
 _CEILING_BATCHES = (16_384, 1_000_000)
 _PROFILED = (MAIN, "kproducer send_many", "kproducer send_arrow")
 #: Rows on Apache Kafka, unless the arguments name some.
 _KAFKA_ROWS = ("100 B", "1 kB, lz4")
-_LOW_RATE_SECONDS = 1.5
+#: Groups of cases: each case has a name and a topic, and each client a process.
+_CASE_GROUPS = {"low-rate": low_rate, "memory": memory}
 
 
 def _arguments() -> argparse.Namespace:
@@ -162,29 +164,43 @@ def _measure_ceiling(cluster: BenchCluster, results: dict[str, Any]) -> None:
             results["ceiling"].append({"cluster": cluster.name, **found})
 
 
-def _measure_low_rate(
-    cluster: BenchCluster, arguments: argparse.Namespace, results: dict[str, Any], console: Console
+def _measure_cases(
+    cluster: BenchCluster,
+    group: str,
+    arguments: argparse.Namespace,
+    results: dict[str, Any],
+    console: Console,
 ) -> None:
-    cases = [(case, list(low_rate.DRIVERS)) for case in low_rate.CASES]
+    module = _CASE_GROUPS[group]
+    cases = [(case, list(module.DRIVERS)) for case in module.CASES]
     runs = []
-    for number, case, name in in_rounds(cases, _seconds(cluster, "low-rate", arguments), arguments.rounds):
+    for number, case, name in in_rounds(cases, _seconds(cluster, group, arguments), arguments.rounds):
+        with cluster.topic(*case.topic) as (bootstrap, topic):
+            task = {"client": name, "bootstrap": bootstrap, "topic": topic, "count": arguments.count}
+            found = _client_process(results, name, module.__name__, {**task, **case._asdict()})
+        console.print(f"{cluster.name}: round {number + 1}, {group}, {case.name}, {name}", style="dim")
+        if found:
+            found.pop("milliseconds", None)
+            place = {"cluster": cluster.name, "family": module.FAMILY, "row": case.name}
+            runs.append({"round": number, **place, "client": name, **case._asdict(), **found})
+    results[group.replace("-", "_")] += runs
+    results["rounds"][f"{cluster.name}, {group}"] = _rounds_of(runs)
+
+
+def _measure_idempotence(
+    cluster: BenchCluster, arguments: argparse.Namespace, results: dict[str, Any]
+) -> None:
+    for case in idempotence.CASES:
         with cluster.topic() as (bootstrap, topic):
             task = {
-                "client": name,
+                "case": case,
                 "bootstrap": bootstrap,
                 "topic": topic,
-                "rate": case.rate,
-                "busy": case.busy,
-                "count": arguments.count or int(case.rate * _LOW_RATE_SECONDS),
+                "records": arguments.count or idempotence.RECORDS,
+                "rounds": min(arguments.rounds, DEFAULT_ROUNDS) * idempotence.ROUNDS // DEFAULT_ROUNDS,
             }
-            found = _client_process(results, name, "benchmarks.low_rate", task)
-        console.print(f"{cluster.name}: round {number + 1}, low rate, {case.name}, {name}", style="dim")
-        if found:
-            del found["milliseconds"]
-            place = {"cluster": cluster.name, "family": low_rate.FAMILY, "row": case.name}
-            runs.append({"round": number, **place, "client": name, **case._asdict(), **found})
-    results["low_rate"] += runs
-    results["rounds"][f"{cluster.name}, low-rate"] = _rounds_of(runs)
+            found = _client_process(results, case.name, "benchmarks.idempotence", task)
+        results["idempotence"] += found or []
 
 
 def _measure_profile(cluster: BenchCluster, results: dict[str, Any]) -> None:
@@ -228,8 +244,10 @@ def _measure_on(
             continue
         if group in ROW_GROUPS:
             _measure_throughput(cluster, group, arguments, results, console)
-        elif group == "low-rate":
-            _measure_low_rate(cluster, arguments, results, console)
+        elif group in _CASE_GROUPS:
+            _measure_cases(cluster, group, arguments, results, console)
+        elif group == "idempotence":
+            _measure_idempotence(cluster, arguments, results)
         elif group == "ceiling":
             _measure_ceiling(cluster, results)
         elif group == "profile":
@@ -268,6 +286,8 @@ def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
         "runs": [],
         "ceiling": [],
         "low_rate": [],
+        "memory": [],
+        "idempotence": [],
         "import_time": [],
         "profile": [],
     }

@@ -60,6 +60,10 @@ class MockBench:
         cluster = self._process.cluster(broker_count=brokers)
         try:
             cluster.create_topic("bench", partitions, min(brokers, BROKER_COUNT))
+            if brokers == BROKER_COUNT:
+                # Otherwise the mock chooses leaders at random. With many brokers this takes too long.
+                for partition in range(partitions):
+                    cluster.set_leader("bench", partition, partition % brokers + 1)
             yield ",".join(cluster.bootstrap_servers.split(",")[:BROKER_COUNT]), "bench"
         finally:
             cluster.close()

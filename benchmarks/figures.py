@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.clients import REFERENCE
+from benchmarks.workload import MANY_PARTITIONS
 
 SPEED, CPU = "records_per_second", "cpu_us_per_record"
 CLUSTER_CPU = "cluster_cpu_us_per_record"
@@ -74,6 +75,12 @@ class Row:
             for run in self.runs
             if run["client"] == client and run["round"] in base
         )
+
+
+def partition_rows(runs: list[dict[str, Any]]) -> list[Row]:
+    """The rows with keys over partitions; the first is what the others are compared with."""
+    families = {settings.name for settings in MANY_PARTITIONS}
+    return [row for row in rows_of(runs) if row.family in families]
 
 
 def rows_of(runs: list[dict[str, Any]]) -> list[Row]:

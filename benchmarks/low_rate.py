@@ -22,7 +22,9 @@ from typing import Any, NamedTuple
 from benchmarks.figures import percentile
 from benchmarks.peer_sessions import librdkafka_security, polling
 from benchmarks.process_costs import own_cpu_seconds
+from benchmarks.workload import BROKER_COUNT, PARTITION_COUNT
 
+SECONDS = 1.5
 WARM_UP_RECORDS = 200
 _WARM_UP_RATE = 1_000
 _VALUE = b"x" * 100
@@ -43,6 +45,11 @@ class Case(NamedTuple):
     @property
     def name(self) -> str:
         return f"{self.rate:,}/s{', busy thread' if self.busy else ''}"
+
+    @property
+    def topic(self) -> tuple[int, int]:
+        """Arguments of ``BenchCluster.topic``."""
+        return PARTITION_COUNT, BROKER_COUNT
 
 
 CASES = (Case(100), Case(1_000), Case(10_000), Case(1_000, busy=True))
@@ -77,7 +84,7 @@ class Measured:
     """The warm-up and the timed part of a run, with the CPU and wall seconds of the latter."""
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self.times = Times(task["count"])
+        self.times = Times(task["count"] or int(task["rate"] * SECONDS))
         self.parts = [(_WARM_UP_RATE, Times(WARM_UP_RECORDS)), (task["rate"], self.times)]
         self._busy = task.get("busy", False)
         self.turns = 0
@@ -219,7 +226,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
         "p99_ms": percentile(milliseconds, 99),
         "largest_ms": max(milliseconds),
         "cpu_percent": measured.cpu_seconds / measured.seconds * 100,
-        "records_per_second": task["count"] / measured.seconds,
+        "records_per_second": len(milliseconds) / measured.seconds,
         "turns_per_second": measured.turns / measured.seconds,
     }
 

@@ -78,8 +78,11 @@ def _all_tables(results: dict[str, Any]) -> list[Table]:
         tables.ceiling_table(results),
         tables.low_rate_table(results),
         tables.growth_table(results),
+        tables.idempotence_table(results),
+        tables.memory_table(results),
         tables.import_table(results),
         *tables.profile_tables(results),
+        tables.goals_table(results),
     ]
 
 
@@ -130,6 +133,9 @@ def sections(results: dict[str, Any]) -> dict[str, str]:
         "ceiling": tables.as_markdown(tables.ceiling_table(results)),
         "low-rate": "\n\n".join(low_rate),
         "growth": tables.as_markdown(tables.growth_table(results)),
+        "idempotence": tables.as_markdown(tables.idempotence_table(results)),
+        "memory": tables.as_markdown(tables.memory_table(results)),
+        "goals": tables.as_markdown(tables.goals_table(results)),
         "import": tables.as_markdown(tables.import_table(results)),
         "profile": "\n\n".join(
             f"{each.title}\n\n{tables.as_markdown(each)}" for each in tables.profile_tables(results)

@@ -8,9 +8,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from benchmarks import idempotence
 from benchmarks.clients import REFERENCE
-from benchmarks.figures import CLUSTER_CPU, CPU, SPEED, Row, Spread, Table, rows_of
-from benchmarks.workload import MANY_PARTITIONS
+from benchmarks.figures import CLUSTER_CPU, CPU, SPEED, Row, Spread, Table, partition_rows, rows_of
+from benchmarks.goals import goals_of
 
 _NOTHING = "-"
 #: Functions and libraries with a smaller share of the samples are not listed.
@@ -130,10 +131,10 @@ def low_rate_table(results: dict[str, Any]) -> Table:
 
 def growth_table(results: dict[str, Any]) -> Table:
     """CPU per record of the rows with many partitions, and its ratio to the first row, of the rounds."""
-    rows = [row for row in rows_of(results["runs"]) if row.family == MANY_PARTITIONS.name]
+    rows = partition_rows(results["runs"])
     cells = [
         (
-            f"{client}, {row.name}",
+            f"{client}: {row.name}{row.family.removeprefix(rows[0].family)}",
             _number(row.spread(client, CPU), 2),
             _number(row.growth(client, rows[0]), 2),
             _number(row.spread(client, SPEED), 0),
@@ -142,7 +143,47 @@ def growth_table(results: dict[str, Any]) -> Table:
         for client in row.clients
     ]
     header = ("client and topic", "CPU µs/record", "times the first row", "records/s")
-    return Table(MANY_PARTITIONS.name, header, cells)
+    return Table("keys over partitions", header, cells)
+
+
+def idempotence_table(results: dict[str, Any]) -> Table:
+    cells = [
+        (
+            f"{row.name}, {mode}",
+            _number(row.spread(mode, CPU), 3),
+            _range(row.spread(mode, CPU), 3),
+            _number(row.ratio(mode, CPU, idempotence.WITHOUT), 3),
+        )
+        for row in rows_of(results["idempotence"])
+        for mode in row.clients
+    ]
+    header = ("method and mode", "CPU µs/record", "least - most", "ratio")
+    return Table("CPU of idempotence and transactions", header, cells)
+
+
+def memory_table(results: dict[str, Any]) -> Table:
+    cells = [
+        (
+            f"{client}, {row.name}",
+            *(_number(row.spread(client, metric), 0) for metric in ("resident_mb", "producer_mb", "sockets")),
+        )
+        for row in rows_of(results["memory"])
+        for client in row.clients
+    ]
+    return Table("memory at rest", ("client", "resident MB", "of the producer, MB", "sockets"), cells)
+
+
+def goals_table(results: dict[str, Any]) -> Table:
+    cells = [
+        (
+            goal.what,
+            f"{'at least' if goal.is_least else 'at most'} {goal.limit:g}",
+            f"{goal.figure:.2f}",
+            "yes" if goal.is_met else "NO",
+        )
+        for goal in goals_of(results)
+    ]
+    return Table("goals", ("what (ratios are to confluent-kafka)", "goal", "figure", "met"), cells)
 
 
 def import_table(results: dict[str, Any]) -> Table:

@@ -18,7 +18,7 @@ DISTINCT_RECORDS = 10_000
 #: For rows with many partitions, so that the keys hit nearly all of them.
 _KEYS_PER_PARTITION = 4
 #: Of the timed part of such a row, for every client: how full its batches are depends on it.
-_RECORDS_OF_MANY_PARTITIONS = 200_000
+_RECORDS_OF_MANY_PARTITIONS, _RECORDS_OF_MANY_BROKERS = 200_000, 20_000
 
 Record = tuple["bytes | None", bytes]
 
@@ -43,9 +43,13 @@ SMALL_BATCHES = (
     Settings("16 KiB batches", 16_384, BUFFER_BYTES),
     Settings("64 KiB batches", 65_536, BUFFER_BYTES),
 )
-#: Each client's own defaults, too; a family because its rows are compared with each other.
-MANY_PARTITIONS = Settings("keys over partitions")
-FAMILIES = (OWN_DEFAULTS, *SMALL_BATCHES, MANY_PARTITIONS)
+#: Each client's own defaults, too, or enough memory for a batch per partition. Rows are compared with the
+#: first one of the first family.
+MANY_PARTITIONS = (
+    Settings("keys over partitions"),
+    Settings("keys over partitions, 256 MiB buffers", buffer_bytes=256 * 1024 * 1024),
+)
+FAMILIES = (OWN_DEFAULTS, *SMALL_BATCHES, *MANY_PARTITIONS)
 
 
 @dataclass(frozen=True)
@@ -67,18 +71,20 @@ class Workload:
     brokers: int = BROKER_COUNT
 
     @property
-    def distinct_count(self) -> int:
-        """Number of different records, and of different keys."""
+    def key_count(self) -> int:
+        """Number of different keys, in rows with keys."""
         return max(DISTINCT_RECORDS, _KEYS_PER_PARTITION * self.partitions)
 
     @property
     def count(self) -> int | None:
         """Records of the timed part, if they are the same for all clients; otherwise its CPU time is."""
-        return _RECORDS_OF_MANY_PARTITIONS if self.settings == MANY_PARTITIONS else None
+        if self.settings not in MANY_PARTITIONS:
+            return None
+        return _RECORDS_OF_MANY_PARTITIONS if self.brokers == 1 else _RECORDS_OF_MANY_BROKERS
 
     @property
     def name(self) -> str:
-        if self.settings == MANY_PARTITIONS:
+        if self.settings in MANY_PARTITIONS:
             on = "" if self.brokers == 1 else f", {self.brokers:,} brokers"
             return f"{self.partitions:,} partition{'s' if self.partitions > 1 else ''}{on}"
         size = f"{self.value_bytes} B" if self.value_bytes < 1000 else f"{self.value_bytes // 1000} kB"
@@ -108,16 +114,20 @@ _SMALL_BATCH_ROWS: tuple[dict[str, Any], ...] = (
     {"value_bytes": 1000, "has_keys": True},
     {"value_bytes": 1000, "codec": "lz4"},
 )
-#: (partitions, brokers); the first is what the others are compared with.
-_PARTITION_ROWS = ((1, 1), (100, 1), (1_000, 1), (10_000, 1), (1_000, 1_000))
+#: (family, partitions, brokers)
+_PARTITION_ROWS = (
+    *((MANY_PARTITIONS[0], partitions, 1) for partitions in (1, 100, 1_000, 10_000)),
+    *((MANY_PARTITIONS[1], partitions, 1) for partitions in (1_000, 10_000)),
+    (MANY_PARTITIONS[0], 1_000, 1_000),
+)
 
 #: The groups of rows, in the order of the tables.
 GROUPS: dict[str, list[Workload]] = {
     "throughput": [Workload(OWN_DEFAULTS, **row) for row in _OWN_ROWS],
     "small-batches": [Workload(family, **row) for family in SMALL_BATCHES for row in _SMALL_BATCH_ROWS],
     "partitions": [
-        Workload(MANY_PARTITIONS, 100, has_keys=True, partitions=partitions, brokers=brokers)
-        for partitions, brokers in _PARTITION_ROWS
+        Workload(family, 100, has_keys=True, partitions=partitions, brokers=brokers)
+        for family, partitions, brokers in _PARTITION_ROWS
     ],
 }
 
@@ -126,11 +136,11 @@ def distinct_records(workload: Workload) -> list[Record]:
     """(key, value) pairs, the same for all clients."""
     source = random.Random(20)
     make = PAYLOADS[workload.payload]
-    pool: list[Record] = []
-    for number in range(workload.distinct_count):
-        value = make(source, workload.value_bytes)
-        pool.append((b"user-%06d" % number if workload.has_keys else None, value))
-    return pool
+    values = [make(source, workload.value_bytes) for _ in range(DISTINCT_RECORDS)]
+    return [
+        (b"user-%06d" % number if workload.has_keys else None, values[number % DISTINCT_RECORDS])
+        for number in range(workload.key_count)
+    ]
 
 
 def repeated(pool: list[Record], count: int) -> list[Record]:

@@ -10,10 +10,27 @@ from typing import Any
 
 import pytest
 
-from benchmarks import cpu_samples, import_time, java_client, low_rate, report, secured
-from benchmarks.clients import CLIENTS, CLIENTS_OF_GROUP, MAIN, REFERENCE, available_clients
+from benchmarks import (
+    cpu_samples,
+    idempotence,
+    import_time,
+    java_client,
+    low_rate,
+    memory,
+    report,
+    secured,
+)
+from benchmarks.clients import (
+    CLIENTS,
+    CLIENTS_OF_GROUP,
+    MAIN,
+    POLL_THREAD,
+    REFERENCE,
+    available_clients,
+)
 from benchmarks.clusters import MockBench, record_count
 from benchmarks.figures import CPU, SPEED, Spread, percentile, rows_of
+from benchmarks.goals import goals_of
 from benchmarks.tables import as_markdown, summary_table, target_table
 from benchmarks.throughput import clients_of_row, run_once, run_python
 from benchmarks.workload import (
@@ -97,6 +114,29 @@ def some_results() -> dict[str, Any]:
             }
         ],
         "low_rate": low_rates,
+        "memory": [
+            {
+                "cluster": "embedded",
+                "family": memory.FAMILY,
+                "row": memory.CASES[0].name,
+                "client": "kproducer",
+                "round": 0,
+                "resident_mb": 80.0,
+                "producer_mb": 50.0,
+                "sockets": 2,
+            }
+        ],
+        "idempotence": [
+            {
+                "cluster": "embedded",
+                "family": idempotence.FAMILY,
+                "row": "send",
+                "client": mode,
+                "round": 0,
+                CPU: cpu,
+            }
+            for mode, cpu in ((idempotence.WITHOUT, 0.5), (idempotence.TRANSACTIONAL, 0.6))
+        ],
         "import_time": [{"client": "kproducer", "wall_ms": 100.0, "cpu_ms": 90.0}],
         "profile": [
             {
@@ -158,6 +198,26 @@ def test_latency_and_cpu_are_measured_at_each_rate(tmp_path: Path) -> None:
     assert {run["client"] for run in found["low_rate"]} == set(low_rate.DRIVERS)
     assert all(run["p99_ms"] >= run["p50_ms"] > 0 and run["cpu_percent"] > 0 for run in found["low_rate"])
     assert "10,000/s" in printed
+
+
+@pytest.mark.mock_cluster
+def test_memory_is_measured_after_every_partition_has_a_record(tmp_path: Path) -> None:
+    found, printed = short_run(tmp_path, "memory", "--count", "20")
+    assert {run["row"] for run in found["memory"]} == {case.name for case in memory.CASES}
+    assert {run["client"] for run in found["memory"]} == set(memory.DRIVERS)
+    assert all(run["resident_mb"] > run["producer_mb"] > 0 < run["sockets"] for run in found["memory"])
+    assert "memory at rest" in printed
+
+
+@pytest.mark.mock_cluster
+def test_idempotence_and_transactions_are_compared_in_turn(tmp_path: Path) -> None:
+    found, printed = short_run(tmp_path, "idempotence", "--count", "100")
+    modes = {idempotence.WITHOUT, idempotence.IDEMPOTENT, idempotence.TRANSACTIONAL}
+    for case in idempotence.CASES:
+        runs = [run for run in found["idempotence"] if run["row"] == case.name]
+        assert sorted(run["client"] for run in runs) == sorted([*modes, *modes])
+        assert all(run[CPU] > 0 for run in runs)
+    assert "send, transactional: CPU, ratio" in printed
 
 
 @pytest.mark.mock_cluster
@@ -324,6 +384,35 @@ def test_every_marker_of_the_documents_has_results_and_every_result_a_marker():
     texts = [path.read_text(encoding="utf-8") for path in (report.DOCUMENT, report.README)]
     written = "".join(report.with_sections(text, found) for text in texts)
     assert [name for name in found if f"NEW {name}" not in written] == []
+
+
+def row_runs(row: Workload, costs: dict[str, float]) -> list[dict[str, Any]]:
+    """A round of these clients, whose speed is the reciprocal of their CPU."""
+    place = {"cluster": "embedded", "family": row.settings.name, "row": row.name, "round": 0}
+    return [
+        {**place, "workload": row.as_dict(), "client": client, CPU: cost, SPEED: 1e6 / cost}
+        for client, cost in costs.items()
+    ]
+
+
+def test_goals_compare_with_the_better_way_to_poll() -> None:
+    results = some_results()
+    one, hundred = GROUPS["partitions"][:2]
+    results["runs"] = [
+        *row_runs(GROUPS["small-batches"][0], {MAIN: 0.5, REFERENCE: 1.25, POLL_THREAD: 0.8}),
+        *row_runs(one, {MAIN: 0.2}),
+        *row_runs(hundred, {MAIN: 0.3, REFERENCE: 1.0}),
+    ]
+    found = {goal.what: (round(goal.figure, 3), goal.is_met) for goal in goals_of(results)}
+    small = "16 KiB batches, 100 B, send, futures kept"
+    assert found[f"{small}: records/s, ratio"] == (1.6, True)
+    assert found[f"{small}: CPU, ratio"] == (0.625, False)
+    assert found["keys over partitions, 100 partitions: CPU, ratio"] == (0.3, True)
+    assert found["keys over partitions, 100 partitions: CPU, times 1 partition"] == (1.5, False)
+    assert found["1,000/s, embedded: p99, ratio"] == (0.909, True)
+    assert found["1,000/s, embedded: CPU, ratio"] == (1.25, False)
+    assert found["send, transactional: CPU, ratio to none"] == (1.2, False)
+    assert found["import, wall ms"] == (100.0, False)
 
 
 def test_the_readme_states_the_ratios():

@@ -1,0 +1,110 @@
+"""The goals of kproducer, and whether a run of the benchmark meets them.
+
+Where confluent-kafka was measured with ``poll`` in the sending loop and with a poll thread, the better of the
+two counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from benchmarks import idempotence, low_rate
+from benchmarks.clients import CALLBACK, MAIN, POLL_THREAD, REFERENCE
+from benchmarks.figures import CPU, SPEED, Row, partition_rows, rows_of
+from benchmarks.workload import SMALL_BATCHES
+
+#: Ratios to confluent-kafka, at fixed rates.
+LATENCY, RATE_CPU = 1.0, 1.2
+#: Value size in bytes: (least ratio of records/s, largest of CPU), with small batches.
+SMALL = {100: (1.5, 0.5), 1000: (1.0, 0.8)}
+#: Of the CPU per record, with keys over many partitions.
+PARTITIONS_CPU = 0.4
+#: Partitions: CPU per record compared with one partition.
+GROWTH = {100: 1.3, 1_000: 2.0, 10_000: 8.0}
+#: CPU per record compared with no idempotence.
+IDEMPOTENCE = 1.03
+IMPORT_MS = 60.0
+
+
+class Goal(NamedTuple):
+    """What was measured, its figure, and the limit."""
+
+    what: str
+    figure: float
+    limit: float
+    is_least: bool = False
+
+    @property
+    def is_met(self) -> bool:
+        return self.figure >= self.limit if self.is_least else self.figure <= self.limit
+
+
+def goals_of(results: dict[str, Any]) -> list[Goal]:
+    """The goals whose figures this run has."""
+    rows = rows_of(results["runs"])
+    return [
+        *_at_fixed_rates(rows_of(results["low_rate"])),
+        *_with_small_batches(rows),
+        *_over_partitions(partition_rows(results["runs"])),
+        *_of_idempotence(rows_of(results["idempotence"])),
+        *(
+            Goal("import, wall ms", each["wall_ms"], IMPORT_MS)
+            for each in results["import_time"]
+            if each["client"] == "kproducer"
+        ),
+    ]
+
+
+def _at_fixed_rates(rows: list[Row]) -> Iterator[Goal]:
+    for row in rows:
+        metrics = {"p50_ms": LATENCY, "p99_ms": LATENCY, "cpu_percent": RATE_CPU}
+        if row.runs[0]["busy"]:
+            # The busy thread takes what the client leaves.
+            del metrics["cpu_percent"]
+        for metric, limit in metrics.items():
+            ratio = row.ratio(low_rate.OURS, metric, low_rate.PEER)
+            if ratio:
+                name = metric.partition("_")[0].replace("cpu", "CPU")
+                yield Goal(f"{row.name}, {row.cluster}: {name}, ratio", ratio.median, limit)
+
+
+def _with_small_batches(rows: list[Row]) -> Iterator[Goal]:
+    families = {settings.name for settings in SMALL_BATCHES}
+    for row in rows:
+        if row.family in families:
+            least_speed, most_cpu = SMALL[row.runs[0]["workload"]["value_bytes"]]
+            for client in (MAIN, CALLBACK):
+                where = f"{row.family}, {row.name}, {client.removeprefix('kproducer ')}"
+                if speeds := _ratios(row, client, SPEED):
+                    yield Goal(f"{where}: records/s, ratio", min(speeds), least_speed, True)
+                if costs := _ratios(row, client, CPU):
+                    yield Goal(f"{where}: CPU, ratio", max(costs), most_cpu)
+
+
+def _over_partitions(rows: list[Row]) -> Iterator[Goal]:
+    """``rows`` as of ``partition_rows``."""
+    for row in rows:
+        workload = row.runs[0]["workload"]
+        if workload["partitions"] not in GROWTH or workload["brokers"] > 1:
+            continue
+        if costs := _ratios(row, MAIN, CPU):
+            yield Goal(f"{row.family}, {row.name}: CPU, ratio", max(costs), PARTITIONS_CPU)
+        growth = row.growth(MAIN, rows[0])
+        if growth and rows[0].runs[0]["workload"]["partitions"] == 1:
+            limit = GROWTH[workload["partitions"]]
+            yield Goal(f"{row.family}, {row.name}: CPU, times 1 partition", growth.median, limit)
+
+
+def _of_idempotence(rows: list[Row]) -> Iterator[Goal]:
+    for row in rows:
+        for mode in (idempotence.IDEMPOTENT, idempotence.TRANSACTIONAL):
+            ratio = row.ratio(mode, CPU, idempotence.WITHOUT)
+            if ratio:
+                yield Goal(f"{row.name}, {mode}: CPU, ratio to none", ratio.median, IDEMPOTENCE)
+
+
+def _ratios(row: Row, client: str, metric: str) -> list[float]:
+    """Of the rounds' median, to each of confluent-kafka's clients with callbacks."""
+    found = (row.ratio(client, metric, peer) for peer in (REFERENCE, POLL_THREAD))
+    return [ratio.median for ratio in found if ratio]
