@@ -483,6 +483,8 @@ class KafkaProducer:
             raise no_such_attribute(self, name, PRODUCER_METHODS)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_lifecycle"):  # the constructor has failed
+            return super().__repr__()
         config = self.config
         state = "closed" if self._lifecycle.is_closed else "open"
         return f"<KafkaProducer {config.client_id} {','.join(config.bootstrap_servers)} {state}>"

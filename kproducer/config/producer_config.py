@@ -41,6 +41,7 @@ from kproducer.config.setting import (
     serializer,
     special,
     text,
+    url,
 )
 from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import instead_of
@@ -353,7 +354,7 @@ class ProducerConfig:
         about="For OAUTHBEARER: function, also async, that returns (token, expiry in seconds since 1970) or "
         "(token, expiry, SASL extensions).",
     )
-    sasl_oauthbearer_token_endpoint_url: str = text(
+    sasl_oauthbearer_token_endpoint_url: str = url(
         source="KIP-768",
         about="For OAUTHBEARER: where tokens are requested (http or https), or the file that has the token "
         "(file:///path), which is read again for each refresh.",
@@ -416,7 +417,7 @@ class ProducerConfig:
         about='JSON file with fields of the assertion: {"header": {...}, "payload": {...}}, which is read '
         "for each token request.",
     )
-    sasl_oauthbearer_assertion_claim_aud: str = text(
+    sasl_oauthbearer_assertion_claim_aud: str = url(
         source="KIP-1139", about="Audience of the assertion, usually the URL of the token endpoint."
     )
     sasl_oauthbearer_assertion_claim_iss: str = text(
@@ -516,6 +517,15 @@ class ProducerConfig:
 
     def __attrs_post_init__(self) -> None:
         _check_contradictions(self)
+
+    def __repr__(self) -> str:
+        # If the constructor fails, tools that report errors show what it has set.
+        settings = (
+            f"{name}={setting.show(getattr(self, name))}"
+            for name, setting in SETTINGS.items()
+            if not setting.is_secret and hasattr(self, name)
+        )
+        return f"ProducerConfig({', '.join(settings)})"
 
     def is_set(self, name: str) -> bool:
         """Whether a setting differs from its default."""

@@ -9,6 +9,7 @@ Source: the rules of Kafka's ``ConfigDef``.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -39,6 +40,8 @@ _RETRIEVER_OF_GRANT = {
 Parser = Callable[["Setting", str, Any], Any]
 
 _SHOWN_LENGTH = 80
+#: The groups may be shown: the scheme, and host and path.
+_URL = re.compile(r"((?:[^/?#@]*://)?)(?:[^/?#@]*@)?([^?#@]*)(?:[?#][^@]*)?", re.DOTALL)
 
 
 @attrs.frozen
@@ -58,6 +61,7 @@ class Setting:
         source: the KIP or Kafka class that defines the setting.
         about: what the setting does, for the documentation.
         is_secret: the value appears in no repr, error or log line.
+        show: returns the value as reprs show it.
     """
 
     kind: str
@@ -73,6 +77,7 @@ class Setting:
     source: str = "Kafka ProducerConfig"
     about: str = ""
     is_secret: bool = False
+    show: Callable[[Any], str] = repr
 
 
 def shown(value: object) -> str:
@@ -81,6 +86,15 @@ def shown(value: object) -> str:
     if len(text) > _SHOWN_LENGTH:
         text = text[:_SHOWN_LENGTH] + "..."
     return f"{text} ({type(value).__name__})"
+
+
+def shown_url(url: str) -> str:
+    """A URL without user, password, query and fragment. Other texts are unchanged if they have none of them.
+
+    If there is an "@" in a place where it is not clear what belongs to the password, nothing is shown.
+    """
+    match = _URL.fullmatch(url)
+    return match[1] + match[2] if match else "(not shown)"
 
 
 def refused(name: str, expected: str, found: object, advice: str = "") -> ConfigError:
@@ -130,10 +144,11 @@ def special(
         facts: other attributes of the ``Setting``.
     """
     plain = None if default is attrs.NOTHING else default
+    setting = Setting(kind, given_type, parse, plain, **facts)
     return attrs.field(
         default=default if adjust is None else attrs.Factory(adjust, takes_self=True),
-        repr=not facts.get("is_secret", False),
-        metadata={METADATA_KEY: Setting(kind, given_type, parse, plain, **facts)},
+        repr=False if setting.is_secret else setting.show,
+        metadata={METADATA_KEY: setting},
     )
 
 
@@ -182,6 +197,12 @@ def text(default: str = "", **facts: Any) -> Any:
 def secret(**facts: Any) -> Any:
     """Declare a text that appears in no repr, error or log line."""
     return special("secret text", "str | None", _parse_document, "", is_secret=True, **facts)
+
+
+def url(**facts: Any) -> Any:
+    """Declare a text that may be a URL; errors do not show it, and reprs neither user, password nor query."""
+    show = lambda value: repr(shown_url(value))  # noqa: E731
+    return special("text", "str | None", _parse_document, "", show=show, **facts)
 
 
 def document(**facts: Any) -> Any:

@@ -23,6 +23,7 @@ from typing import Any
 
 import attrs
 
+from kproducer.config.setting import shown_url
 from kproducer.errors import AuthenticationError
 from kproducer.security.oauth_tokens import OAuthToken, RetriableTokenError
 from kproducer.security.sasl_mechanisms import shown_text
@@ -137,8 +138,7 @@ class TokenEndpoint:
 
     @property
     def _where(self) -> str:
-        # A query may contain a key.
-        return f"the token endpoint {shown_text(self._url.partition('?')[0])}"
+        return f"the token endpoint {shown_text(shown_url(self._url))}"
 
     def __call__(self) -> OAuthToken:
         """Request a token.

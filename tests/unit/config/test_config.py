@@ -423,3 +423,22 @@ def test_idempotence_by_default_gives_way_and_says_so(
     ((name, value),) = settings.items()
     assert getattr(given, name) == value
     assert f"{name}={value}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"bootstrap_servers": 7},
+        {"acks": 7},
+        {"batch_size": 2**30},
+        {"partitioner": "no such"},
+        {"security_protocol": "SASL_SSL"},
+        {"proxy_url": "proxy"},
+    ],
+)
+def test_every_local_variable_of_a_failed_constructor_has_a_repr(settings):
+    """Tools that report errors show them; ``traceback`` of Python 3.11 fails if a repr does."""
+    with pytest.raises(ConfigError) as caught:
+        KafkaProducer(**{"bootstrap_servers": SERVERS, **settings})
+    for frame, _ in traceback.walk_tb(caught.tb):
+        assert all(map(repr, frame.f_locals.values()))

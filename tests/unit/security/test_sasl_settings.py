@@ -171,13 +171,49 @@ def test_no_repr_and_no_error_shows_a_secret(name):
         assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+URLS = ("sasl_oauthbearer_token_endpoint_url", "sasl_oauthbearer_assertion_claim_aud")
+
+
+@pytest.mark.parametrize("name", URLS)
+@pytest.mark.parametrize(
+    ("url", "visible"),
+    [
+        ("https://issuer.test/token", "https://issuer.test/token"),
+        (f"https://issuer.test:1/token?key={SECRET}", "https://issuer.test:1/token"),
+        (f"https://issuer.test/token#{SECRET}", "https://issuer.test/token"),
+        (f"https://u:{SECRET}@issuer.test/token?key={SECRET}", "https://issuer.test/token"),
+        (f"u:{SECRET}@issuer.test", "issuer.test"),
+        # What belongs to the password is not clear.
+        (f"https://u:?{SECRET}@issuer.test", "(not shown)"),
+        (f"https://u:/{SECRET}@issuer.test", "(not shown)"),
+        (f"https://u:{SECRET}@{SECRET}@issuer.test", "(not shown)"),
+        (f"https://issuer.test/?mail=a@{SECRET}", "(not shown)"),
+        ("file:///var/run/token", "file:///var/run/token"),
+        ("any audience", "any audience"),
+    ],
+)
+def test_a_repr_shows_a_url_without_user_password_and_query(name, url, visible):
+    chosen = config("OAUTHBEARER", **{name: url})
+    assert f" {name}={visible!r}," in repr(chosen)
+    assert SECRET not in repr(chosen) + str(chosen)
+    assert getattr(pickle.loads(pickle.dumps(chosen)), name) == url
+
+
+@pytest.mark.parametrize("name", URLS)
+@pytest.mark.parametrize("url", [SECRET.encode(), [SECRET], f"https://{SECRET}\ud800@issuer.test"])
+def test_no_error_shows_a_url_that_is_not_text(name, url):
+    with pytest.raises(ConfigError, match="expected text") as caught:
+        config("OAUTHBEARER", **{name: url})
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
 @pytest.mark.parametrize(
     "chosen",
     [
         config("PLAIN", **credentials()),
         config(
             "OAUTHBEARER",
-            sasl_oauthbearer_token_endpoint_url="https://issuer.invalid/token",
+            sasl_oauthbearer_token_endpoint_url=f"https://issuer.invalid/token?key={SECRET}",
             sasl_jaas_config=f"{OAUTH_JAAS} clientId=c clientSecret={SECRET};",
         ),
     ],
