@@ -135,9 +135,10 @@ class TokenSource:
     def _run(self) -> None:
         failures = 0
         while (result := self._request_repeatedly()) is not None:
+            now_s = self._wall_s()
             if isinstance(result, OAuthToken):
                 failures = 0
-                lifetime_s = result.expires_at - self._wall_s()
+                lifetime_s = result.expires_at - now_s
                 wait_s = max(self._schedule.refresh_after_s(lifetime_s), _LEAST_WAIT_S)
                 with self._changed:
                     self._token, self._failure = result, None
@@ -148,7 +149,7 @@ class TokenSource:
                 with self._changed:
                     self._failure = result
             self.wakeup()
-            if self._wait(wait_s):
+            if self._wait_until(now_s + wait_s):
                 return
 
     def _request_repeatedly(self) -> OAuthToken | AuthenticationError | None:
@@ -174,12 +175,11 @@ class TokenSource:
                 failure = AuthenticationError(text)
                 failure.__cause__ = cause
                 return failure
-            if self._wait(wait_s):
+            if self._wait_until(self._wall_s() + wait_s):
                 return None
 
-    def _wait(self, wait_s: float) -> bool:
+    def _wait_until(self, end_s: float) -> bool:
         """Wait; ``True``: closed."""
-        end_s = self._wall_s() + wait_s
         with self._changed:
             while not self._closed and (left_s := end_s - self._wall_s()) > 0:
                 self._changed.wait(min(left_s, _LONGEST_SLEEP_S))

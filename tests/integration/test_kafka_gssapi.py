@@ -154,4 +154,4 @@ def test_sessions_that_end_under_load_lose_repeat_and_reorder_nothing(kafka, kdc
     with KafkaProducer(**chosen) as producer:
         counts = send_numbers(producer, "sessions", 3 * SESSION_MS / 1000)
     check_numbers(kafka.bootstrap_servers, "sessions", counts)
-    assert leader_authentications(caplog) >= 3
+    assert leader_authentications(caplog) >= 2

@@ -145,10 +145,15 @@ class WatchedProducer:
     def send_many(self, count: int, topic: str = "t", **options: Any) -> list[Sent]:
         return [self.send(topic, **options) for _ in range(count)]
 
-    def send_for(self, seconds: float, partitions: int = 1) -> None:
-        """Send to each of these partitions of "t" every 2 ms, then wait for all outcomes."""
-        end_s = time.monotonic() + seconds
-        while time.monotonic() < end_s:
+    def send_until(self, condition: Callable[[], bool], partitions: int = 1) -> None:
+        """Send to each of these partitions of "t" every 2 ms until this is true, then wait for all outcomes.
+
+        Raises:
+            AssertionError: it was not true within a minute.
+        """
+        deadline_s = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline_s
             for partition in range(partitions):
                 self.send(partition=partition)
             time.sleep(0.002)

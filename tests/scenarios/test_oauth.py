@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from kproducer.errors import AuthenticationError
+from kproducer.security import oauth_settings, oauth_tokens
+from kproducer.security.oauth_tokens import TokenSource
 from tests.fakebroker import FakeCluster
 from tests.fakebroker.sasl_listener import SaslListener
 from tests.scenarios.conftest import Stage
@@ -50,28 +53,31 @@ def secured(stage: Stage, provider: IdentityProvider, session_lifetime_ms: int =
 
 
 def test_a_slow_endpoint_delays_nothing_while_the_old_token_is_valid(
-    stage: Stage, provider: IdentityProvider
+    stage: Stage, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ahead_s = 0
+    token_source = functools.partial(TokenSource, wall_s=lambda: time.time() + ahead_s)
+    monkeypatch.setattr(oauth_settings, "TokenSource", token_source)
+    monkeypatch.setattr(oauth_tokens, "_LONGEST_SLEEP_S", 0.01)  # it notices that the clock has moved
     cluster = secured(stage, provider, session_lifetime_ms=300)
-    early = {"sasl_login_refresh_window_factor": 0.5, "sasl_login_refresh_window_jitter": 0.0}
-    producer = stage.producer(cluster, **settings(provider, **early))
+    producer = stage.producer(cluster, **settings(provider))
     may_answer = threading.Event()
 
     def slowly(_: object) -> tuple[int, str, bytes]:
-        may_answer.wait(30)
+        may_answer.wait(60)
         return json_answer(200, access_token=provider.new_token())
 
-    provider.lifetime_s = 3
+    provider.lifetime_s = 3600
     count = len(provider.requests)
     producer.send().metadata()
-    expires_s = time.time() + provider.lifetime_s
-    provider.lifetime_s = 60
+    provider.lifetime_s = 7200
     provider.answer_next(slowly)
+    ahead_s = 3400
     wait_until(lambda: len(provider.requests) == count + 2)
     before = cluster.sasl.authentications
     while cluster.sasl.authentications < before + 1:  # with the old token
         producer.send().metadata()
-    time.sleep(max(expires_s - time.time(), 0))
+    ahead_s = 3600
     # The session cannot be renewed before there is a new token.
     late = [producer.send() for _ in range(5)]
     may_answer.set()

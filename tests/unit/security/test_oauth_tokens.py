@@ -58,44 +58,52 @@ def test_no_traceback_of_an_error_has_the_token(answer):
     source.close()
 
 
-def test_a_token_is_refreshed_before_it_expires(quick):
-    numbers = iter(range(1000))
-    source, _ = source_of(lambda: (f"t{next(numbers)}", time.time() + 2.5))
-    wait_until(lambda: source.current() is not None)
-    seen = set()
-    end_s = time.monotonic() + 5.5
-    while time.monotonic() < end_s:
-        seen.add(source.current().value)  # never None, and never expired
-        time.sleep(0.01)
-    assert {"t0", "t1", "t2"} <= seen
-    assert len(seen) <= 5
-    source.close()
-
-
-def test_the_old_token_is_used_while_it_is_valid_and_refreshes_fail(quick, monkeypatch):
-    monkeypatch.setattr(oauth_tokens, "_LONGEST_SLEEP_S", 0.01)
-    outcomes = iter([("old", 1010.0)])
-    calls = []
+def test_a_token_is_refreshed_before_it_expires(monkeypatch):
+    monkeypatch.setattr(oauth_tokens, "_LONGEST_SLEEP_S", 0.01)  # the thread notices that the clock has moved
     now = [1000.0]
+    requested_at = []
 
     def provider():
-        calls.append(1)
-        return next(outcomes)
-
-    def has_failed_twice():
-        now[0] = min(
-            max(now[0], 1009.0) + 0.01, 1009.9
-        )  # refreshes are due, and the old token is still valid
-        return len(calls) > 2
+        requested_at.append(now[0])
+        return f"t{len(requested_at)}", now[0] + 600
 
     source, _ = source_of(provider, wall_s=lambda: now[0])
     wait_until(lambda: source.current() is not None)
-    wait_until(has_failed_twice)
+    for number in (1, 2, 3):
+        assert source.current().value == f"t{number}"
+        now[0] += 299
+        assert source.current().value == f"t{number}"
+        now[0] += 1  # the token is valid for 300 s
+        wait_until(lambda number=number: source.current().value == f"t{number + 1}")
+    source.close()
+    assert requested_at == [1000.0, 1300.0, 1600.0, 1900.0]
+
+
+def test_the_old_token_is_used_while_it_is_valid_and_refreshes_fail(monkeypatch):
+    monkeypatch.setattr(oauth_tokens, "_LONGEST_SLEEP_S", 0.01)
+    monkeypatch.setattr(oauth_tokens, "_LEAST_WAIT_S", 0.0)
+    now = [1000.0]
+    calls = []
+    may_go_on = threading.Event()
+
+    def provider():
+        calls.append(1)
+        if len(calls) == 1:
+            return "old", 1600.0
+        if len(calls) == 4:
+            may_go_on.wait(60)
+        raise OSError
+
+    source, _ = source_of(provider, wall_s=lambda: now[0])
+    wait_until(lambda: source.current() is not None)
+    now[0] = 1300.0
+    wait_until(lambda: len(calls) == 4)  # it has failed twice
     assert source.current().value == "old"
-    now[0] = 1010.0
-    with pytest.raises(AuthenticationError, match="StopIteration"):
+    now[0] = 1600.0
+    with pytest.raises(AuthenticationError, match="OSError"):
         source.current()
     source.close()
+    may_go_on.set()
 
 
 def test_a_provider_that_recovers(quick):
