@@ -42,6 +42,7 @@ from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.fixtures import skip_or_fail, start_or_skip
 from tests.support.kafka.reader import read_topic
 from tests.support.kafka.topics import create_topic
+from tests.support.proxies import LoopbackProxy
 
 #: On an idle machine the job takes a minute.
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
@@ -59,6 +60,7 @@ ROWS = [str(number) for number in range(20)]
 #: The user of SCRAM, and texts that must be found nowhere.
 USER, PASSWORD, WRONG_PASSWORD = "eve", "hunter2-of-eve", "hunter3-of-eve"
 KEY_PASSWORD, STORE_PASSWORD, TRUST_PASSWORD = "keypass-7391", "storepass-4628", "trustpass-5517"
+PROXY_PASSWORD, ENDPOINT_KEY = "proxypass-2286", "endpointkey-9054"
 
 _SECURITY = "org.apache.kafka.common.security"
 _OAUTH = f"{_SECURITY}.oauthbearer"
@@ -71,9 +73,15 @@ class Options:
     """The options of writes to a cluster, in every form that Spark's own sink accepts."""
 
     def __init__(
-        self, cluster: KafkaCluster, authority: Authority, provider: IdentityProvider, folder: Path
+        self,
+        cluster: KafkaCluster,
+        authority: Authority,
+        provider: IdentityProvider,
+        proxy: LoopbackProxy,
+        folder: Path,
     ) -> None:
         self.provider = provider
+        self.through_proxy = {"kafka.proxy.url": proxy.url("alice", PROXY_PASSWORD)}
         self.servers = cluster.bootstrap_servers
         self._cluster = cluster
         client = authority.issue("client")
@@ -149,7 +157,7 @@ class Options:
         jaas = f"{shaded}.OAuthBearerLoginModule required {client};"
         endpoint = {
             "kafka.sasl.login.callback.handler.class": f"{shaded}.secured.OAuthBearerLoginCallbackHandler",
-            "kafka.sasl.oauthbearer.token.endpoint.url": self.provider.token_url,
+            "kafka.sasl.oauthbearer.token.endpoint.url": f"{self.provider.token_url}?key={ENDPOINT_KEY}",
         }
         return self._to("OAUTH", "SASL_PLAINTEXT", endpoint, sasl_options("OAUTHBEARER", jaas))
 
@@ -195,6 +203,9 @@ def accepted(options: Options) -> dict[str, dict[str, str]]:
         "connect-stream-plain-once": {**options.plain(), **ONCE},
         "batch-scram-unshaded": options.scram(),
         "batch-oauth": options.oauth(),
+        "batch-proxy": {**options.scram(), **options.through_proxy},
+        "stream-proxy": {**options.scram(), **options.through_proxy},
+        "connect-batch-proxy": {**options.scram(), **options.through_proxy},
         "batch-sasl-plaintext": options.without_tls(),
         "batch-pem-text": options.mutual_tls(options.trust_text, options.pem_text),
         "batch-shown-pem-text": options.mutual_tls(options.trust_text, options.shown_pem_text),
@@ -284,11 +295,12 @@ def secured(provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory
         "sasl.oauthbearer.expected.issuer": ISSUER,
     }
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={provider.jwks_url}"
-    with start_or_skip(
-        "4.4.0", properties=properties, listeners=LISTENERS, java_options=[allowed]
-    ) as cluster:
+    with (
+        start_or_skip("4.4.0", properties=properties, listeners=LISTENERS, java_options=[allowed]) as cluster,
+        LoopbackProxy("socks5", credentials=("alice", PROXY_PASSWORD)) as proxy,
+    ):
         sasl.add_scram_user(cluster.bootstrap_servers, USER, PASSWORD)
-        yield Options(cluster, authority, provider, tmp_path_factory.mktemp("certificates"))
+        yield Options(cluster, authority, provider, proxy, tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.mark.parametrize("from_file", [False, True])
@@ -411,6 +423,8 @@ def test_no_secret_is_shown(secured: Options, answers: dict[str, dict[str, str]]
         "password of the key": KEY_PASSWORD,
         "password of the key store": STORE_PASSWORD,
         "password of the trust store": TRUST_PASSWORD,
+        "password of the proxy": PROXY_PASSWORD,
+        "key of the token endpoint": ENDPOINT_KEY,
         # The line after BEGIN.
         "key": secured.pem_text["kafka.ssl.keystore.key"].splitlines()[1],
         "locked key": secured.locked_pem_text["kafka.ssl.keystore.key"].splitlines()[1],
